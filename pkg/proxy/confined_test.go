@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// TestMain is the gate as well, as the keeper starts it.
+// TestMain also runs the proxy, as the controller starts it.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "gate" {
 		conn, err := child.InheritedConn()
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestConfinedTLS: a gate that may open no file and has few system calls left
-// verifies routers by what it is told to trust, and by nothing that this host trusts.
+// TestConfinedTLS: a proxy that can open no file and has few system calls verifies
+// routers by the CAs of its commands, and never by those of this host.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
 	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
@@ -69,7 +69,7 @@ func TestConfinedTLS(t *testing.T) {
 	k.listen()
 	expect := func(what string, code int, causeID string) {
 		t.Helper()
-		// The orders before it are obeyed when this is.
+		// The previous commands have been executed when this one is answered.
 		k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
 		k.awaitEvent("all there is to tell", func(w protocol.Event) bool { return w.Flushed != nil })
 		if got := k.getForHost("api.example.com"); got != code {
@@ -103,7 +103,7 @@ func TestConfinedTLS(t *testing.T) {
 	expect("not followed", 302, "redirect-to-https")
 }
 
-// getForHost asks for a challenge of host.
+// getForHost requests a challenge of host.
 func (k *testController) getForHost(host string) int {
 	k.Helper()
 	client := http.Client{

@@ -16,8 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// TestEgress: what the keeper orders about a proxy is what the gate goes by, from
-// then on, and no longer than until another order comes.
+// TestEgress: an egress decision of the controller applies until the next one.
 func TestEgress(t *testing.T) {
 	asked := make(chan string, 10)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +26,7 @@ func TestEgress(t *testing.T) {
 	defer proxy.Close()
 	var ingress netip.AddrPort
 	k := startProxy(t, func(_ http.ResponseWriter, r *http.Request) {
-		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // it is one
+		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // the server sets this type
 	})
 	defer k.stop()
 	k.listen()
@@ -53,8 +52,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestEgressChangesWithConfiguration: while the ingress's port changes to and fro
-// under load, no challenge goes past the proxy, where nobody answers.
+// TestEgressChangesWithConfiguration: while the port of the ingress changes under
+// load, no challenge bypasses the proxy. Nobody answers there.
 func TestEgressChangesWithConfiguration(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	defer proxy.Close()
@@ -98,8 +97,8 @@ func TestEgressChangesWithConfiguration(t *testing.T) {
 	load.Wait()
 }
 
-// TestProxyProtocol: the header names the client, and the VIP at the port that it
-// asked, rather than the one that the gate listens on.
+// TestProxyProtocol: the header contains the client, and the VIP with the port of
+// the client's request. It does not contain the port that the proxy listens on.
 func TestProxyProtocol(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,7 +135,7 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// awaitFlushed waits until the orders so far were.
+// awaitFlushed waits until the previous commands were executed.
 func (k *testController) awaitFlushed() {
 	k.Helper()
 	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)

@@ -27,11 +27,11 @@ import (
 
 const (
 	testTimeout = 30 * time.Second
-	port        = 8888 // a name for the socket; the real one is the kernel's choice
+	port        = 8888 // an ID of the socket; the kernel chooses the real port
 	token       = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
-// testController is the other side, in the test's hand.
+// testController is the controller's end of the connection.
 type testController struct {
 	*testing.T
 	*protocol.Conn
@@ -40,7 +40,7 @@ type testController struct {
 	url    string
 }
 
-// startProxy starts a front door with a listening socket and an ingress.
+// startProxy starts a proxy and an ingress.
 func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
 	near, far, err := protocol.NewPair()
@@ -76,7 +76,7 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	return k
 }
 
-// listen gives the front door a socket, and closes this side's.
+// listen sends a listening socket to the proxy, and closes its own descriptor.
 func (k *testController) listen() {
 	k.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,7 +100,7 @@ func (k *testController) command(o protocol.Command, fd int) {
 	}
 }
 
-// awaitEvent waits for a word that is wanted.
+// awaitEvent waits for an event that is wanted.
 func (k *testController) awaitEvent(what string, wanted func(protocol.Event) bool) protocol.Event {
 	k.Helper()
 	deadline := time.After(testTimeout)
@@ -161,7 +161,7 @@ func TestCommandsAndEvents(t *testing.T) {
 		if w.Stats != nil {
 			challenges = append(challenges, w.Stats.Challenges...)
 			for _, r := range w.Stats.Refused {
-				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // as Go programs look
+				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // the kind of Go programs
 					refused += r.Count
 				}
 			}
@@ -171,7 +171,7 @@ func TestCommandsAndEvents(t *testing.T) {
 	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
 		t.Errorf("challenge %+v", c)
 	}
-	// In the pause after that, news waits, unless it is asked for.
+	// After a report, the next one waits unless the controller requests a flush.
 	for range 3 {
 		k.get(token)
 	}
@@ -183,7 +183,7 @@ func TestCommandsAndEvents(t *testing.T) {
 		}
 		return w.Flushed != nil
 	})
-	if told < 2 { // the last may be on its way into the news
+	if told < 2 { // the last one may not be recorded yet
 		t.Errorf("told %d of 3 challenges", told)
 	}
 	k.awaitEvent("that it is alive", func(w protocol.Event) bool { return w.Heartbeat != nil })
@@ -204,7 +204,8 @@ func TestCommandsAndEvents(t *testing.T) {
 	k.stop()
 }
 
-// The longest name that a request may have is one that the keeper believes.
+// TestLongestHost: the controller accepts the longest host name that a request can
+// have.
 func TestLongestHost(t *testing.T) {
 	t.Parallel()
 	k := startProxy(t, answerChallenge)
@@ -229,7 +230,8 @@ func TestLongestHost(t *testing.T) {
 	k.stop()
 }
 
-// What is in flight ends before the drain does; what takes too long is named.
+// TestDrain: connections in flight end before the drain does. The event contains
+// the number of those that took too long.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -275,8 +277,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// The front door ends with an order that it does not know, and with the keeper,
-// whatever it is doing.
+// TestExit: the proxy exits after an invalid command, and with the controller, at
+// any time.
 func TestExit(t *testing.T) {
 	t.Parallel()
 	k := startProxy(t, answerChallenge)
@@ -295,7 +297,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// However much happens, what is told stays small.
+// TestStatsAreBounded: a report stays small however much happens.
 func TestStatsAreBounded(t *testing.T) {
 	t.Parallel()
 	tally := newStatsCollector()
@@ -325,7 +327,7 @@ func TestStatsAreBounded(t *testing.T) {
 	}
 }
 
-// refusalCount is how many of an asker were refused for a reason.
+// refusalCount returns the number of refusals of a kind of client for a reason.
 func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind) uint64 {
 	for _, r := range n.Refused {
 		if r.Refusal == why && r.ClientKind == asker {
@@ -335,7 +337,8 @@ func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind
 	return 0
 }
 
-// What has more kinds than one message may tell is told by the next one.
+// TestStatsInSeveralMessages: the next message contains the sums that do not fit
+// into one.
 func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
 	tally := newStatsCollector()

@@ -23,14 +23,15 @@ import (
 )
 
 const (
-	// aliveInterval is how often the keeper hears from a gate that is well, at the
-	// most; at the least it is what the accept loops promise, 3 s.
+	// aliveInterval is the shortest time between two heartbeats to the controller.
+	// The longest is the 3 s of the accept loops.
 	aliveInterval = time.Second
-	probeTimeout  = 10 * time.Second // all addresses together, which are asked side by side
+	probeTimeout  = 10 * time.Second // all addresses together, which are probed in parallel
 )
 
-// Run obeys the keeper until it closes the connection, and returns nil then.
-// Connections in flight are cut off: the keeper has drained them if it wanted.
+// Run executes the commands of the controller until it closes the connection, and
+// then returns nil. Connections in flight are closed. The controller drains them
+// first if they must end in order.
 func Run(ctx context.Context, conn *protocol.Conn) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
@@ -50,31 +51,32 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 	return err
 }
 
-// process is what the front door's process consists of. The goroutine that
-// obeys has it for its own, but for what is safe for all by itself.
+// process is the state of the proxy process. It belongs to the goroutine that runs
+// commands, except for the parts that are safe for concurrent use.
 type process struct {
-	ctx       context.Context // ends with the connection to the keeper
+	ctx       context.Context // ends with the connection to the controller
 	group     *errgroup.Group
 	conn      *protocol.Conn
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
-	route     route.Builder // that is in force
+	route     route.Builder // the settings in force
 	heartbeat *systemd.Watchdog
 	listening map[uint16]*listener
-	stopping  []*listener // that are accepted from for a moment more
+	stopping  []*listener // ports in their grace period
 }
 
-// send tells the keeper a word. A connection that does not take it is of no use
-// any more, and this process ends with it.
+// send sends an event to the controller. Without a working connection to the
+// controller, this process ends.
 func (p *process) send(w protocol.Event) {
 	if err := p.conn.Send(w, -1); err != nil {
 		_ = p.conn.Close()
 	}
 }
 
-// pending tells the keeper what has happened. What the keeper would not believe is
-// a defect of ours: it costs the news, and not the gate.
+// sendStats reports what has happened. The controller rejects invalid stats; they
+// would be a defect of this program. They are then replaced by an error count, and
+// the proxy continues.
 func (p *process) sendStats(n *protocol.Stats) {
 	if err := n.Validate(); err != nil {
 		n = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
@@ -190,8 +192,8 @@ func (p *process) probeUpstreams() {
 	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: found}})
 }
 
-// RunConfined is Run after giving up every system call that it does not need:
-// a process can be the gate, and nothing else, from then on.
+// RunConfined is Run with a seccomp filter that permits only the system calls of a
+// proxy.
 func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return fmt.Errorf("confine the gate: %w", err)

@@ -17,42 +17,42 @@ import (
 )
 
 const (
-	// statsInterval is what the gate waits before it tells more: a flood is summed
-	// up rather than told request by request.
+	// statsInterval is the shortest time between two reports. A flood is reported
+	// as sums, not request by request.
 	statsInterval = 100 * time.Millisecond
-	// acceptErrorInterval is how often accept's complaints are looked at.
+	// acceptErrorInterval is how often the errors of accept are read.
 	acceptErrorInterval = time.Second
 )
 
-// statsCollector is what has happened and was not told yet. Its size is bounded
-// whatever happens: the last challenges, and counters.
+// statsCollector holds the events that were not reported yet. Its size is bounded:
+// the last challenges, and counters.
 type statsCollector struct {
 	changed chan struct{}
 
 	mu               sync.Mutex
-	pending          protocol.Stats                             // but for the challenges
-	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring
-	challengeCount   uint64                                     // of challenges, since the last flush
-	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor Took
+	pending          protocol.Stats                             // without the challenges
+	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring buffer
+	challengeCount   uint64                                     // challenges since the last flush
+	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
 	refusals         map[report.RefusalCount]uint64             // keys have no Count
-	sending          sync.Mutex                                 // held over taking and sending, so that news come in order
-	reportedFailures uint64                                     // failures of accept that were told
+	sending          sync.Mutex                                 // held during both take and send, which keeps the reports in order
+	reportedFailures uint64                                     // accept failures that were reported
 }
 
 func newStatsCollector() *statsCollector {
 	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), refusals: make(map[report.RefusalCount]uint64)}
 }
 
-// durationSum is how many challenges took how long together.
+// durationSum is a number of challenges and their total duration.
 type durationSum struct {
 	count uint64
 	total time.Duration
 }
 
-// Challenge implements gate.Recorder.
+// RecordChallenge implements server.Recorder.
 func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure) {
 	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.WithoutZone(c.Client), cause.WithoutZone(c.Upstream)
-	c.Duration = max(0, min(c.Duration, protocol.MaxRequestDuration)) // a host may have been paused meanwhile
+	c.Duration = max(0, min(c.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
 	c.Outcome = outcomeOf(&c)
 	key := report.ForwardedCount{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.BucketOf(c.Duration)}
 	t.mu.Lock()
@@ -65,7 +65,7 @@ func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure)
 	t.notify()
 }
 
-// outcomeOf is how a challenge ended, for a counter.
+// outcomeOf returns the outcome of a challenge for a counter.
 func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
 	case cause == upstream.NoRoute:
@@ -85,8 +85,8 @@ func outcomeOf(c *report.Challenge) report.Outcome {
 	}
 }
 
-// isDeliveryFailure holds for causes that say that the ingress, or what is on the way to it,
-// may be unreachable for all.
+// isDeliveryFailure reports whether a cause shows that the ingress, or a hop before
+// it, may be unreachable for all requests.
 func isDeliveryFailure(cause string) bool {
 	switch upstream.Cause(cause) {
 	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable,
@@ -97,7 +97,7 @@ func isDeliveryFailure(cause string) bool {
 	}
 }
 
-// Refused implements gate.Recorder.
+// RecordRefusal implements server.Recorder.
 func (t *statsCollector) RecordRefusal(why report.Refusal, asker report.ClientKind) {
 	t.mu.Lock()
 	t.refusals[report.RefusalCount{Refusal: why, ClientKind: asker}]++
@@ -112,7 +112,7 @@ func (t *statsCollector) notify() {
 	}
 }
 
-// flush tells what there is, if anything.
+// flush reports all events that were not reported yet, if there are any.
 func (t *statsCollector) flush(tell func(*protocol.Stats)) {
 	t.sending.Lock()
 	defer t.sending.Unlock()
@@ -132,8 +132,8 @@ func (t *statsCollector) flush(tell func(*protocol.Stats)) {
 	tell(&n)
 }
 
-// takeChallenges returns the last challenges, oldest first, and the sums of all. It needs
-// mu.
+// takeChallenges returns the last challenges, the oldest first, and the sums of
+// all. The caller holds mu.
 func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
 	told := min(t.challengeCount, protocol.MaxChallenges)
 	for i := t.challengeCount - told; i < t.challengeCount; i++ {
@@ -144,7 +144,7 @@ func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 	t.challengeCount = 0
 	for key, of := range t.sums {
 		if len(sums) == protocol.MaxRequestSums {
-			t.notify() // the others are next
+			t.notify() // the next report contains the rest
 			break
 		}
 		delete(t.sums, key)
@@ -154,7 +154,7 @@ func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 	return last, sums
 }
 
-// addAcceptErrors adds what accept has complained of since it was last asked.
+// addAcceptErrors adds the errors of accept since the last call.
 func (t *statsCollector) addAcceptErrors(s server.Stats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +170,7 @@ func (t *statsCollector) addAcceptErrors(s server.Stats) {
 	t.notify()
 }
 
-// run tells the news until ctx ends.
+// run reports events until ctx ends.
 func (t *statsCollector) run(ctx context.Context, stats func() server.Stats, tell func(*protocol.Stats)) {
 	look := time.NewTicker(acceptErrorInterval)
 	defer look.Stop()

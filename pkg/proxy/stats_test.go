@@ -8,8 +8,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// TestDeliveryFailures: the keeper looks at the way at once for what may be wrong with all
-// of it, and not for what one name or one answer has.
+// TestDeliveryFailures: the controller probes the upstream at once after a failure
+// that may affect all requests, and not after one of a single name or answer.
 func TestDeliveryFailures(t *testing.T) {
 	t.Parallel()
 	want := map[upstream.Cause]bool{

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Together below the 3 s that Serve promises between beats.
+	// The sum stays below the 3 s that Serve promises between two heartbeats.
 	heartbeatInterval = time.Second
 	acceptTimeout     = time.Second
 
@@ -22,16 +22,16 @@ const (
 	maxBackOff = time.Second
 )
 
-// Serve accepts connections from ln until ctx is done or ln is closed, and
-// returns nil then; the conversations go on, see Drain. It does not close ln.
+// Serve accepts connections from ln until ctx is done or ln is closed, and then
+// returns nil. Accepted connections continue; see Drain. Serve does not close ln.
 //
-// While MaxConnections are in flight and none of them waits for its client,
-// nothing more is accepted than the connection in hand: new ones wait in the
-// kernel's backlog. What accept(2) complains of, such as a lack of descriptors,
-// is waited out and shown by Stats.
+// While MaxConnections are in flight and no client can be evicted, Serve accepts
+// one more connection and stops. New connections are queued in the kernel's
+// backlog. Errors of accept(2), such as a lack of descriptors, are retried and
+// reported by Stats.
 //
-// beat is called at least every 3 s while the loop is alive, whatever it waits
-// for.
+// Serve calls heartbeat at least every 3 s while the loop runs, whatever the loop
+// waits for.
 func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -42,13 +42,13 @@ func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error
 		if !stop() {
 			<-woken
 		}
-		// Whoever serves the listener next does not want ours.
+		// The next Serve on this listener must not inherit the deadline.
 		_ = ln.SetDeadline(time.Time{})
 	}()
 
-	var held *connection // accepted, and without a slot
+	var held *connection // accepted, but without a slot
 	defer func() {
-		// The client has been accepted: it is served, though there is no room.
+		// The client was accepted. It is served although no slot is free.
 		if held != nil {
 			g.start(held, true)
 		}
@@ -65,7 +65,8 @@ func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error
 				return serveError(err)
 			}
 		}
-		// After the deadline was set, so that the one that wakes us is not lost.
+		// The check follows the new deadline, so that the deadline that ctx sets is
+		// not lost.
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -100,7 +101,8 @@ func serveError(err error) error {
 	return fmt.Errorf("bound the wait of the accept loop: %w", err)
 }
 
-// admitOrWait begins with c, or refuses it, or waits a while for a slot and returns c.
+// admitOrWait starts c or refuses it. When no slot is free, admitOrWait waits a
+// limited time and returns c.
 func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connection) {
 	a := g.start(c, false)
 	if a.maxWait == 0 {
@@ -110,7 +112,7 @@ func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connecti
 	return c
 }
 
-// changeSignal returns when changed is closed, ctx is done or patience is used up.
+// waitForChange returns when changed is closed, ctx is done or maxWait has passed.
 func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -121,7 +123,7 @@ func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.D
 	}
 }
 
-// acceptErrors counts what accept complains of.
+// acceptErrors counts the errors of accept.
 type acceptErrors struct {
 	mu    sync.Mutex
 	count uint64

@@ -9,42 +9,43 @@ import (
 )
 
 const (
-	// maxEvicted bounds the connections that were told to leave and have not yet:
-	// they still hold a descriptor and memory.
+	// maxEvicted bounds the evicted connections that have not ended yet. They still
+	// occupy a descriptor and memory.
 	maxEvicted = 256
-	// maxCandidates is how many connections are looked at for one that its client keeps
+	// maxCandidates bounds the search for a connection that its client keeps
 	// waiting.
 	maxCandidates = 8
-	// unreadRetryDelay is what the conversations get when it is they who are late, and not
-	// their clients: the accept loop has come too far ahead of them.
+	// unreadRetryDelay is the wait when heads have arrived and their goroutines are
+	// late. The accept loop is then too far ahead of them.
 	unreadRetryDelay = time.Millisecond
-	// minHeadTime is what every client gets for its head, slots or no slots. A validator's
-	// comes with the handshake's last packet; so short a time slows a flood down
-	// that takes all of the default's slots 50 times a second, and no smaller one.
+	// minHeadTime is the time that every client gets for its head, even when all
+	// slots are taken. The head of a validator arrives with the last packet of the
+	// handshake. The value slows down only a flood that takes all default slots 50
+	// times a second.
 	minHeadTime = 20 * time.Millisecond
 )
 
-// admission is what becomes of a new connection.
+// admission is the result of admit.
 type admission struct {
-	refused bool            // its source has too many
-	changed <-chan struct{} // closed when there may be room
-	maxWait time.Duration   // for that; 0 when c is in
+	refused bool            // its source is at its bound, with no candidate for eviction
+	changed <-chan struct{} // closed when a slot may be free
+	maxWait time.Duration   // the longest wait for changed; 0: c is admitted or refused
 }
 
-// admit takes c in, which is new, where need be in the place of another:
+// admit adds the new connection c, if necessary in place of another one:
 //
-// A source at its bound makes room for its newest connection with the one of its
-// own that has waited longest for its head. Refusing the newest instead would be
-// cheaper, and would let whoever floods from behind an address lock out all who
-// share it, a CA behind the same translator among them. A validator sends its
-// head with the handshake's last packet: the newest connection is the most likely
-// to be one, and the one that is still without a head the least. The newest is
-// refused only when no connection of its source is waited for.
+// A source at its bound loses the connection that has waited longest for its head.
+// Refusing the newest connection would be cheaper. But a client that floods from
+// behind an address translator could then lock out all others behind it, for
+// example a CA. A validator sends its head with the last packet of the handshake.
+// The newest connection is therefore most likely a validator's, and the oldest
+// without a head least likely. The newest is refused only if no connection of its
+// source can be evicted.
 //
-// When all slots are taken, the same holds for all connections. When none of them
-// is waited for, since all are being answered, c has to wait.
+// When all slots are taken, the same rule applies to all connections. If none can
+// be evicted because all are being answered, c must wait.
 //
-// unbounded takes c in without any of that.
+// unbounded adds c without any check.
 func (l *connectionTable) admit(c *connection, unbounded bool) admission {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,8 @@ func (l *connectionTable) admit(c *connection, unbounded bool) admission {
 	return admission{}
 }
 
-// makeRoom needs mu.
+// makeRoom evicts connections until c fits, or returns what to do with c.
+// Candidates are connections that were accepted before now. The caller holds mu.
 func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 	var own *source
 	if l.perSource > 0 {
@@ -81,7 +83,7 @@ func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 		}
 		l.evict(old, report.SourceLimit)
 	}
-	// Two for one, so that a limit that was lowered is reached.
+	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
 		if l.count-l.evicted < l.limit {
 			return admission{}, true
@@ -95,11 +97,11 @@ func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 	return admission{}, true
 }
 
-// evictionCandidate returns the connection whose client has the least to lose: that has its
-// answer, or else that has been waited for longest. A head that lies unread is not
-// waited for, its goroutine is behind: such a connection goes to the end. When
-// there is none that came before the given time, wait is how long that will be so
-// if nothing changes. It needs mu.
+// evictionCandidate returns the connection whose client loses least: one that has
+// its answer, or else the one that has waited longest for its head. If the head has
+// arrived and is unread, the client is not late, but its goroutine is. Such a
+// connection moves to the end. If no connection is older than before, wait is the
+// time until one is, unless something changes. The caller holds mu.
 func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
 	if c := lingering.oldest(); c != nil {
 		return c, 0
@@ -120,8 +122,8 @@ func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, 
 	return nil, unreadRetryDelay
 }
 
-// evict has c leave: the wait for its client ends now. Its goroutine does the
-// rest, so that this never waits for it. It needs mu.
+// evict ends the wait for the client of c. The goroutine of c does the rest, so
+// that evict never waits. The caller holds mu.
 func (l *connectionTable) evict(c *connection, why report.Refusal) {
 	l.setStage(c, evicted)
 	c.evictionReason = why
@@ -132,7 +134,8 @@ func (l *connectionTable) evict(c *connection, why report.Refusal) {
 	_ = c.tcp.SetReadDeadline(time.Unix(1, 0))
 }
 
-// uncountEvicted needs mu.
+// uncountEvicted removes c from the number of evicted connections. The caller holds
+// mu.
 func (l *connectionTable) uncountEvicted(c *connection) {
 	l.evicted--
 	if c.source != nil {

@@ -17,53 +17,53 @@ import (
 )
 
 const (
-	// firstReadSize is what a head is read into at first: a validator's fits, and one
-	// that is never completed does not hold the full size.
+	// firstReadSize is the size of the inline read buffer. The head of a validator
+	// fits. A head that is never completed does not occupy the full size.
 	firstReadSize = 1 << 10
-	// longBufferSize is what a longer head is read into: the default limit of a head.
+	// longBufferSize is the buffer for longer heads: the default limit of a head.
 	longBufferSize = 8 << 10
-	// maxKeptCapacity bounds what reused memory holds on to.
+	// maxKeptCapacity bounds the buffers that a pooled connection keeps.
 	maxKeptCapacity = 2 << 10
 
-	// answerWriteTimeout bounds the writing of an answer of our own, and what a slow
-	// reader gets beyond the challenge's budget.
+	// answerWriteTimeout bounds the write of an answer of this proxy. A slow reader
+	// gets this much time beyond the timeout of the challenge.
 	answerWriteTimeout = 2 * time.Second
 
-	// lingerTime and lingerBytes bound the wait for a client that still sends
-	// while our answer is on its way.
+	// lingerTime and lingerBytes bound the wait for a client that still sends while
+	// the answer is on its way.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 10
 )
 
-// connection is one connection and the memory it needs, which serves the
-// next one afterwards.
+// connection is one client connection with its memory, which is reused for the next
+// connection.
 type connection struct {
 	tcp          tcp.Conn
 	settings     *activeSettings
-	acceptedAt   time.Time // its head is waited for
+	acceptedAt   time.Time // start of the wait for its head
 	headDeadline time.Time
 
-	// Guarded by live.
+	// connectionTable's mutex guards these.
 	stage                   stage
-	evictionReason          report.Refusal // it has to leave
-	source                  *source        // nil while no source is bounded
+	evictionReason          report.Refusal // set with stage evicted
+	source                  *source        // nil while PerSource is 0
 	tableEntry, sourceEntry listNode
 
 	vip    netip.Addr
 	client netip.AddrPort
 
 	inlineBuf       [firstReadSize]byte
-	buf             []byte // what the client has sent: in first, or a larger buffer that is given back
+	buf             []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
 	request         reqhead.Request
-	out             []byte // what is written next
+	out             []byte // the next bytes to write
 	upstreamRequest Request
-	isHead          bool // a challenge is asked for with HEAD
+	isHead          bool // the method of the challenge is HEAD
 	record          report.Challenge
 	writer          clientWriter
 }
 
-// clientWriter remembers whether the client took what it was written: what
-// fails there is not the upstream's fault.
+// clientWriter records whether a write to the client failed. Such an error is not
+// the upstream's fault.
 type clientWriter struct {
 	tcp    *tcp.Conn
 	failed bool
@@ -88,13 +88,13 @@ func (c *connection) recordAddresses() {
 	c.client = c.tcp.Remote()
 }
 
-// start holds the conversation in a goroutine of its own, or refuses it, or
-// returns what there is to wait for.
+// start handles the connection in a new goroutine or refuses it. If no slot is
+// free, start returns what to wait for.
 func (g *Server) start(c *connection, unbounded bool) admission {
 	c.settings = g.settings.Load()
 	c.acceptedAt = time.Now()
 	c.headDeadline = c.acceptedAt.Add(c.settings.HeadTimeout)
-	// Before it can be seen by those who may shorten it.
+	// Set before admit, because an eviction shortens this deadline.
 	_ = c.tcp.SetReadDeadline(c.headDeadline)
 	a := g.connections.admit(c, unbounded)
 	switch {
@@ -126,7 +126,7 @@ func (g *Server) handle(c *connection) {
 	g.release(c)
 }
 
-// release has the memory of c serve another.
+// release returns c to the pool.
 func (g *Server) release(c *connection) {
 	g.releaseRequest(c)
 	c.reset()
@@ -141,8 +141,8 @@ func (c *connection) reset() {
 	}
 }
 
-// releaseRequest drops what the client has sent: while the upstream is waited
-// for, a long head is held in the form that is forwarded only.
+// releaseRequest releases the received bytes. While the upstream is awaited, only
+// the forwarded form of a long head stays in memory.
 func (g *Server) releaseRequest(c *connection) {
 	c.request.Reset()
 	if cap(c.buf) == longBufferSize {
@@ -151,7 +151,7 @@ func (g *Server) releaseRequest(c *connection) {
 	c.buf = c.inlineBuf[:0]
 }
 
-// serveRequest reads the head, decides, and answers or forwards.
+// serveRequest reads the head, validates it, and answers or forwards the request.
 func (g *Server) serveRequest(c *connection) {
 	length, fault, silent := g.readHead(c)
 	if why := g.connections.finishReading(c, fault == reqhead.HeadTimeout); why != "" {
@@ -180,9 +180,9 @@ func (g *Server) serveRequest(c *connection) {
 	g.closeConnection(c, length == 0 || c.request.HasBody())
 }
 
-// readHead reads until the head is complete. It returns the head's length, or
-// 0 with the fault that ended it; silent says that the client is not there to
-// read an answer, or has asked for nothing.
+// readHead reads until the head is complete. It returns the length of the head, or
+// 0 and the fault that ended the read. silent means that the client is gone or has
+// sent nothing, so that no answer is written.
 func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
 	limit := c.settings.HeadBytes
 	c.buf = c.inlineBuf[:0]
@@ -213,8 +213,8 @@ func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silen
 	}
 }
 
-// growBuffer makes room for the next read. Long buffers go round: a flood of long
-// heads must not leave as many of them behind as garbage.
+// growBuffer makes room for the next read. Long buffers are pooled, so that a flood
+// of long heads does not leave the same number of them as garbage.
 func (g *Server) growBuffer(c *connection, limit int) {
 	var bigger []byte
 	if cap(c.buf) < longBufferSize {
@@ -230,11 +230,12 @@ func (g *Server) growBuffer(c *connection, limit int) {
 	c.buf = bigger[:n]
 }
 
-// challengePort is where a CA asks (RFC 8555 section 8.3), and what the kernel
-// leads here of.
+// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
+// redirects connections from it to this proxy.
 const challengePort = 80
 
-// forward has the upstream answer, and answers itself when that cannot.
+// forward sends the request to the upstream. Without an answer from there, forward
+// answers.
 func (g *Server) forward(c *connection) {
 	begin := time.Now()
 	deadline := begin.Add(c.settings.Timeout)
@@ -252,10 +253,10 @@ func (g *Server) forward(c *connection) {
 	g.closeConnection(c, false)
 }
 
-// setStage makes the question for the upstream. It refers to what outlives the request
-// as it came: the head that is forwarded, and the record.
+// setUpstreamRequest fills the request for the upstream. It refers only to memory
+// that outlives the received head: the forwarded head and the record.
 func (c *connection) setUpstreamRequest(deadline time.Time) {
-	target := len(c.request.Method()) + 1 // where Append puts it
+	target := len(c.request.Method()) + 1 // as Append writes it
 	c.upstreamRequest = Request{
 		Deadline: deadline,
 		VIP:      netip.AddrPortFrom(c.vip, challengePort),
@@ -268,8 +269,8 @@ func (c *connection) setUpstreamRequest(deadline time.Time) {
 	}
 }
 
-// beginRecord begins the record of a challenge. It is not on the stack, which waits
-// with the upstream: thousands of them do.
+// beginRecord starts the record of a challenge. The record is not on the stack,
+// because thousands of stacks can wait for the upstream.
 func (c *connection) beginRecord(begin time.Time) {
 	c.record = report.Challenge{
 		Time:        begin,
@@ -283,8 +284,8 @@ func (c *connection) beginRecord(begin time.Time) {
 	}
 }
 
-// finishRecord ends the record and tells the client what it has not been told. It
-// reports whether the client has a part of an answer only.
+// finishRecord completes the record. If the client has no answer, finishRecord
+// writes one. It reports whether the client has only a part of an answer.
 func (g *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (cut bool) {
 	c.record.Status, c.record.Upstream = code, from
 	var why *cause.Failure
@@ -299,9 +300,9 @@ func (g *Server) finishRecord(c *connection, code int, from netip.AddrPort, err 
 	return cut
 }
 
-// answerUpstreamError records what was found at the upstream, and tells the client when
-// nothing else was written to it. It reports whether the client has a part of
-// an answer only.
+// answerUpstreamError records the error of the upstream, and answers the client if
+// nothing was written to it. It reports whether the client has only a part of an
+// answer.
 func (c *connection) answerUpstreamError(done *report.Challenge, err error) (cut bool, why *cause.Failure) {
 	code, reason := 502, "the upstream could not be asked"
 	cut = done.Status != 0
@@ -326,11 +327,11 @@ func methodOf(toHead bool) string {
 	return "GET"
 }
 
-// maxTokenPrefix bounds what a log may hold of a token.
+// maxTokenPrefix bounds the part of a token that a log may contain.
 const maxTokenPrefix = 8
 
-// tokenPrefix is as much of the token as a log may hold: never more than half
-// of it. A token that was judged is printable ASCII.
+// tokenPrefix returns the part of the token that a log may contain: at most half of
+// it. A validated token is printable ASCII.
 func tokenPrefix(token []byte) string {
 	return string(token[:min(len(token)/2, maxTokenPrefix)])
 }

@@ -13,26 +13,26 @@ import (
 type stage uint8
 
 const (
-	readingHead stage = iota // for its head
-	answering                // for the upstream, or for its answer to be written
-	lingering                // has its answer; for its client to end it, see close
-	evicted                  // for its goroutine to see that it has to go
+	readingHead stage = iota // waits for its head
+	answering                // waits for the upstream, or for the write of its answer
+	lingering                // has its answer and waits for the client to close; see closeConnection
+	evicted                  // must end; its goroutine has not noticed yet
 )
 
-// connectionTable is the connections in flight, and their bounds. What is done for each
-// connection takes the same time however many there are, and allocates nothing.
+// connectionTable holds the connections in flight and enforces their bounds. Each
+// operation on one connection takes constant time and allocates nothing.
 type connectionTable struct {
 	mu        sync.Mutex
 	limit     int
-	perSource int // 0: any number
+	perSource int // 0: no bound
 	count     int // in flight
-	evicted   int // of these, told to leave
-	// Each connection is in one of them. The longest waited for is the first.
+	evicted   int // of these, in stage evicted
+	// Each connection is in one of these lists. The first one has waited longest.
 	reading, lingering, busy *connectionList
 
 	sources    map[sourceKey]*source
 	sourcePool sync.Pool     // of *source
-	changed    chan struct{} // closed when one ends or lingers or the limit changes; nil while nobody waits
+	changed    chan struct{} // closed when a connection ends or lingers, or the limit changes; nil while nobody waits
 }
 
 func newConnectionTable() *connectionTable {
@@ -50,15 +50,15 @@ func (l *connectionTable) setLimits(all, perSource int) {
 	l.signalChange()
 }
 
-// inFlight returns how many connections are in flight and what is closed when
-// that has changed.
+// inFlight returns the number of connections in flight, and a channel that is
+// closed when the number changes.
 func (l *connectionTable) inFlight() (n int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count, l.changeSignal()
 }
 
-// setStage gives c its place in a stage. It needs mu.
+// setStage moves c to the lists of a stage. The caller holds mu.
 func (l *connectionTable) setStage(c *connection, s stage) {
 	c.stage = s
 	c.tableEntry.remove()
@@ -79,9 +79,9 @@ func (l *connectionTable) setStage(c *connection, s stage) {
 	}
 }
 
-// finishReading takes c for one whose head is not waited for any more; cut says that
-// the wait ended without a head. It returns why c has to leave, if it has to. When
-// its head came at the last moment, it stays: it has what it was waited for.
+// finishReading ends the wait for the head of c. cut means that no head arrived. It
+// returns why c must end, or an empty value. An evicted connection whose head
+// arrived in time stays only if another one can be evicted in its place.
 func (l *connectionTable) finishReading(c *connection, cut bool) (leave report.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *connectionTable) finishReading(c *connection, cut bool) (leave report.R
 	return ""
 }
 
-// startLingering takes c for one that has its answer: it is the first to make room.
+// startLingering marks c as answered. Answered connections are evicted first.
 func (l *connectionTable) startLingering(c *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *connectionTable) remove(c *connection) {
 	l.signalChange()
 }
 
-// shortenHeadDeadlines shortens the wait for the heads that are being read now.
+// shortenHeadDeadlines bounds the wait for the heads that are being read.
 func (l *connectionTable) shortenHeadDeadlines(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

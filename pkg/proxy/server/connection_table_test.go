@@ -41,14 +41,14 @@ func TestSourceKey(t *testing.T) {
 	}
 }
 
-// held is a conversation that nobody holds, on a connection of its own.
+// held returns a connection without a goroutine.
 func held(tb testing.TB, from netip.Addr) *connection {
 	tb.Helper()
 	c, _ := newConnectionPair(tb, from)
 	return c
 }
 
-// newConnectionPair is such a conversation and the client's end of its connection.
+// newConnectionPair returns such a connection and the client's end of it.
 func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	tb.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -76,8 +76,8 @@ func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	return c, client
 }
 
-// TestConnectionTableCounts plays conversations in every order against what a naive
-// count says, and looks at all lists after each step.
+// TestConnectionTableCounts runs random operations, and compares the counts and
+// lists after each step with a simple model.
 func TestConnectionTableCounts(t *testing.T) {
 	t.Parallel()
 	const limit, perSource = 12, 4
@@ -137,7 +137,7 @@ func without(list []*connection, c *connection) []*connection {
 func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 	t.Helper()
 	leaves := 0
-	of := map[*source][2]int{} // all, leaving
+	of := map[*source][2]int{} // all, evicted
 	for _, c := range in {
 		sums := of[c.source]
 		sums[0]++
@@ -170,8 +170,8 @@ func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 	}
 }
 
-// TestUnreadHeadIsNotEvicted: a client whose head has come is not the one that is
-// late, however late its goroutine is.
+// TestUnreadHeadIsNotEvicted: a client whose head has arrived is not late, even if
+// its goroutine is.
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for name, perSource := range map[string]int{"of all": 0, "of its source": 2} {
@@ -191,7 +191,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead {
 				t.Fatalf("stages %d, %d, %d", c[0].stage, c[1].stage, c[2].stage)
 			}
-			// When all have spoken, none of them makes room.
+			// When all heads have arrived, none is evicted.
 			sendByte(t, clients[2], c[2])
 			a := l.admit(c[3], false)
 			if perSource > 0 && !a.refused || perSource == 0 && a.maxWait != unreadRetryDelay {
@@ -204,7 +204,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	}
 }
 
-// sendByte has the client send a byte and waits until it is there.
+// sendByte has the client send a byte and waits for its arrival.
 func sendByte(t *testing.T, client net.Conn, c *connection) {
 	t.Helper()
 	if _, err := client.Write([]byte("x")); err != nil {
@@ -213,8 +213,8 @@ func sendByte(t *testing.T, client net.Conn, c *connection) {
 	nstest.Await(t, "the byte comes", c.tcp.HasUnread)
 }
 
-// TestEvictionsAreBounded: as long as those that were told to leave have not,
-// no more are told.
+// TestEvictionsAreBounded: while maxEvicted connections have not ended, none is
+// evicted.
 func TestEvictionsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newConnectionTable()
@@ -249,12 +249,12 @@ func TestEvictionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAdmissionAllocatesNothing, while slots are free.
+// TestAdmissionAllocatesNothing covers the case of free slots.
 func TestAdmissionAllocatesNothing(t *testing.T) {
 	l := newConnectionTable()
 	l.setLimits(10, 10)
 	c := held(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[sourceKey{}] = nil // what the runtime allocates with the first key
+	l.sources[sourceKey{}] = nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, false)
 		l.finishReading(c, false)
@@ -276,7 +276,7 @@ func BenchmarkAdmission(b *testing.B) {
 	}
 }
 
-// BenchmarkEviction is what a connection costs when all slots are taken.
+// BenchmarkEviction is the cost of a connection when all slots are taken.
 func BenchmarkEviction(b *testing.B) {
 	l := newConnectionTable()
 	l.setLimits(1, 0)

@@ -4,20 +4,20 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// InFlight is how many connections are in flight.
+// InFlight returns the number of connections in flight.
 func (g *Server) InFlight() int {
 	n, _ := g.connections.inFlight()
 	return n
 }
 
-// HasWaiting reports whether a connection that was accepted waits for a slot.
+// HasWaiting reports whether an accepted connection waits for a slot.
 func (g *Server) HasWaiting() bool {
 	g.connections.mu.Lock()
 	defer g.connections.mu.Unlock()
 	return g.connections.changed != nil
 }
 
-// ReadingHeads is how many connections have sent a part of a head, which was read.
+// ReadingHeads returns the number of connections whose partial head was read.
 func (g *Server) ReadingHeads() int {
 	return g.countMatching(g.connections.reading, func(c *connection) bool {
 		sent := false
@@ -30,7 +30,8 @@ func (g *Server) ReadingHeads() int {
 	})
 }
 
-// Lingering is how many connections have their answer and go on sending.
+// Lingering returns the number of connections that have their answer and still
+// send.
 func (g *Server) Lingering() int {
 	return g.countMatching(g.connections.lingering, func(*connection) bool { return true })
 }
@@ -46,12 +47,12 @@ func (g *Server) countMatching(in *connectionList, like func(*connection) bool) 
 	return n
 }
 
-// Sources is how many sources are counted.
+// Sources returns the number of counted sources.
 func (g *Server) Sources() int {
 	g.connections.mu.Lock()
 	defer g.connections.mu.Unlock()
 	return len(g.connections.sources)
 }
 
-// TokenHash is what tells a token from others.
+// TokenHash returns the hash that identifies a token.
 func TokenHash(token string) uint64 { return tokenHash([]byte(token)) }

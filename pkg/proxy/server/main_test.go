@@ -29,15 +29,15 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// testTimeout bounds what a test waits for; it is reached only when it fails.
+// testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout
 
-// testSettings are those of the tests: bounds that no correct run reaches.
+// testSettings have bounds that no correct run reaches.
 func testSettings() server.Settings {
 	return server.Settings{MaxConnections: 4096, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192}
 }
 
-// recorder keeps what the gate reports.
+// recorder stores the reports of the server.
 type recorder struct {
 	mu          sync.Mutex
 	challenges  []report.Challenge
@@ -65,14 +65,14 @@ func (r *recorder) RecordRefusal(why report.Refusal, asker report.ClientKind) {
 	r.notify()
 }
 
-// reset drops the reports so far, which are memory too.
+// reset drops the reports, which occupy memory too.
 func (r *recorder) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.challenges, r.refusals, r.clientKinds = nil, nil, nil
 }
 
-// count is how many refusals of a kind there were.
+// count returns the number of refusals of a kind.
 func (r *recorder) count(why report.Refusal) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refu
 	}
 }
 
-// testServer is a running gate with the real upstream client.
+// testServer is a running server with the real upstream client.
 type testServer struct {
 	*server.Server
 	rec      *recorder
@@ -119,15 +119,15 @@ type testServer struct {
 	stop     func()
 }
 
-// upstreamAdapter is the real client as the gate knows it (pkg/proxy has the same).
+// upstreamAdapter is the real client as the server uses it.
 type upstreamAdapter struct{ *upstream.Client }
 
 func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	return i.Client.Exchange((*upstream.Request)(r), client)
 }
 
-// startServer runs a gate on a loopback address of its own; everything ends with the
-// test.
+// startServer runs a server on a loopback address of its own. Everything ends with
+// the test.
 func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
@@ -163,7 +163,7 @@ func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *te
 	return f
 }
 
-// checkNoGoroutines checks that neither package has left a goroutine behind.
+// checkNoGoroutines checks that no goroutine of either package is left.
 func checkNoGoroutines(t testing.TB) {
 	t.Helper()
 	text := ""
@@ -177,13 +177,13 @@ func checkNoGoroutines(t testing.TB) {
 	}
 }
 
-// newListener is a listener for the front door.
+// newListener returns a listener for the server.
 func newListener(t testing.TB, addr string) *tcp.Listener {
 	t.Helper()
 	return takeListener(t, listen(t, addr))
 }
 
-// takeListener makes the front door's of a listener, which it closes.
+// takeListener converts a listener of package net, which it closes.
 func takeListener(t testing.TB, ln *net.TCPListener) *tcp.Listener {
 	t.Helper()
 	raw, err := ln.SyscallConn()
@@ -233,7 +233,7 @@ func send(t testing.TB, tcp *net.TCPConn, text string) {
 	}
 }
 
-// readAll reads until the other side ends the connection in order.
+// readAll reads until the peer closes the connection in order.
 func readAll(t testing.TB, tcp *net.TCPConn) string {
 	t.Helper()
 	b, err := io.ReadAll(tcp)
@@ -256,8 +256,8 @@ const (
 	okAnswer         = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
 )
 
-// startIngress accepts connections and has each handled by talk, which gets the
-// connection and a reader of it.
+// startIngress accepts connections and calls talk with each connection and a reader
+// of it.
 func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
 	t.Helper()
 	ln := listen(t, addr)
@@ -294,7 +294,8 @@ func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufi
 	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// readHead reads up to and with the empty line; it returns "" at the end.
+// readHead reads through the empty line. It returns "" at the end of the
+// connection.
 func readHead(r *bufio.Reader) string {
 	var b strings.Builder
 	for {
@@ -309,7 +310,7 @@ func readHead(r *bufio.Reader) string {
 	}
 }
 
-// answering answers each request on a connection with plain.
+// answering answers each request on a connection with okAnswer.
 func answering(tcp *net.TCPConn, r *bufio.Reader) {
 	for readHead(r) != "" {
 		if _, err := io.WriteString(tcp, okAnswer); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// requestScript is one case of test/requests; its README says what the lines mean.
+// requestScript is one case of test/requests, whose README explains the lines.
 type requestScript struct {
 	Name      string
 	Request   string
@@ -30,9 +30,9 @@ type requestScript struct {
 
 var repetition = regexp.MustCompile(`\{([^{}]+)\*(\d+)\}`)
 
-// unescape turns sent text into bytes.
+// unescape converts the text of a script to bytes.
 func unescape(text string) (string, error) {
-	// Anything but a backslash sequence stands for itself, quotes included.
+	// Only backslash sequences are special; quotes are not.
 	s, err := strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`)
 	if err != nil {
 		return "", fmt.Errorf("bad escape in %q: %w", text, err)
@@ -114,7 +114,7 @@ func (s *requestScript) parseLine(line string) error {
 	return err
 }
 
-// TestRequests plays test/requests.
+// TestRequests runs the scripts of test/requests.
 func TestRequests(t *testing.T) {
 	files, err := filepath.Glob("../../../test/requests/*.txt")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
-	// A folder that is not found is not a success.
+	// A missing folder must not pass.
 	if count < 150 {
 		t.Errorf("%d cases found, want at least 150", count)
 	}
@@ -192,7 +192,7 @@ func playScript(t *testing.T, f *testServer, c requestScript, reached <-chan str
 	checkAnswerHead(t, answer, c, whole)
 }
 
-// checkAnswerHead checks what every answer has in common.
+// checkAnswerHead checks the fields of every answer.
 func checkAnswerHead(t *testing.T, answer *http.Response, c requestScript, whole string) {
 	t.Helper()
 	if !answer.Close {

@@ -31,7 +31,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// wantRefusal waits for one report and expects it to be this refusal.
+// wantRefusal waits for one report and expects this refusal.
 func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 	t.Helper()
 	challenges, refusals := f.rec.await(t, 1)
@@ -40,7 +40,7 @@ func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 	}
 }
 
-// waitFor waits for proceed, or for the end of a test that has failed before.
+// waitFor waits for goOn, or for the end of a test that has failed before.
 func waitFor(t *testing.T, goOn <-chan struct{}) {
 	t.Helper()
 	select {
@@ -49,7 +49,7 @@ func waitFor(t *testing.T, goOn <-chan struct{}) {
 	}
 }
 
-// delayedIngress is an ingress that answers nothing until proceed is closed. asked gets a
+// delayedIngress is an ingress that answers only after goOn is closed. asked gets a
 // value for each request.
 func delayedIngress(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
 	t.Helper()
@@ -79,7 +79,7 @@ func TestSlowHead(t *testing.T) {
 	for name, feed := range map[string]func(tcp *net.TCPConn){
 		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challengeRequest[:60]) },
 		"drips": func(tcp *net.TCPConn) {
-			// Each byte comes in time; the head as a whole does not.
+			// Each byte arrives in time; the whole head does not.
 			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
 			_, err := io.WriteString(tcp, "GET / HTTP/1.1\r\nX: ")
@@ -119,8 +119,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestRefusedClientKind: of a request that could be read it is known who seems to ask, of
-// any other it is not.
+// TestRefusedClientKind: the kind of client is recorded only if the request could
+// be parsed.
 func TestRefusedClientKind(t *testing.T) {
 	const agent = "\r\nUser-Agent: cert-manager-challenges/v1.18\r\n"
 	s := testSettings()
@@ -158,8 +158,8 @@ func TestRefusedClientKind(t *testing.T) {
 	}
 }
 
-// TestAnswerIsDeliveredBeforeBodyEnds has clients that go on sending a body, which nobody
-// reads: they must get the answer nevertheless, and no reset before it.
+// TestAnswerIsDeliveredBeforeBodyEnds has clients that still send a body, which
+// nobody reads. They must get the answer, and no reset before it.
 func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		head string
@@ -180,8 +180,8 @@ func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// TestBytesAfterRequest has a second request arrive after the first was judged: it is
-// neither served nor forwarded, and costs the first nothing.
+// TestBytesAfterRequest sends a second request after the first was validated. It is
+// neither served nor forwarded, and does not affect the first.
 func TestBytesAfterRequest(t *testing.T) {
 	asked, goOn := make(chan string, 2), make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
@@ -237,7 +237,7 @@ func TestRecordedChallenge(t *testing.T) {
 	}
 }
 
-// TestUpstreamErrors checks what the client is told and what is recorded.
+// TestUpstreamErrors checks the answer to the client and the record.
 func TestUpstreamErrors(t *testing.T) {
 	silent := func(_ *net.TCPConn, r *bufio.Reader) {
 		readHead(r)
@@ -292,7 +292,7 @@ func TestUpstreamErrors(t *testing.T) {
 	}
 }
 
-// TestTokenPrefix: what is recorded of a token never makes up the whole.
+// TestTokenPrefix: a record never contains a whole token.
 func TestTokenPrefix(t *testing.T) {
 	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answering))
 	for i, test := range []struct{ token, want string }{
@@ -314,8 +314,8 @@ func TestTokenPrefix(t *testing.T) {
 	}
 }
 
-// TestLoop has an ingress that is the front door itself: the request comes back
-// once and no further, and both ends of the loop are told.
+// TestLoop has an ingress that is the server itself. The request comes back once
+// and no further, and both ends of the loop are recorded.
 func TestLoop(t *testing.T) {
 	f := startServer(t, testSettings())
 	f.upstream.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout})
@@ -333,7 +333,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// blockingUpstream is an upstream that never answers, until it is let go.
+// blockingUpstream does not answer before proceed is closed.
 type blockingUpstream struct{ requested, proceed chan struct{} }
 
 func (w blockingUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
@@ -342,7 +342,7 @@ func (w blockingUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrP
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
-// recordingUpstream keeps what it is asked for, and refers to nothing that was only lent.
+// recordingUpstream keeps copies of its requests.
 type recordingUpstream chan server.Request
 
 func (n recordingUpstream) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
@@ -352,7 +352,7 @@ func (n recordingUpstream) Exchange(r *server.Request, _ io.Writer) (int, netip.
 	return 0, netip.AddrPort{}, errors.New("noted")
 }
 
-// TestUpstreamRequest: what the upstream is told besides the head that it sends.
+// TestUpstreamRequest checks the fields of the request besides the head.
 func TestUpstreamRequest(t *testing.T) {
 	const path = "/.well-known/acme-challenge/token?a=b"
 	for name, test := range map[string]struct {
@@ -387,10 +387,10 @@ func TestUpstreamRequest(t *testing.T) {
 	}
 }
 
-// TestWaitingMemory has many clients with the longest heads that are forwarded
-// whole, whose answers do not come.
+// TestWaitingMemory has many clients that wait for an answer to the longest heads
+// that are forwarded whole.
 func TestWaitingMemory(t *testing.T) {
-	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
+	const clients, most = 256, 16 << 10 // a forwarded head of 7 KiB, the stack and the sockets; not the received head
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := server.New(testSettings(), up, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -401,7 +401,7 @@ func TestWaitingMemory(t *testing.T) {
 		send(t, dial(t, addr), request)
 		<-up.requested
 	}
-	ask() // what is allocated once
+	ask() // allocates what stays allocated
 	before := held()
 	for range clients {
 		ask()
@@ -414,7 +414,7 @@ func TestWaitingMemory(t *testing.T) {
 	wantDrained(t, g)
 }
 
-// held is the memory in use that is not garbage, stacks included.
+// held returns the memory in use without garbage, including stacks.
 func held() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -423,8 +423,8 @@ func held() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestTruncatedAnswerIsReset has the upstream end in the middle: whatever framing the
-// client knows, it must not take the part for the whole.
+// TestTruncatedAnswerIsReset has an upstream that ends in the middle of an answer.
+// The client must not take the part for the whole, whatever framing it supports.
 func TestTruncatedAnswerIsReset(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
@@ -477,7 +477,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestClientResetsWhileWaiting has a client that goes away before the answer.
+// TestClientResetsWhileWaiting has a client that disconnects before the answer.
 func TestClientResetsWhileWaiting(t *testing.T) {
 	router, asked, goOn := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
@@ -493,8 +493,8 @@ func TestClientResetsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestMaxConnections has many more clients than slots, and an ingress that lets
-// the first wait: no more are accepted meanwhile, and all are served in the end.
+// TestMaxConnections has many more clients than slots, and an ingress that delays
+// the first ones. No more are accepted meanwhile, and all are served in the end.
 func TestMaxConnections(t *testing.T) {
 	const limit, clients = 4, 200
 	var now, most, sent atomic.Int64
@@ -512,7 +512,7 @@ func TestMaxConnections(t *testing.T) {
 	s := testSettings()
 	s.MaxConnections = limit
 	f := startServer(t, s, router)
-	// A second listener shares the bound; it is full before this one begins.
+	// A second listener shares the bound. All slots are taken before it starts.
 	var all sync.WaitGroup
 	client := func(addr netip.AddrPort) {
 		tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
@@ -551,9 +551,9 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// TestBacklog has the one slot taken by a client that is being answered, and shows
-// that the next waits until a slot is there, whether by an end or by an update,
-// and that the end of Serve does not cost it its answer.
+// TestBacklog has one slot, taken by a client that is being answered. The next
+// client waits for a slot, which an end or an update provides. The end of Serve
+// does not cost it its answer.
 func TestBacklog(t *testing.T) {
 	for name, free := range map[string]func(f *testServer, goOn chan struct{}){
 		"a connection ends":   func(_ *testServer, goOn chan struct{}) { close(goOn) },
@@ -588,7 +588,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// startServing runs Serve on ln and returns how to stop it and what it returns.
+// startServing runs Serve on ln and returns how to stop it and its result.
 func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan error, 1)
@@ -596,7 +596,8 @@ func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(),
 	return cancel, c
 }
 
-// serveUntilStop is serving until stop is called, or until the test ends, and checks how it ends.
+// serveUntilStop runs Serve until stop is called or the test ends, and checks its
+// result.
 func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func()) (stop func()) {
 	t.Helper()
 	cancel, ended := startServing(g, ln, beat)
@@ -610,7 +611,8 @@ func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func(
 	return stop
 }
 
-// heartbeats returns a beat for Serve, and what waits for so many.
+// heartbeats returns a heartbeat for Serve, and a function that waits for n of
+// them.
 func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 	t.Helper()
 	beats := make(chan struct{}, 1)
@@ -638,8 +640,8 @@ func (unusedUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort,
 	panic("nothing may be forwarded")
 }
 
-// TestDescriptorLimit takes the process's descriptors away while a connection
-// waits to be accepted: the loop neither ends nor spins, and still beats.
+// TestDescriptorLimit takes away the process's descriptors while a connection waits
+// to be accepted. The loop neither ends nor spins, and still sends heartbeats.
 func TestDescriptorLimit(t *testing.T) {
 	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -650,7 +652,7 @@ func TestDescriptorLimit(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	free, err := syscall.Dup(0) // the lowest number that is free
+	free, err := syscall.Dup(0) // the lowest free number
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,8 +673,8 @@ func TestDescriptorLimit(t *testing.T) {
 	stop := serveUntilStop(t, g, ln, beat)
 	await(3)
 	s := g.Stats()
-	// Back-off doubles to a second, and beats are at most seconds apart: a loop
-	// that spins counts thousands.
+	// The back-off doubles to a second, and heartbeats are seconds apart at most. A
+	// loop that spins counts thousands.
 	if s.Failures == 0 || s.Failures > 50 || !errors.Is(s.LastFailure, syscall.EMFILE) {
 		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
 	}
@@ -683,8 +685,8 @@ func TestDescriptorLimit(t *testing.T) {
 	stop()
 }
 
-// TestHeartbeats shows that the loop beats while it has nothing to accept and while
-// it may not accept.
+// TestHeartbeats shows that the loop sends heartbeats while it has nothing to
+// accept and while no slot is free.
 func TestHeartbeats(t *testing.T) {
 	for name, full := range map[string]bool{"idle": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
@@ -719,8 +721,8 @@ func wantDrained(t *testing.T, g *server.Server) {
 	}
 }
 
-// TestServeAgain shows that a listener is as it was after Serve: another Serve
-// goes on with it, and a closed one ends Serve without an error.
+// TestServeAgain shows that Serve leaves a listener unchanged: another Serve can
+// use it, and a closed one ends Serve without an error.
 func TestServeAgain(t *testing.T) {
 	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -742,7 +744,7 @@ func TestServeAgain(t *testing.T) {
 	wantDrained(t, g)
 }
 
-// TestDrainWaits shows that a challenge under way is finished.
+// TestDrainWaits shows that Drain waits for a challenge in progress.
 func TestDrainWaits(t *testing.T) {
 	router, asked, goOn := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
@@ -766,7 +768,7 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// TestDrainTimeout shows what is left when the time for draining is over.
+// TestDrainTimeout shows what remains when the time for draining is over.
 func TestDrainTimeout(t *testing.T) {
 	asked := make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
@@ -790,8 +792,8 @@ func TestDrainTimeout(t *testing.T) {
 	f.upstream.Close()
 }
 
-// TestDrainShortensIdle shows that a client which has asked for nothing does not
-// hold up the end; its head would have had much longer.
+// TestDrainShortensIdle shows that a client without a request does not delay the
+// end, although its head has much more time.
 func TestDrainShortensIdle(t *testing.T) {
 	s := testSettings()
 	s.HeadTimeout = time.Hour
@@ -805,8 +807,8 @@ func TestDrainShortensIdle(t *testing.T) {
 	}
 }
 
-// TestDualStack has one wildcard listener: addresses of IPv4 come out as such,
-// and each family is asked at its own ingress.
+// TestDualStack has one wildcard listener. IPv4 addresses are recorded unmapped,
+// and each family is forwarded to its own ingress.
 func TestDualStack(t *testing.T) {
 	r4 := startIngress(t, "127.0.0.1:0", answering)
 	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
@@ -826,8 +828,8 @@ func TestDualStack(t *testing.T) {
 	}
 }
 
-// TestUpdateHosts shows that settings hold for connections accepted from then
-// on.
+// TestUpdateHosts shows that settings apply to connections that are accepted
+// afterwards.
 func TestUpdateHosts(t *testing.T) {
 	router := startIngress(t, "127.0.0.1:0", answering)
 	f := startServer(t, testSettings(), router)
@@ -851,8 +853,8 @@ func TestUpdateHosts(t *testing.T) {
 	}
 }
 
-// BenchmarkChallenge is one challenge over loopback, client and ingress
-// included: a connection each to the gate, a kept one to the ingress.
+// BenchmarkChallenge is one challenge over loopback, including client and ingress:
+// a new connection to the server and an idle one to the ingress.
 func BenchmarkChallenge(b *testing.B) {
 	router := startIngress(b, "127.0.0.1:0", answering)
 	f := startServer(b, testSettings(), router)
@@ -877,8 +879,8 @@ func BenchmarkChallenge(b *testing.B) {
 	})
 }
 
-// TestHeadBytes has heads of exactly the limit, and of one byte more, for limits
-// below, at and above what is read at first.
+// TestHeadBytes has heads of exactly the limit, and of one byte more. The limits
+// are below, at and above the first read buffer.
 func TestHeadBytes(t *testing.T) {
 	for _, limit := range []int{200, 1024, 3000, 8192} {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestAbsoluteForm(t *testing.T) {
 			head: head, host: "api.example.com", port: 8080,
 			want: "GET http://api.example.com:8080/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com:8080\r\n" + rest,
 		},
-		// The port that the client has named is not one to ask.
+		// The port that the client has named is not used.
 		"the client's port": {
 			head: "HEAD / HTTP/1.1\r\nHost: api.example.com:6443\r\n\r\n", host: "api.example.com", port: 80,
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
@@ -61,8 +61,8 @@ func TestAbsoluteForm(t *testing.T) {
 	}
 }
 
-// FuzzAbsoluteForm: what net/http reads in the form for a proxy is what it has read
-// before, with the host and the authorization that were given, and nothing else.
+// FuzzAbsoluteForm: net/http reads the same request in absolute-form, with the
+// given host and authorization, and nothing else.
 func FuzzAbsoluteForm(f *testing.F) {
 	f.Add("/.well-known/acme-challenge/token", "api.example.com", "X-Forwarded-For: 192.0.2.7\r\n", uint16(80))
 	f.Add("//evil.example/x@y?http://z#", "a_b", "", uint16(8080))
@@ -71,14 +71,14 @@ func FuzzAbsoluteForm(f *testing.F) {
 		head := "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n"
 		before, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
-			return // the gate lets none of these through
+			return // pkg/proxy/server refuses all of these
 		}
 		got, err := appendAbsoluteForm(nil, []byte(head), host, port, NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
 		if _, err := url.ParseRequestURI("http://" + string(appendAuthority(nil, host, port)) + target); err != nil {
-			return // an authority that is none, such as "[", which the gate refuses
+			return // an invalid authority such as "[", which pkg/proxy/server refuses
 		}
 		after, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(got)))
 		if err != nil {

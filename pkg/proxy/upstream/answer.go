@@ -16,23 +16,23 @@ const (
 	maxFields     = 128
 	maxInterim    = 8 // 1xx answers before the final one
 
-	// maxBody is far more than any answer that a CA reads: a key authorisation is
-	// a token, a dot and 43 characters (RFC 8555 section 8.1), of which boulder
-	// takes 128 bytes (va/http.go), and a router's pages have a few KiB.
+	// maxBody is far more than a CA reads. A key authorisation is a token, a dot
+	// and 43 characters (RFC 8555 section 8.1), of which boulder reads 128 bytes
+	// (va/http.go). The error pages of routers have a few KiB.
 	maxBody = 64 << 10
 )
 
-// errTooLarge is an answer that is not passed on, or not to its end.
+// errTooLarge is an answer of which nothing more is relayed.
 var errTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
-// errMalformed is what every finding about the bytes of an answer wraps.
+// errMalformed is wrapped by every error about the bytes of an answer.
 var errMalformed = errors.New("malformed answer")
 
 func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
 
 func malformedBecause(why cause.Details) error { return fmt.Errorf("%w: %w", errMalformed, why) }
 
-// framing is how the end of an answer's body is known (RFC 9112 section 6.3).
+// framing is how the end of a body is determined (RFC 9112 section 6.3).
 type framing uint8
 
 const (
@@ -44,8 +44,8 @@ const (
 
 type span struct{ from, to int }
 
-// answer is the head of one answer in the caller's buffer. The zero value is
-// ready for parse.
+// answer is the head of one answer in the caller's buffer. The zero value is ready
+// for parse.
 type answer struct {
 	buf   []byte
 	lines httpfield.Lines
@@ -63,12 +63,12 @@ type answer struct {
 	connectionClose                 bool
 
 	locations      int
-	redirectTarget cause.Details // where it leads, when that is not followed
-	loopDetected   bool          // sent back to us: read for the diagnosis only
+	redirectTarget cause.Details // destination of a redirect that is not followed
+	loopDetected   bool          // the answer of a proxy of this service that detected a loop: for the diagnosis only
 }
 
-// once goes on reading the head at the beginning of buf. It returns the head's
-// length when it is complete and 0 when more bytes are needed.
+// parse continues with the head at the beginning of buf. It returns the length of a
+// complete head, and 0 if more bytes are needed.
 func (a *answer) parse(buf []byte) (n int, err error) {
 	a.buf = buf
 	for {
@@ -93,7 +93,8 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 	}
 }
 
-// checkPartialLine finds a peer that does not speak HTTP/1.x without waiting for a line.
+// checkPartialLine detects a peer that does not send HTTP/1.x, without waiting for
+// a line.
 func (a *answer) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
@@ -103,8 +104,8 @@ func (a *answer) checkPartialLine() error {
 	return nil
 }
 
-// parseStatusLine reads RFC 9112 section 4. A missing space before an empty reason
-// is common and harmless.
+// parseStatusLine parses a status line (RFC 9112 section 4). A missing space before
+// an empty reason is common and harmless.
 func (a *answer) parseStatusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
@@ -121,7 +122,7 @@ func (a *answer) parseStatusLine(at span) error {
 	return nil
 }
 
-// maxKnownName is the longest field name that matters here.
+// maxKnownName is the length of the longest field name that is handled here.
 const maxKnownName = len("proxy-authenticate")
 
 func (a *answer) parseField(line []byte) error {
@@ -165,8 +166,8 @@ func (a *answer) parseContentLength(value []byte) (err error) {
 	return nil
 }
 
-// announcesFraming reports whether a Trailer field announces what a trailer may not
-// be (RFC 9110 section 6.5.1).
+// announcesFraming reports whether a Trailer field announces a field that a trailer
+// must not contain (RFC 9110 section 6.5.1).
 func announcesFraming(list []byte) bool {
 	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
 }
@@ -174,8 +175,8 @@ func announcesFraming(list []byte) bool {
 // isInterim reports whether a final answer follows.
 func (a *answer) isInterim() bool { return a.status < 200 }
 
-// bodyFraming decides how the body ends. isHead says that the request was HEAD. A body
-// that announces itself as too large is refused before the client gets a byte.
+// bodyFraming returns how the body ends. isHead means that the request was HEAD. A
+// body that announces too large a size is refused before the client gets a byte.
 func (a *answer) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
@@ -197,9 +198,9 @@ func (a *answer) bodyFraming(toHead bool) (framing, error) {
 	}
 }
 
-// appendHead appends the head that the client gets: the status line and the
-// end-to-end fields in their order, then Via and the framing of this hop.
-// chunked says that the body goes to the client in chunks.
+// appendHead appends the head for the client: the status line, the end-to-end
+// fields in their order, Via, and the framing of this hop. chunked means that the
+// client gets the body in chunks.
 func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
@@ -233,8 +234,8 @@ func (a *answer) isEndToEnd(name, lines []byte) bool {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
 		return false
 	case "content-length":
-		// Whatever Connection says: the body is framed by it. A 204 has none (RFC
-		// 9110 section 8.6).
+		// Whatever Connection contains, Content-Length frames the body. A 204 has
+		// none (RFC 9110 section 8.6).
 		return a.status != 204
 	default:
 		return !a.hasConnection || !httpfield.NamedByConnection(lines, name)

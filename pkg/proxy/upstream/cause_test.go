@@ -16,9 +16,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestEachCauseHasAFinding: each cause has an entry of its own, which
-// docs/troubleshooting.md names beside it, and no entry has a cause that never comes.
-// Its words are complete once they are filled in.
+// TestEachCauseHasAFinding: each cause has a finding of its own, which
+// docs/troubleshooting.md lists beside it. No finding has an unknown cause. The
+// sentences are complete after their placeholders are filled.
 func TestEachCauseHasAFinding(t *testing.T) {
 	t.Parallel()
 	entries := make(map[string]findings.ID)
@@ -55,8 +55,8 @@ func TestDetailNamesOtherAddresses(t *testing.T) {
 	}
 }
 
-// TestLocalResources: what this host lacks is not the ingress's fault, be it that a
-// port is wanted before the connection is made.
+// TestLocalResources: a lack of ports or descriptors of this host is not attributed
+// to the ingress, even before a connection attempt.
 func TestLocalResources(t *testing.T) {
 	t.Parallel()
 	for _, number := range []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.EMFILE} {
@@ -67,8 +67,8 @@ func TestLocalResources(t *testing.T) {
 	}
 }
 
-// TestJournalOnlyFindings: no check finds these, since they are about a challenge
-// that the service itself was asked for.
+// TestJournalOnlyFindings: no check reports these, because they concern a challenge
+// that the service itself received.
 func TestJournalOnlyFindings(t *testing.T) {
 	t.Parallel()
 	nowhere, closed := New(), New()

@@ -10,8 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// dialRoute opens the TCP connection that a way begins with: to the ingress or to the
-// egress proxy, and to nothing else whatever a request or an answer says.
+// dialRoute opens the TCP connection of a route: to the ingress or to the egress
+// proxy. No request and no answer can change the destination.
 func (c *Client) dialRoute(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
 	if w.proxy != nil {
 		return c.dialProxy(w, timeout)
@@ -23,8 +23,8 @@ func (c *Client) dialRoute(w upstreamRoute, timeout time.Duration) (*net.TCPConn
 	return tcp, nil
 }
 
-// dialProxy takes the first of a proxy's addresses that takes a connection. Each
-// has an even share of the time that is left.
+// dialProxy connects to the first address of a proxy that accepts. Each address has
+// an equal share of the remaining time.
 func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
 	addrs, by := w.proxy.Addrs, time.Now().Add(timeout)
 	last := error(cause.Details{Reason: cause.NoAddress})
@@ -37,9 +37,9 @@ func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn
 	return nil, w.egressError(EgressUnreachable, last)
 }
 
-// openThroughProxy goes on from a connection to the proxy: TLS with the proxy itself if
-// it wants that, then a tunnel and TLS with the router. In plain HTTP the proxy takes
-// the requests, and finds the ingress by what it is asked for.
+// openThroughProxy continues on a connection to the proxy. It adds TLS with the
+// proxy if required, then a tunnel and TLS with the router. In plain HTTP the proxy
+// takes the requests and resolves their host.
 func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error) {
 	beneath, top, failure := c.handshakeProxy(bottom, a)
 	if failure != nil {
@@ -58,7 +58,7 @@ func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error)
 	return s, nil
 }
 
-// handshakeProxy speaks TLS with a proxy that wants it. Top is nil for one that does not.
+// handshakeProxy adds TLS for a proxy that requires it. Otherwise top is nil.
 func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn, top *tlsStream, failed *Error) {
 	via := a.route.proxy
 	if !via.TLS {
@@ -73,17 +73,17 @@ func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn,
 	return top.Conn, top, nil
 }
 
-// openTunneled asks the proxy for a way to the router, and goes on with that.
+// openTunneled opens a tunnel to the router and TLS inside it.
 func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
 	through, failure := a.openTunnel(beneath)
 	if failure != nil {
 		return nil, failure
 	}
-	bottom.received = false // what was, was the proxy
+	bottom.received = false // the bytes so far came from the proxy
 	return c.openTLS(through, bottom, a)
 }
 
-// openTunnel asks the proxy for a way to the router.
+// openTunnel requests a tunnel to the router from the proxy.
 func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	if err := conn.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
 		return nil, a.route.egressError(EgressUnreachable, err)
@@ -99,7 +99,8 @@ func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	return nil, a.route.egressError(EgressUnreachable, err)
 }
 
-// egressError is what the proxy, or the way to it, has kept from the ingress.
+// egressError is an error of the proxy, or of the route to it, that kept the
+// request from the ingress.
 func (w upstreamRoute) egressError(cause Cause, err error) *Error {
 	e := &Error{Cause: cause, Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
 	if isTimeout(err) {
@@ -108,8 +109,9 @@ func (w upstreamRoute) egressError(cause Cause, err error) *Error {
 	return e
 }
 
-// attributeToProxy puts what went wrong while a proxy was asked in plain HTTP down to it:
-// what it does not answer, the ingress may never have been asked.
+// attributeToProxy adds the proxy to an error. In plain HTTP, a connection that
+// ends without an answer is the proxy's fault: the ingress may never have received
+// the request.
 func (w upstreamRoute) attributeToProxy(e *Error) *Error {
 	if w.proxy == nil {
 		return e
@@ -121,8 +123,8 @@ func (w upstreamRoute) attributeToProxy(e *Error) *Error {
 	return e
 }
 
-// checkProxyRefusal is what the proxy has answered by itself. Its page is not passed on: it
-// tells of the cluster's network.
+// checkProxyRefusal returns an error if the proxy itself answered. The client does
+// not get the proxy's page, which describes the cluster's network.
 func (x *exchange) checkProxyRefusal(w upstreamRoute) *Error {
 	if w.proxy == nil || !x.answer.isFromProxy(w.usesAbsoluteForm()) {
 		return nil
@@ -131,11 +133,11 @@ func (x *exchange) checkProxyRefusal(w upstreamRoute) *Error {
 	return &Error{Cause: no.cause(), Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: no}
 }
 
-// usesAbsoluteForm reports whether the proxy is asked in plain HTTP, for what it finds
-// itself.
+// usesAbsoluteForm reports whether the request goes to a proxy in plain HTTP. The
+// proxy then resolves the host.
 func (w upstreamRoute) usesAbsoluteForm() bool { return w.proxy != nil && w.verifier == nil }
 
-// requestHead is the request as the way takes it.
+// requestHead returns the head in the form that the route requires.
 func (a attempt) requestHead() ([]byte, *Error) {
 	if !a.route.usesAbsoluteForm() {
 		return a.request.Head, nil
@@ -147,22 +149,22 @@ func (a attempt) requestHead() ([]byte, *Error) {
 	return head, nil
 }
 
-// routeCause is what an answer means on this way, where a router's cause means more
-// than it does elsewhere.
+// routeCause replaces a cause by a more specific one for this route.
 func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
 	switch {
 	case cause == Loop && w.usesAbsoluteForm():
 		return EgressLoop
 	case cause == "" && status == 400 && w.proxyProtocol != ProxyProtocolOff && w.verifier == nil:
-		// By TLS there would be no answer: the header is not the beginning of a handshake.
+		// With TLS there would be no answer, because a PROXY header does not start
+		// a handshake.
 		return ProxyProtocolUnexpected
 	default:
 		return cause
 	}
 }
 
-// withProxyProtocol says of a handshake that has failed what may be the reason: a router that
-// does not expect a header takes it for bad TLS.
+// withProxyProtocol adds the PROXY protocol version to a handshake error. A router
+// that does not expect the header reads it as invalid TLS.
 func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
 	if w.proxyProtocol != ProxyProtocolOff && e.Cause == TLSHandshake {
 		why := Explain(e.Err)
@@ -172,7 +174,7 @@ func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
 	return e
 }
 
-// writeRequest tells the router whose connection it is, where it wants to know.
+// writeProxyHeader sends the PROXY header, if one is configured.
 func (a attempt) writeProxyHeader(conn net.Conn) *Error {
 	if a.route.proxyProtocol == ProxyProtocolOff {
 		return nil

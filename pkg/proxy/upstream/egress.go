@@ -50,25 +50,25 @@ func (e Egress) equal(other Egress) bool {
 		slices.EqualFunc(e.Routes, other.Routes, func(a, b EgressRoute) bool { return a.Ingress == b.Ingress && a.Proxy.equal(b.Proxy) })
 }
 
-// proxyHop is a proxy on the way, of the Egress that is in force. Another Egress makes
-// other hops, so that a way through one of the old is no way any more.
+// proxyHop is an egress proxy on a route. Other egress settings create other hops,
+// so that a connection through an old hop is not reused.
 type proxyHop struct {
 	EgressProxy
 	egress     *egressRoutes
-	handshakes chan struct{} // has one for each handshake that is under way
+	handshakes chan struct{} // one element for each handshake in progress
 }
 
-// egressRoutes is one accepted Egress, with one trust. It is not changed any more.
+// egressRoutes is one accepted egress decision with its trust. It is immutable.
 type egressRoutes struct {
 	Egress
 	byIngress     map[netip.AddrPort]*proxyHop
-	verifier      *verifier // of routers that are reached through a proxy, which may have looked into TLS
+	verifier      *verifier // of routers behind a proxy, which may intercept TLS
 	proxyVerifier *verifier // of the proxies themselves
 }
 
-// newEgressRoutes trusts, beyond a proxy, what direct does and the roots of e for that.
-// A proxy itself has a certificate of its own authorities: the ingress's say nothing
-// about it, nor its about the ingress.
+// newEgressRoutes builds the verifiers. Routers behind a proxy may use the CAs of
+// direct routers and e.AdditionalCAs. A proxy itself is verified by e.ProxyCAs
+// alone: the CAs of the ingress do not apply to a proxy, nor the reverse.
 func newEgressRoutes(e Egress, direct *verifier) *egressRoutes {
 	made := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
 	if len(e.Routes) == 0 {
@@ -82,11 +82,11 @@ func newEgressRoutes(e Egress, direct *verifier) *egressRoutes {
 	return made
 }
 
-// equals reports whether it is what e makes.
+// equals reports whether e would give the same routes.
 func (g *egressRoutes) equals(e Egress) bool { return g != nil && g.equal(e) }
 
-// proxy is the proxy through which an address is reached; nil when it is reached
-// directly.
+// proxyFor returns the proxy on the route to an address, and nil for a direct
+// route.
 func (g *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
 	if g == nil || len(g.byIngress) == 0 {
 		return nil

@@ -20,12 +20,12 @@ import (
 
 const proxyName = "proxy.example"
 
-// plainSettings are the settings for a router that is asked in plain HTTP.
+// plainSettings are the settings for a router without TLS.
 func plainSettings(r *testRouter) Settings {
 	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}
 }
 
-// TestPlainThroughProxy: the proxy looks the name up, and is asked by it.
+// TestPlainThroughProxy: the proxy resolves the host, which is in the request.
 func TestPlainThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -34,9 +34,9 @@ func TestPlainThroughProxy(t *testing.T) {
 		secret string
 		talk   connHandler
 		want   Cause
-		code   int    // of the client
+		code   int    // for the client
 		status int    // that was relayed
-		says   string // to the operator
+		says   string // in the sentence for the operator
 	}{
 		"open":       {talk: answersWith(okAnswer), status: 200},
 		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
@@ -114,8 +114,8 @@ func TestPlainThroughProxy(t *testing.T) {
 	}
 }
 
-// TestTLSThroughProxy: the proxy is told the ingress's address, and the request goes
-// through the tunnel.
+// TestTLSThroughProxy: the proxy receives the ingress's address, and the request
+// goes through the tunnel.
 func TestTLSThroughProxy(t *testing.T) {
 	t.Parallel()
 	p, man := newPKI(t), newPKI(t)
@@ -124,8 +124,8 @@ func TestTLSThroughProxy(t *testing.T) {
 		secret string
 		config *tls.Config // of the router
 		talk   tlsHandler
-		roots  [][]byte // of Egress.Beyond
-		own    [][]byte // of Egress.Proxies
+		roots  [][]byte // Egress.AdditionalCAs
+		own    [][]byte // Egress.ProxyCAs
 		want   Cause
 		code   int
 		says   string
@@ -139,7 +139,7 @@ func TestTLSThroughProxy(t *testing.T) {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName), interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
 		},
 
-		// As Squid does where it does not like the router (ERR_CANNOT_FORWARD).
+		// Squid does so when it rejects the router (ERR_CANNOT_FORWARD).
 		"looks into it, answers": {
 			proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw},
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
@@ -148,7 +148,8 @@ func TestTLSThroughProxy(t *testing.T) {
 			},
 			want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
 		},
-		// An ingress may say the same, which nobody can tell apart: the mend says so.
+		// An ingress may send the same, which cannot be distinguished. The
+		// remediation says so.
 		"ingress with Proxy-Status": {
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
@@ -165,7 +166,7 @@ func TestTLSThroughProxy(t *testing.T) {
 		},
 		"no proxy":        {proxy: &fakeEgressProxy{answer: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
 		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
-		// Who vouches for one of both says nothing about the other.
+		// The CAs of one do not apply to the other.
 		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
 		"ingress of the proxy's root": {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
@@ -215,7 +216,7 @@ func TestTLSThroughProxy(t *testing.T) {
 	}
 }
 
-// TestProxyDoesNotServe: what a connection to the proxy can come to.
+// TestProxyDoesNotServe covers the failures of a connection to the proxy.
 func TestProxyDoesNotServe(t *testing.T) {
 	t.Parallel()
 	gone := startRouter(t, "127.0.0.1:0", nil)
@@ -225,7 +226,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 	p := newPKI(t)
 	for name, test := range map[string]struct {
 		addrs  []netip.AddrPort
-		secure bool // the ingress is asked by TLS
+		secure bool // the ingress uses TLS
 		code   int
 		says   string
 	}{
@@ -260,7 +261,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTunnels: what is asked of a proxy does not outlive the client.
+// TestCloseEndsTunnels: a request to a proxy ends with the client.
 func TestCloseEndsTunnels(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -287,7 +288,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 	}
 }
 
-// TestSecondAddressOfProxy: one address of a proxy that is gone is not the end.
+// TestSecondAddressOfProxy: if one address of a proxy fails, the next one is used.
 func TestSecondAddressOfProxy(t *testing.T) {
 	t.Parallel()
 	gone := startRouter(t, "127.0.0.1:0", nil)
@@ -306,8 +307,8 @@ func TestSecondAddressOfProxy(t *testing.T) {
 	}
 }
 
-// TestRedirectThroughProxy: what is asked in plain HTTP through one proxy is asked by
-// TLS through another, or directly.
+// TestRedirectThroughProxy: plain HTTP and TLS can use different routes, through a
+// proxy or direct.
 func TestRedirectThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -333,8 +334,8 @@ func TestRedirectThroughProxy(t *testing.T) {
 	}
 }
 
-// TestEgressChanges: connections through a proxy end with the setting that made them,
-// and no others do.
+// TestEgressChanges: a change of the egress settings closes the connections that it
+// affects, and no others.
 func TestEgressChanges(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -344,7 +345,7 @@ func TestEgressChanges(t *testing.T) {
 	through := func(proxy *fakeEgressProxy, change func(*Settings)) Settings {
 		s := proxy.routeThrough(direct, credentials())
 		s.Egress.AdditionalCAs, s.Egress.ProxyCAs = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
-		for i := range s.Egress.Routes { // what is equal need not be the same
+		for i := range s.Egress.Routes { // equal, but not identical
 			s.Egress.Routes[i].Proxy.Addrs = slices.Clone(s.Egress.Routes[i].Proxy.Addrs)
 		}
 		if change != nil {
@@ -388,9 +389,9 @@ func TestEgressChanges(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsDialledThroughProxy: with a proxy on the way, it is what is dialled
-// besides the ingress, and what it is asked for is the ingress by address, or by the
-// name that the gate has let through. No redirect and no Host changes that.
+// TestNothingElseIsDialledThroughProxy: with a proxy on the route, only it and the
+// ingress are dialled. The proxy is asked only for the ingress's address, or for
+// the validated host name. No redirect and no Host changes that.
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
@@ -401,7 +402,7 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	}
 	for _, lead := range leads {
 		for _, host := range []string{api, "127.0.0.66", "localhost", "[::1]", ""} {
-			for _, plainly := range []bool{true, false} { // through the proxy, too
+			for _, plainly := range []bool{true, false} { // plain HTTP goes through the proxy too
 				d := newRedirectingIngress(t, p, redirectTo+lead+"\r\n\r\n", redirectTo+lead+"\r\n\r\n")
 				s := d.settings(p.trustedCAs())
 				at := string(appendAuthority(nil, host, s.Port))

@@ -26,17 +26,17 @@ func credentials() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// fakeEgressProxy is a proxy that takes what RFC 9112 lets a client send to one, and
-// nothing else. A real Squid is asked in test/support/lab, where names resolve and addresses
-// are those of a cluster; here it is about what goes over the wire and what becomes
-// of the answers, some of which no Squid gives.
+// fakeEgressProxy is a proxy that accepts only what RFC 9112 permits a client to
+// send to one. test/lab tests a real Squid, with name resolution and the addresses
+// of a cluster. This test covers the bytes of requests and the handling of answers,
+// some of which no Squid sends.
 type fakeEgressProxy struct {
 	*testRouter
 	names         map[string]netip.AddrPort // its DNS
-	authorization string                    // of Proxy-Authorization
+	authorization string                    // expected in Proxy-Authorization
 	tls           *tls.Config               // TLS with the proxy itself
-	interception  *tls.Config               // the man in the middle of a tunnel
-	answer        string                    // instead of doing anything
+	interception  *tls.Config               // interception of a tunnel
+	answer        string                    // sent in place of any action
 
 	mu       sync.Mutex
 	requests []string
@@ -127,7 +127,7 @@ func (p *fakeEgressProxy) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request
 	<-done
 }
 
-// forward reports whether the connection takes another request.
+// forward reports whether the connection can take another request.
 func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	to, known := p.names[r.Host]
 	if !known {
@@ -152,7 +152,8 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	return answer.Write(conn) == nil
 }
 
-// routeThrough are settings by which all of a router is reached through the proxy.
+// routeThrough returns settings by which all addresses of a router are reached
+// through the proxy.
 func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
 	hop := EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
 	for _, addr := range s.Ingress {
@@ -163,8 +164,7 @@ func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
 	return s
 }
 
-// checkSecretHidden checks that nothing of what is printed of it gives the credentials
-// away.
+// checkSecretHidden checks that no printed form reveals the credentials.
 func checkSecretHidden(t testing.TB, all ...any) {
 	t.Helper()
 	for _, what := range all {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scriptedStream is a connection whose other side has said all it will say.
+// scriptedStream is a connection whose peer has sent everything.
 type scriptedStream struct {
 	io.Reader
 }
@@ -20,7 +20,7 @@ func (w scriptedStream) RoundTrip(_, answer []byte) (int, error) { return w.Read
 func (scriptedStream) SetDeadline(_ time.Time) error             { return nil }
 func (scriptedStream) Close() error                              { return nil }
 
-// relayAnswer runs the answer through everything between the two sockets.
+// relayAnswer runs the answer through all code between the two sockets.
 func relayAnswer(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
 	x = newExchange()
 	w := scriptedStream{answer}
@@ -39,7 +39,7 @@ func relayAnswer(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange
 type parsedAnswer struct {
 	status     int
 	close      bool
-	body, rest []byte // rest is what comes after it
+	body, rest []byte // rest is the bytes after it
 }
 
 // readReference reads the final answer with net/http.
@@ -66,9 +66,9 @@ type byteReader struct{ *bytes.Reader }
 
 func (d byteReader) Read(p []byte) (int, error) { return d.Reader.Read(p[:min(len(p), 1)]) }
 
-// FuzzAnswer holds what pooling and relaying rest on: what is taken for a
-// complete answer is one to net/http too, with the same status and body; the
-// client gets exactly that; and it does not matter in which pieces it came.
+// FuzzAnswer compares with net/http. An answer that is taken for complete is
+// complete there too, with the same status and body. The client gets exactly that,
+// in whatever pieces the answer arrives.
 func FuzzAnswer(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key",

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// TestMalformedBody has bodies that are wrong in their first bytes, however
-// they come: nothing of the answer may have gone out, so that the client can be
-// told.
+// TestMalformedBody has bodies with an error in the first bytes, in any pieces. No
+// byte of the answer may be sent, so that the client can get an error answer.
 func TestMalformedBody(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
@@ -45,8 +44,8 @@ func TestMalformedBody(t *testing.T) {
 	}
 }
 
-// measuringWriter is a client that checks, whenever it is written to, what the
-// exchange holds.
+// measuringWriter is a client that checks the buffers of the exchange at each
+// write.
 type measuringWriter struct {
 	t *testing.T
 	x *exchange
@@ -57,7 +56,7 @@ func (m *measuringWriter) Write(p []byte) (int, error) {
 	first := m.n == 0
 	m.n += len(p)
 	if first {
-		return len(p), nil // the head, and what came with it
+		return len(p), nil // the head, and the bytes that arrived with it
 	}
 	if in, out := len(m.x.input), cap(m.x.output); in > relayBufferSize || out > 2*relayBufferSize || len(p) > relayBufferSize+len("1000\r\n\r\n0\r\n\r\n") {
 		m.t.Errorf("after %d bytes: %d are written, %d held for reading and %d for writing", m.n, len(p), in, out)
@@ -65,8 +64,8 @@ func (m *measuringWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRelayMemory holds what a slow reader of a long answer can cost, also after
-// a head that took all that a head may.
+// TestRelayMemory bounds the cost of a slow reader of a long answer, also after the
+// longest head.
 func TestRelayMemory(t *testing.T) {
 	const size = maxBody
 	body := strings.Repeat("x", size)
@@ -100,13 +99,13 @@ func TestRelayMemory(t *testing.T) {
 	}
 }
 
-// TestWaitingMemory looks at what is held while the first byte is waited for.
+// TestWaitingMemory checks the buffers during the wait for the first byte.
 func TestWaitingMemory(t *testing.T) {
 	x := newExchange()
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, attempt{}, nil) }()
-	// The write is taken when the exchange has begun to read.
+	// The write returns when the exchange has begun to read.
 	if _, err := pw.Write([]byte("H")); err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +118,8 @@ func TestWaitingMemory(t *testing.T) {
 	}
 }
 
-// TestSocketBuffers: what the kernel holds for a connection to the ingress is
-// bounded too.
+// TestSocketBuffers: the kernel's memory for a connection to the ingress is bounded
+// too.
 func TestSocketBuffers(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := newPlainClient(t, r)

@@ -16,17 +16,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
-// socketBuffer is asked of the kernel for each direction; it takes twice as much
-// (socket(7)). A request head fits, and a body that the client is slow to read
-// waits at the router instead of in this host's memory.
+// socketBuffer is the buffer size for each direction; the kernel doubles it
+// (socket(7)). A request head fits. A body for a slow client waits at the router
+// and not in the memory of this host.
 const socketBuffer = 8 << 10
 
-// dialTCP opens a TCP connection to the ingress, or to a proxy. It is short: TCP
-// keep-alive would be set up for nothing.
+// dialTCP opens a TCP connection to the ingress or to a proxy. TCP keep-alive is
+// off because the connection is short.
 //
-// It has no local address, not even an empty one, for which [net.Dialer.DialTCP]
-// binds the socket before it knows the peer: a port would then be taken from all
-// destinations.
+// The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
+// would bind the socket before it knows the peer, and the port would be taken for
+// all destinations.
 func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
@@ -40,14 +40,14 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 	return tcp, nil
 }
 
-// plainAddrs is a stream with nothing on top of TCP.
+// plainStream is a stream directly on TCP.
 type plainStream struct {
 	*net.TCPConn
-	used bool // it was asked before
+	used bool // a request was sent before
 	raw  syscall.RawConn
-	step func(fd uintptr) bool // made once, so that asking allocates nothing
+	step func(fd uintptr) bool // created once, so that RoundTrip allocates nothing
 
-	// Of the request that is being asked, by say.
+	// State of the current RoundTrip, used by step.
 	request, answer []byte
 	written, read   int
 	started         bool
@@ -69,14 +69,13 @@ func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
 	return p, nil
 }
 
-// errStaleConnection is a kept connection that has ended, or that holds bytes that nobody
-// asked for, which would be read as the next answer. Nothing was sent.
+// errStaleConnection is an idle connection that has ended, or with unrequested
+// bytes that would be read as the next answer. Nothing was sent.
 var errStaleConnection = errors.New("the kept connection cannot take a request")
 
-// RoundTrip implements stream. It writes inside of a read: the runtime forgets what the
-// poller has said before, and asks the poller as soon as the first try is over. So
-// the usual first read, which finds nothing since no answer can be there yet, is
-// left out.
+// RoundTrip implements stream. It writes inside of a read. The runtime clears the
+// poller's state and consults the poller after the first attempt. This saves the usual
+// first read, which finds nothing because no answer can have arrived yet.
 func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
 	p.request, p.answer, p.written, p.read, p.started, p.failed = request, answer, 0, 0, false, nil
 	err := p.raw.Read(p.step)
@@ -98,8 +97,8 @@ func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
 	}
 }
 
-// writeRequest writes the request as far as it goes, and reports whether its answer is
-// what to wait for now.
+// writeRequest writes as much of the request as the socket takes, and reports
+// whether the whole request was sent.
 func (p *plainStream) writeRequest(fd int) (sent bool) {
 	p.started = true
 	if p.used {
@@ -118,7 +117,7 @@ func (p *plainStream) writeRequest(fd int) (sent bool) {
 	return n == len(p.request)
 }
 
-// readAnswer reads, and reports whether there was anything, be it the end.
+// readAnswer reads, and reports whether bytes or the end have arrived.
 func (p *plainStream) readAnswer(fd int) bool {
 	n, err := nonblock.Read(fd, p.answer)
 	switch {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Reachability is what one ingress address said to a connection attempt.
+// Reachability is the result of a connection attempt to one ingress address.
 type Reachability struct {
 	Addr netip.AddrPort
-	Err  *Error // nil when it accepted
+	Err  *Error // nil: the connection was accepted
 }
 
-// Probe opens a connection to each ingress address, side by side, and closes it
-// again. An egress proxy on the way is asked for a tunnel; in plain HTTP there is
-// none, and the connection to the proxy is all. The result is in the order of the
-// settings.
+// Probe opens a connection to each ingress address in parallel, and closes it
+// again. If an egress proxy is on the route, Probe requests a tunnel. In plain HTTP
+// there is no tunnel, and Probe tests only the connection to the proxy. The result
+// is in the order of the settings.
 func (c *Client) Probe(ctx context.Context) []Reachability {
 	r := c.currentSettings()
 	found := make([]Reachability, len(r.addrs(false)))
@@ -43,7 +43,8 @@ func (c *Client) probeAddress(ctx context.Context, r *activeSettings, addr netip
 	return nil
 }
 
-// probeThroughProxy goes the steps to the proxy, and to the ingress behind it.
+// probeThroughProxy opens the connection to the proxy, and the tunnel to the
+// ingress.
 func (c *Client) probeThroughProxy(ctx context.Context, w upstreamRoute, timeout time.Duration) *Error {
 	tcp, failure := c.dialRoute(w, timeout)
 	if failure != nil {

@@ -26,17 +26,17 @@ const (
 	relayedV2      = 0x21
 	tcpOverIPv4    = 0x11
 	tcpOverIPv6    = 0x21
-	maxProxyHeader = 107 // of version 1, whose header may be the longer one
+	maxProxyHeader = 107 // of version 1, whose header can be the longer one
 )
 
-// appendProxyHeader appends the header that tells the router whose connection
-// this is: of client, to vip. For version 0 there is none.
+// appendProxyHeader appends the header with the addresses of the connection: from
+// client to vip. Version 0 has no header.
 //
-// Both are of one family, since they are the two ends of one connection, of which
-// one that the kernel shows as mapped is IPv4. Should they ever differ, nothing is
-// made up: the header says that the addresses are not known, which a router takes
-// for the connection's own (UNKNOWN in version 1, LOCAL in version 2, which it
-// must accept, unlike an unspecified family).
+// Both addresses have one family, because they are the ends of one connection. An
+// address that the kernel shows as mapped is IPv4. If the families differ all the
+// same, the header declares the addresses unknown, and a router uses those of the
+// connection: UNKNOWN in version 1, LOCAL in version 2. A router must accept LOCAL,
+// but not an unspecified family.
 func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.AddrPort) []byte {
 	client, vip = normalizeAddr(client), normalizeAddr(vip)
 	known := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
@@ -50,8 +50,8 @@ func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.Addr
 	}
 }
 
-// normalizeAddr is the address as a header has it: neither mapped nor with a zone,
-// which says something on this host alone.
+// normalizeAddr returns an address as a header contains it: unmapped and without a
+// zone, which is valid only on this host.
 func normalizeAddr(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

@@ -25,7 +25,7 @@ func requestFrom(client, vip string) *Request {
 	return r
 }
 
-// settingsFor are for a real HAProxy, in plain HTTP or by TLS.
+// settingsFor are settings for a real HAProxy, with or without TLS.
 func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ProxyProtocol) Settings {
 	s := Settings{Ingress: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}
 	if trust != nil {
@@ -34,7 +34,7 @@ func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ProxyProtocol
 	return s
 }
 
-// certificateFile is a router's certificate as HAProxy reads it.
+// certificateFile is a router's certificate in HAProxy's format.
 func certificateFile(t *testing.T, c tls.Certificate) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -59,8 +59,9 @@ var proxyProtocolClients = []struct{ client, vip, want string }{
 	{"[2001:db8::7]:40123", "[2001:db8::5]:80", "2001:db8::7:40123 2001:db8::5:80"},
 }
 
-// TestProxyProtocolPerClient: a real HAProxy sees each request as its client's, in plain HTTP and by
-// TLS, directly and through a tunnel. So no connection can serve two.
+// TestProxyProtocolPerClient: a real HAProxy sees each request with its client's
+// address, with and without TLS, direct and through a tunnel. No connection can
+// therefore serve two requests.
 func TestProxyProtocolPerClient(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -91,8 +92,8 @@ func TestProxyProtocolPerClient(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolMismatch: a real HAProxy that expects what is not sent, or is sent
-// what it does not expect, is named, with the key that mends it.
+// TestProxyProtocolMismatch: a real HAProxy gets no expected header, or an
+// unexpected one. The sentence contains the configuration key to change.
 func TestProxyProtocolMismatch(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -104,7 +105,7 @@ func TestProxyProtocolMismatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		s      Settings
 		causes []Cause
-		status int // that was passed on
+		status int // that was forwarded
 	}{
 		"expected, off":             {settingsFor(expects, nil, ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
 		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
@@ -130,8 +131,8 @@ func TestProxyProtocolMismatch(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolAndBadRequest: a router that has come as far as TLS has taken the header,
-// and its 400 is about something else.
+// TestProxyProtocolAndBadRequest: a router that completed TLS accepted the header,
+// and its 400 has another reason.
 func TestProxyProtocolAndBadRequest(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -144,8 +145,8 @@ func TestProxyProtocolAndBadRequest(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolDisablesReuse: with a header every request has a connection of its own,
-// which is closed after it, and one without is used again as ever.
+// TestProxyProtocolDisablesReuse: with a header every request has its own
+// connection, which is closed afterwards. Without one connections are reused.
 func TestProxyProtocolDisablesReuse(t *testing.T) {
 	t.Parallel()
 	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
@@ -158,7 +159,7 @@ func TestProxyProtocolDisablesReuse(t *testing.T) {
 	c.Update(s)
 	wantIdle(t, c, 0, "the change to a header")
 	r.close()
-	again := startRouter(t, "127.0.0.1:0", answersOnce(okAnswer)) // takes the header for the request's first line
+	again := startRouter(t, "127.0.0.1:0", answersOnce(okAnswer)) // reads the header as the request line
 	s.Port = again.addr.Port()
 	c.Update(s)
 	for range 3 {

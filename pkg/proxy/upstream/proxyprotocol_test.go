@@ -20,7 +20,7 @@ var proxyHeaders = []struct {
 	name        string
 	client, vip string
 	v1, v2      string
-	// what a router makes of it; empty when it is to take the connection's own
+	// as a router reads it; empty: it must use the connection's own
 	src, dst string
 }{
 	{
@@ -89,8 +89,8 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// TestProxyHeaderFits: the longest of either version is within what callers have
-// room for, and within what a receiver must take (section 2.1: 107 bytes).
+// TestProxyHeaderFits: the longest header of either version fits into the callers'
+// buffers, and into what a receiver must accept (section 2.1: 107 bytes).
 func TestProxyHeaderFits(t *testing.T) {
 	t.Parallel()
 	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
@@ -101,8 +101,8 @@ func TestProxyHeaderFits(t *testing.T) {
 	}
 }
 
-// startHAProxy runs the real one on a listener that it gets as descriptor 3, with what
-// goes into its front end, and returns where it listens.
+// startHAProxy runs the real program on a listener that it gets as descriptor 3. It
+// returns the address of the listener. frontend is added to the configuration.
 func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -137,7 +137,7 @@ func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 
 const returnsAddresses = "\thttp-request return status 200 content-type text/plain lf-string \"%[src]:%[src_port] %[dst]:%[dst_port]\"\n"
 
-// TestProxyHeaderByHAProxy has the real router say whom it takes for the client.
+// TestProxyHeaderByHAProxy: the real router reports the client's address.
 func TestProxyHeaderByHAProxy(t *testing.T) {
 	t.Parallel()
 	router := startHAProxy(t, "accept-proxy", returnsAddresses)

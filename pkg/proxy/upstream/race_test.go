@@ -4,5 +4,6 @@
 
 package upstream
 
-// raceTakes is what the race detector adds to the memory of one that waits.
+// raceOverhead is the additional memory of a waiting exchange with the race
+// detector.
 const raceTakes = 8 << 10

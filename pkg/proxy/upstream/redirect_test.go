@@ -24,10 +24,10 @@ const (
 	redirectTo = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "
 )
 
-// redirectToSame is a redirect to the same by https.
+// redirectToSame is a redirect to the https URL of the request.
 const redirectToSame = redirectTo + "https://" + api + path + "\r\n\r\n"
 
-// TestSameOverHTTPS is what is followed, byte by byte.
+// TestSameOverHTTPS covers which redirects are followed.
 func TestSameOverHTTPS(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -87,8 +87,8 @@ type redirectingIngress struct {
 	}
 }
 
-// newRedirectingIngress is an ingress that answers first and then, by TLS, each of then in
-// turn.
+// newRedirectingIngress returns an ingress that answers first without TLS, and
+// then, over TLS, each of then in turn.
 func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *redirectingIngress {
 	t.Helper()
 	d := &redirectingIngress{http: startRouter(t, "127.0.0.1:0", answersWith(first))}
@@ -125,7 +125,7 @@ func TestRedirects(t *testing.T) {
 		status int
 		cause  Cause
 		plain  int // connections, for two exchanges
-		asked  int // by TLS, for two exchanges
+		asked  int // over TLS, for two exchanges
 	}{
 		"302":         {first: redirectToSame, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
 		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
@@ -170,8 +170,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectElsewhereIsNamed: an operator is told where to, in one line of limited
-// length and without what may be secret.
+// TestRedirectElsewhereIsNamed: the operator gets the destination, in one bounded
+// line and without possible secrets.
 func TestRedirectElsewhereIsNamed(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
@@ -192,7 +192,7 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed unless they are to be.
+// TestRedirectsAreNotFollowed covers followRedirects: false.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -207,7 +207,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestRedirectToUntrusted: the client gets no redirect that was followed in vain.
+// TestRedirectToUntrusted: the client does not get a redirect that was followed
+// without success.
 func TestRedirectToUntrusted(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -218,8 +219,8 @@ func TestRedirectToUntrusted(t *testing.T) {
 	}
 }
 
-// TestRedirectedRequestHead: what the router is told of a request that it has redirected, the
-// same host everywhere.
+// TestRedirectedRequestHead: the followed request contains the same host in all
+// fields.
 func TestRedirectedRequestHead(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -245,8 +246,8 @@ func TestRedirectedRequestHead(t *testing.T) {
 	}
 }
 
-// TestRedirectFromTLS: with TLS from the start, a redirect to the same is of one that
-// goes by what it is told of the client.
+// TestRedirectFromTLS: with TLS from the start, a router may redirect to the same
+// URL, because of the fields about the client.
 func TestRedirectFromTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -259,7 +260,7 @@ func TestRedirectFromTLS(t *testing.T) {
 	}
 }
 
-// TestRedirectDeadline: all hops share one budget.
+// TestRedirectDeadline: all redirects share one deadline.
 func TestRedirectDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -272,13 +273,13 @@ func TestRedirectDeadline(t *testing.T) {
 	}
 }
 
-// dialRecorder is what a client has dialled.
+// dialRecorder records the dialled addresses of a client.
 type dialRecorder struct {
 	sync.Mutex
 	addrs map[netip.AddrPort]bool
 }
 
-// recordDials notes what c dials.
+// recordDials records what c dials.
 func recordDials(c *Client) *dialRecorder {
 	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
 	connect := c.dialFunc
@@ -302,8 +303,9 @@ func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 	}
 }
 
-// TestNothingElseIsDialled: wherever a redirect, the request's target or its Host
-// leads, and whatever listens there. This process runs on a control-plane node.
+// TestNothingElseIsDialled: only the ingress is dialled, whatever a redirect, the
+// target or Host contains, and whatever listens there. This process runs on a
+// control-plane node.
 func TestNothingElseIsDialled(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
@@ -330,9 +332,9 @@ func TestNothingElseIsDialled(t *testing.T) {
 	}
 }
 
-// FuzzRedirect: whatever a Location, Host and target are, nothing but the ingress is
-// dialled, it is dialled by TLS only where net/url, too, sees the same host and path by
-// https.
+// FuzzRedirect: whatever a Location, Host and target contain, only the ingress is
+// dialled. It is dialled over TLS only if net/url also sees the https URL of the
+// same host and path.
 func FuzzRedirect(f *testing.F) {
 	nstest.Require(f)
 	for _, location := range []string{
@@ -366,7 +368,7 @@ func FuzzRedirect(f *testing.F) {
 		seen := recordDials(c)
 		ask := newRequest()
 		ask.Host, ask.Target = host, []byte(target)
-		// An answer may be one that ends with the budget only.
+		// Some answers end only with the deadline.
 		ask.Deadline = time.Now().Add(100 * time.Millisecond)
 		_, from, _ := c.Exchange(ask, io.Discard)
 		seen.check(t, plain.addr, secure.addr)
@@ -375,7 +377,7 @@ func FuzzRedirect(f *testing.F) {
 		}
 		u, err := url.Parse(lead)
 		if err != nil {
-			return // stricter than we are: only the host could matter, which is not dialled
+			return // net/url is stricter: only the host could matter, which is not dialled
 		}
 		if u.Scheme != "https" || !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), strings.Trim(host, "[]")) || u.User != nil || u.Fragment != "" || u.RequestURI() != target {
 			t.Errorf("followed %q for host %q and target %q", lead, host, target)

@@ -12,14 +12,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// errTimeUsedUp is a budget that was used up before a connection was tried.
+// errTimeUsedUp means that the time was used up before a connection attempt.
 var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
-// upstreamReadError marks what the upstream did wrong while its answer was relayed, to
-// tell it from what the client did.
+// upstreamReadError marks errors of the upstream while its answer is relayed, to
+// separate them from those of the client.
 type upstreamReadError struct{ error }
 
-// flushAndWait sends the request and reads until the head of the final answer is
+// sendAndReadHead sends the request and reads until the head of the final answer is
 // complete.
 func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error {
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
@@ -54,15 +54,15 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 	}
 }
 
-// readHead reads more of the head. The first byte ends the wait that other
-// addresses have a share in.
+// readHead reads more of the head. The first byte ends the shorter deadline that
+// leaves time for other addresses.
 func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxAnswerHead:
 		return malformed(cause.HeadTooLong)
 	case x.end < len(x.input):
 	default:
-		// The parser counts from the head's beginning, so that the head may move.
+		// The parser counts from the beginning of the head, so the head may move.
 		size := max(firstReadSize, len(x.input))
 		if unused == size {
 			size = min(2*size, maxAnswerHead)
@@ -73,7 +73,7 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 	return x.recordRead(conn, a, n, err)
 }
 
-// recordRead takes note of what was read.
+// recordRead records n received bytes.
 func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
 	if n > 0 && !x.received {
 		x.received = true
@@ -90,13 +90,13 @@ func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
 	return err
 }
 
-// relay sends the answer whose head is in x.answer to the client. What has come
-// is sent before more is waited for, but for a head whose body has not begun:
-// until it has, another answer can still be given.
+// relay sends the answer, whose head is in x.answer, to the client. It sends
+// received bytes before it waits for more, except a head whose body has not begun.
+// Until then another answer can still be given.
 func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
 	rechunk := body == byChunks && !http10
 	x.output = x.answer.appendHead(x.output, rechunk)
-	x.answer.buf = nil // it may be larger than what is needed from here on
+	x.answer.buf = nil // it may be larger than the relay needs
 	switch body {
 	case byLength:
 		return x.relayLength(conn, client)
@@ -143,8 +143,8 @@ func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
 	}
 }
 
-// relayChunks decodes the body and, for a client that reads chunks, wraps it
-// again: what goes out is framed by what was understood of what came in.
+// relayChunks decodes the body. For a client that supports chunks, it encodes the
+// body again. The framing that goes out is therefore the one that was understood.
 func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
 	var c chunkReader
 	begun := false
@@ -189,8 +189,8 @@ func (x *exchange) appendBody(data []byte, rechunk bool) {
 	x.output = append(x.output, "\r\n"...)
 }
 
-// relayBytes sends the next n bytes of the body: behind the head if that was not sent
-// yet, else from where they lie.
+// relayBytes sends the next n bytes of the body: after the head if that was not
+// sent yet, else without a copy.
 func (x *exchange) relayBytes(client io.Writer, n int) error {
 	data := x.input[x.start : x.start+n]
 	x.start += n
@@ -205,8 +205,8 @@ func (x *exchange) relayBytes(client io.Writer, n int) error {
 	}
 }
 
-// base reads what comes next. What is left unread fits: of a body, it is less
-// than a line of its chunks.
+// readMore reads the next bytes. The unused bytes fit into the buffer: they are
+// less than one line of a chunk.
 func (x *exchange) readMore(conn io.Reader) error {
 	x.resizeInput(relayBufferSize)
 	n, err := conn.Read(x.input[x.end:])
@@ -217,8 +217,8 @@ func (x *exchange) readMore(conn io.Reader) error {
 	return &upstreamReadError{err}
 }
 
-// flush sends what is ready. A buffer that a long head has made large is given
-// back.
+// flush sends the buffered output. It releases a buffer that a long head has
+// enlarged.
 func (x *exchange) flush(client io.Writer) error {
 	if len(x.output) == 0 {
 		return nil

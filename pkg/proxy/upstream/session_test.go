@@ -24,7 +24,7 @@ func (p pki) config(t testing.TB, names ...string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{serverCertificate(t, p.intermediate, nil, names...)}}
 }
 
-// wantAnswered fails the test unless the exchange is answered as it should be.
+// wantAnswered fails the test unless the exchange returns okAnswer.
 func wantAnswered(t testing.TB, c *Client, r *Request) {
 	t.Helper()
 	if status, body, e := doExchange(t, c, r); status != 200 || body != "token.key" || e != nil {
@@ -39,7 +39,7 @@ func requestFor(host string) *Request {
 	return r
 }
 
-// forEachTLSVersion runs a test with each version of TLS, and a router that presents a
+// forEachTLSVersion runs a test with each version of TLS, and a router with a
 // certificate for name.
 func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t *testing.T, p pki, r *tlsRouter)) {
 	t.Helper()
@@ -54,8 +54,8 @@ func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t
 	}
 }
 
-// TestTLSConnectionIsReused: the tickets for sessions that follow a handshake of
-// TLS 1.3 lie in the socket with the answer, or come later; neither ends it.
+// TestTLSConnectionIsReused: session tickets of TLS 1.3 arrive with the answer or
+// later. Neither prevents reuse.
 func TestTLSConnectionIsReused(t *testing.T) {
 	t.Parallel()
 	forEachTLSVersion(t, api, answersOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
@@ -68,9 +68,9 @@ func TestTLSConnectionIsReused(t *testing.T) {
 	})
 }
 
-// TestIdleTLSConnectionLost: the router ends a connection behind an answer, with
-// and without a goodbye, or says something that nobody has asked for: the next
-// request goes out once, on another.
+// TestIdleTLSConnectionLost: the router closes an idle connection, with and without
+// close_notify, or sends an unrequested answer. The next request is sent once, on
+// another connection.
 func TestIdleTLSConnectionLost(t *testing.T) {
 	t.Parallel()
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -109,8 +109,8 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 	}
 }
 
-// TestIdleTLSConnectionEnds has the router end a connection as the next request
-// comes: it is sent again.
+// TestIdleTLSConnectionEnds: the router closes a connection when the next request
+// arrives. The request is sent again.
 func TestIdleTLSConnectionEnds(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -127,8 +127,8 @@ func TestIdleTLSConnectionEnds(t *testing.T) {
 	r.expect(t, 4)
 }
 
-// TestSessionsAreResumed: a new connection for the same name costs no handshake
-// from the start, and one for another name does.
+// TestSessionsAreResumed: a new connection for the same name resumes a session, and
+// one for another name does not.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
 	forEachTLSVersion(t, "*.example.com", answersOnceOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
@@ -144,15 +144,16 @@ func TestSessionsAreResumed(t *testing.T) {
 	})
 }
 
-// answersOnceOverTLS answers one request with Connection: close, and ends the connection.
+// answersOnceOverTLS answers one request with Connection: close, and closes the
+// connection.
 func answersOnceOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 	if readRequest(b) {
 		_, _ = io.WriteString(conn, strings.Replace(okAnswer, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
 	}
 }
 
-// TestResumedSessionsAreVerified: a session that was good once is not good for ever.
-// What it is verified by is changed behind its back, as the clock does it.
+// TestResumedSessionsAreVerified: a resumed session is verified again. The test
+// changes the verifier without a new one, as the clock does.
 func TestResumedSessionsAreVerified(t *testing.T) {
 	t.Parallel()
 	const apps = "*.apps.example.com"
@@ -174,8 +175,8 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 	})
 }
 
-// TestTrustChangesUnderLoad: no request fails because the bundle has changed, 100
-// times.
+// TestTrustChangesUnderLoad: no request fails because of 100 changes of the CA
+// bundle.
 func TestTrustChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
@@ -213,7 +214,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestServerNames: each name is asked for as it is, an address is not, and a
+// TestServerNames: each host name is sent as SNI, an address is not, and a
 // connection for one name takes no request for another.
 func TestServerNames(t *testing.T) {
 	t.Parallel()
@@ -235,15 +236,15 @@ func TestServerNames(t *testing.T) {
 	if len(asked) != 3 || !asked["api.example.com"] || !asked["other.example.com"] || !asked[""] {
 		t.Errorf("asked for %v", asked)
 	}
-	// Any number of names has room for so many connections.
+	// The bound applies to any number of names.
 	for n := range 2 * maxIdle {
 		wantAnswered(t, c, requestFor(fmt.Sprintf("n%d.example.com", n)))
 	}
 	wantIdle(t, c, maxIdle, "requests for more names than that")
 }
 
-// TestTrustChanges: what was trusted before is not after, be it a connection that is
-// kept or a session; what is under way ends as it began.
+// TestTrustChanges: a change of the CAs closes idle connections and drops sessions.
+// Exchanges in progress end under the old CAs.
 func TestTrustChanges(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
@@ -265,7 +266,7 @@ func TestTrustChanges(t *testing.T) {
 	wantAnsweredOn(t, kept)
 	c.putIdle(kept, time.Now())
 
-	// Two at once, so that one is under way on a connection of its own.
+	// Two exchanges at once, so that one has its own connection.
 	first := c.popIdle(kept.route)
 	under := make(chan *Error, 1)
 	go func() {
@@ -302,7 +303,7 @@ func TestTrustChanges(t *testing.T) {
 	wantIdle(t, c, 1, "an update that changes nothing")
 }
 
-// wantAnsweredOn asks on a connection of the test's own.
+// wantAnsweredOn sends a request on a given connection.
 func wantAnsweredOn(t testing.TB, conn *conn) {
 	t.Helper()
 	if conn == nil {
@@ -317,7 +318,8 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 	}
 }
 
-// TestTrustChangeKeepsPlainConnections: connections without TLS do not care.
+// TestTrustChangeKeepsPlainConnections: a change of the CAs does not affect
+// connections without TLS.
 func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	t.Parallel()
 	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
@@ -334,7 +336,7 @@ func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	wantIdle(t, c, 0, "the change to TLS")
 }
 
-// TestNoTLS: what stands at the port instead of a router that speaks TLS.
+// TestNoTLS covers peers that are no TLS router.
 func TestNoTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -404,8 +406,7 @@ func TestNoTLS(t *testing.T) {
 	}
 }
 
-// TestTLSFamilies: an address whose router cannot be verified, or stays silent,
-// is not the end.
+// TestTLSFamilies: if one address is untrusted or silent, the next one is tried.
 func TestTLSFamilies(t *testing.T) {
 	nstest.Require(t)
 	p, other := newPKI(t), newPKI(t)
@@ -426,8 +427,8 @@ func TestTLSFamilies(t *testing.T) {
 	}
 }
 
-// TestTLSDeadline: a router that is slow in the middle of everything keeps nobody
-// longer than the budget.
+// TestTLSDeadline: a router that stops in the middle delays a client at most until
+// the deadline.
 func TestTLSDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -439,7 +440,7 @@ func TestTLSDeadline(t *testing.T) {
 	})
 	var status int
 	var e *Error
-	// On a busy machine the answer may not have begun when a short time is over.
+	// On a busy machine the answer may begin after a short deadline.
 	for budget := 300 * time.Millisecond; status == 0 && budget < time.Minute; budget *= 4 {
 		ask := newRequest()
 		ask.Deadline = time.Now().Add(budget)
@@ -450,8 +451,8 @@ func TestTLSDeadline(t *testing.T) {
 	}
 }
 
-// TestCloseEndsHandshakes: one that hangs ends with the client, and so does the wait
-// for room to begin another.
+// TestCloseEndsHandshakes: Close ends a blocked handshake, and the wait for a free
+// handshake slot.
 func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{}, maxHandshakes)
@@ -481,7 +482,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 	}
 }
 
-// BenchmarkExchangeTLS is BenchmarkExchange over a kept connection of TLS.
+// BenchmarkExchangeTLS is BenchmarkExchange over an idle TLS connection.
 func BenchmarkExchangeTLS(b *testing.B) {
 	p := newPKI(b)
 	r := startTLSRouter(b, "127.0.0.1:0", p.config(b, api), answersOverTLS)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// activeSettings is one accepted Settings. It is not changed any more.
+// activeSettings are accepted Settings. They are immutable.
 type activeSettings struct {
-	plainAddrs      []netip.AddrPort // none when all is asked by TLS
-	tlsAddrs        []netip.AddrPort // none when nothing is
+	plainAddrs      []netip.AddrPort // empty if all requests use TLS
+	tlsAddrs        []netip.AddrPort // empty if no request uses TLS
 	verifier        *verifier
-	handshakes      map[netip.AddrPort]chan struct{} // for handshakes with each of secure
+	handshakes      map[netip.AddrPort]chan struct{} // for each of tlsAddrs, one element for each handshake in progress
 	httpsPort       uint16
 	followRedirects bool
 	connectTimeout  time.Duration
@@ -21,7 +21,7 @@ type activeSettings struct {
 	egress          *egressRoutes
 }
 
-// newActiveSettings keeps what of before is right under s, too.
+// newActiveSettings keeps the parts of before that s does not change.
 func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
 	r := &activeSettings{httpsPort: s.HTTPSPort, followRedirects: s.FollowRedirects, connectTimeout: s.ConnectTimeout, proxyProtocol: s.ProxyProtocol, handshakes: make(map[netip.AddrPort]chan struct{})}
 	for _, addr := range s.Ingress {
@@ -46,7 +46,8 @@ func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
 	return r
 }
 
-// addrs are those that requests go to; redirected says that one is followed there.
+// addrs returns the addresses for requests. redirected means that a redirect to TLS
+// is followed.
 func (r *activeSettings) addrs(redirected bool) []netip.AddrPort {
 	if redirected || r.plainAddrs == nil {
 		return r.tlsAddrs
@@ -54,20 +55,20 @@ func (r *activeSettings) addrs(redirected bool) []netip.AddrPort {
 	return r.plainAddrs
 }
 
-// routeTo is how a request goes to one of the addresses.
+// routeTo returns the route of a request to one of the addresses.
 func (r *activeSettings) routeTo(addr netip.AddrPort, asked *Request, redirected bool) upstreamRoute {
 	w := upstreamRoute{addr: addr, proxyProtocol: r.proxyProtocol, proxy: r.egress.proxyFor(addr)}
 	switch {
 	case redirected || r.plainAddrs == nil:
 		w.verifier, w.serverName = r.verifierFor(w.proxy), asked.Host
 	case w.proxy != nil:
-		w.proxyProtocol = ProxyProtocolOff // the proxy would get it
+		w.proxyProtocol = ProxyProtocolOff // the proxy would receive it
 	}
 	return w
 }
 
-// verifierFor is how an ingress is verified that is reached through a proxy, or
-// directly.
+// verifierFor returns the verifier of an ingress behind a proxy, or of a direct one
+// for nil.
 func (r *activeSettings) verifierFor(via *proxyHop) *verifier {
 	if via != nil {
 		return via.egress.verifier
@@ -75,7 +76,8 @@ func (r *activeSettings) verifierFor(via *proxyHop) *verifier {
 	return r.verifier
 }
 
-// handshakeSlots is what bounds the handshakes on the way w; nil where there are none.
+// handshakeSlots returns the channel that bounds the handshakes of a route, and nil
+// for a route without TLS.
 func (r *activeSettings) handshakeSlots(w upstreamRoute) chan struct{} {
 	switch {
 	case w.proxy != nil:
@@ -86,7 +88,7 @@ func (r *activeSettings) handshakeSlots(w upstreamRoute) chan struct{} {
 	return r.handshakes[w.addr]
 }
 
-// includes reports whether requests still go the way w.
+// includes reports whether the settings still use the route w.
 func (r *activeSettings) includes(w upstreamRoute) bool {
 	if w.proxy != r.egress.proxyFor(w.addr) || w.proxyProtocol != r.proxyProtocol && !w.usesAbsoluteForm() {
 		return false

@@ -20,9 +20,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// runSilentRouter is a program: it makes a CA, says where it listens and who to trust,
-// and takes requests by TLS without answering, until its input ends. So does a proxy
-// that is spoken to by TLS, and leads there.
+// runSilentRouter is a program. It creates a CA and prints its addresses and the
+// CA. It reads requests over TLS without answering, until its input ends. So does a
+// proxy with TLS, which forwards there.
 func runSilentRouter(t testing.TB) int {
 	t.Helper()
 	p := newPKI(t)
@@ -60,8 +60,8 @@ func acceptEach(ln net.Listener, handle func(net.Conn)) {
 	}
 }
 
-// startSilentRouter has the silent router run in a process of its own, whose memory is not
-// counted. The other settings lead there through the proxy.
+// startSilentRouter runs the silent router in a process of its own, whose memory is
+// not measured. through are settings with the proxy.
 func startSilentRouter(t testing.TB) (s, through Settings) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
@@ -102,11 +102,11 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 	return s, through
 }
 
-// TestTLSWaitingMemory: what one challenge of many takes that wait for an answer by
-// TLS, its stack included: some 17 KiB live, 22 with the heap's spans, of which 11 are
-// what one takes without TLS. TLS within TLS, to a router behind a proxy that is itself
-// spoken to by TLS, is some 22 KiB live, and 28 with the spans: 4096 of them stay
-// within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
+// TestTLSWaitingMemory measures the memory of one of many challenges that wait for
+// an answer over TLS, including its stack. It is about 17 KiB live, 22 with the
+// heap's spans; 11 of these are the cost without TLS. TLS within TLS, to a router
+// behind a proxy with TLS, is about 22 KiB live, and 28 with the spans. 4096 of
+// them stay within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
 func TestTLSWaitingMemory(t *testing.T) {
 	directly, through := startSilentRouter(t)
 	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 20<<10+raceOverhead) })
@@ -122,7 +122,7 @@ func measureWaiting(t *testing.T, s Settings, most int64) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse // of the heap what lives, and not the spans that other tests have left
+		return m.HeapAlloc + m.StackInuse // of the heap only live objects, without spans of other tests
 	}
 	var all sync.WaitGroup
 	ask := func(clients, waiting int) {
@@ -139,7 +139,7 @@ func measureWaiting(t *testing.T, s Settings, most int64) {
 			return len(c.busy) == waiting
 		})
 	}
-	ask(1, 1) // what is there once
+	ask(1, 1) // allocates what stays allocated
 	before := memory()
 	ask(clients, clients+1)
 	after := memory()

@@ -11,10 +11,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// openTunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
-// section 9.3.6), within conn's deadline. What is beyond the tunnel is conn from
-// then on, or what is returned in its place when some of that has come already.
-// A proxy that says no is a *proxyRefusal.
+// tunnel requests a tunnel to an address from the egress proxy on conn (RFC 9110
+// section 9.3.6), before conn's deadline. The result is conn, or a wrapper if bytes
+// from beyond the tunnel have already arrived. A refusal by the proxy is a
+// *proxyRefusal.
 func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, error) {
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func appendAuthorization(dst []byte, authorization Secret) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// readConnectAnswer reads the head of the answer to CONNECT, and returns what came
-// after it. Framing does not count in a 2xx (RFC 9110 section 9.3.6), and any other
+// readConnectAnswer reads the head of the answer to CONNECT, and returns the bytes
+// after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
 // answer ends the connection.
 func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err error) {
 	var (
@@ -81,7 +81,7 @@ func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err e
 	}
 }
 
-// readMoreHead reads more behind what is in buf, which grows up to the bound of a head.
+// readMoreHead appends received bytes to buf, which grows to at most maxAnswerHead.
 func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if end == maxAnswerHead {
 		return nil, 0, malformed(cause.HeadTooLong)
@@ -99,13 +99,13 @@ func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	return nil, 0, fmt.Errorf("read its answer to CONNECT: %w", err)
 }
 
-// bufferedConn is a connection of which something was read already.
+// bufferedConn is a connection with bytes that were already read.
 type bufferedConn struct {
 	net.Conn
 	buffered []byte
 }
 
-// Read returns that first.
+// Read returns the buffered bytes first.
 func (b *bufferedConn) Read(p []byte) (int, error) {
 	if len(b.buffered) == 0 {
 		return b.Conn.Read(p)

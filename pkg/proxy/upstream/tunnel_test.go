@@ -20,8 +20,8 @@ const basicAuth = "Basic dXNlcjpwYXNzd29yZA==" // user:password
 
 var ingress443 = netip.MustParseAddrPort("192.0.2.6:443")
 
-// connectThrough has a proxy answer one CONNECT with text, and ends the connection unless
-// more is to follow. It returns what the proxy was sent.
+// connectThrough runs a proxy that answers one CONNECT with text and then closes.
+// It returns what the proxy received.
 func connectThrough(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
 	t.Helper()
 	near, far := net.Pipe()
@@ -33,7 +33,7 @@ func connectThrough(t *testing.T, text string, secret Secret) (conn net.Conn, se
 		defer far.Close()
 		head, _ := readHead(bufio.NewReader(far))
 		heard <- head
-		if text != "" { // net.Pipe hands over an empty write as well
+		if text != "" { // net.Pipe delivers an empty write too
 			_, _ = io.WriteString(far, text)
 		}
 	}()
@@ -125,8 +125,8 @@ func TestConnectAnswers(t *testing.T) {
 	}
 }
 
-// TestSecretIsHidden: no verb of package fmt, and no encoder, shows it, wherever it
-// is a part of.
+// TestSecretIsHidden: no verb of package fmt and no encoder reveals it, in whatever
+// value it is contained.
 func TestSecretIsHidden(t *testing.T) {
 	t.Parallel()
 	hidden := NewSecret(basicAuth)
@@ -151,9 +151,9 @@ func TestSecretIsHidden(t *testing.T) {
 	}
 }
 
-// FuzzConnectAnswer holds the reader of the answer to CONNECT against net/http's:
-// a tunnel is there only when net/http sees a 2xx, and begins where net/http sees
-// the head's end, in whatever pieces it came.
+// FuzzConnectAnswer compares the parser of the answer to CONNECT with net/http. A
+// tunnel exists only if net/http sees a 2xx. It begins at the end of net/http's
+// head, in whatever pieces the answer arrives.
 func FuzzConnectAnswer(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 Connection established\r\n\r\n\x16\x03\x03",
@@ -186,13 +186,13 @@ func FuzzConnectAnswer(f *testing.F) {
 		if !bytes.Equal(rest, slowRest) {
 			t.Fatalf("at once %q is behind, byte by byte %q", rest, slowRest)
 		}
-		// What is before it, read as the answers that it is to net/http; the framing of
-		// the last, which does not count, is not looked at.
+		// net/http reads the bytes before it as answers. The framing of the last
+		// one is ignored.
 		r := bufio.NewReader(bytes.NewReader(text[:len(text)-len(rest)]))
 		for status := 0; status < 200; {
 			resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 			if err != nil {
-				return // it refuses framing that does not count
+				return // net/http refuses the ignored framing
 			}
 			status = resp.StatusCode
 			_ = resp.Body.Close()

@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// TestMain is a router as well, in a process of its own.
+// TestMain also runs a router, in a process of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "router" {
 		os.Exit(runSilentRouter(&testing.T{}))
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// testTimeout bounds what a test waits for; it is reached only when it fails.
+// testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout
 
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
@@ -40,8 +40,8 @@ var (
 	vip6 = netip.MustParseAddr("2001:db8::5")
 )
 
-// testRouter is an ingress on a loopback address. Each connection is handled by
-// talk, with the number of the connection.
+// testRouter is an ingress on a loopback address. A connHandler handles each
+// connection.
 type testRouter struct {
 	addr  netip.AddrPort
 	close func()
@@ -50,7 +50,7 @@ type testRouter struct {
 	count int
 }
 
-// accepted is the number of connections so far.
+// accepted returns the number of connections so far.
 func (r *testRouter) accepted() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *testRouter) expect(t testing.TB, want int) {
 	}
 }
 
-// readHead reads one request head, and returns what there was of it.
+// readHead reads one request head, or the part that arrived.
 func readHead(b *bufio.Reader) (string, error) {
 	var head strings.Builder
 	for {
@@ -133,7 +133,7 @@ func answersWith(text string) connHandler {
 	}
 }
 
-// answersOnce answers one request with text and ends the connection.
+// answersOnce answers one request with text and closes the connection.
 func answersOnce(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 		if readRequest(b) {
@@ -162,7 +162,7 @@ func resetsAfter(text string) connHandler {
 	}
 }
 
-// answersAndHangs answers with text and nothing more, until the client gives up.
+// answersAndHangs answers with text and then waits until the client closes.
 func answersAndHangs(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 		if readRequest(b) {
@@ -177,13 +177,13 @@ func newPlainClient(t testing.TB, r *testRouter) *Client {
 	return newClient(t, plainSettings(r))
 }
 
-// outcome is what an exchange came to.
+// outcome is the result of an exchange.
 type outcome struct {
 	Out    string
 	Status int
 	From   netip.AddrPort
 	Cause  Cause
-	Code   int // what the client is to be told
+	Code   int // the status of ClientAnswer
 	Cut    bool
 }
 
@@ -200,14 +200,15 @@ func exchangeOutcome(t testing.TB, c *Client, budget time.Duration, vip netip.Ad
 	return o
 }
 
-// exchangeText is an exchange, with all that the client gets and the error.
+// exchangeText runs an exchange, and returns all bytes for the client and the
+// error.
 func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, from netip.AddrPort, e *Error) {
 	t.Helper()
 	var client strings.Builder
 	status, from, err := c.Exchange(r, &client)
 	if err != nil {
 		var is bool
-		if e, is = err.(*Error); !is { //nolint:errorlint // as it is documented
+		if e, is = err.(*Error); !is { //nolint:errorlint // documented so
 			t.Fatalf("not an *Error: %v", err)
 		}
 		checkTexts(t, e)
@@ -215,12 +216,12 @@ func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, 
 	return client.String(), status, from, e
 }
 
-// newRequest is a request that has time.
+// newRequest is a request with a late deadline.
 func newRequest() *Request {
 	return &Request{Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
 }
 
-// checkTexts checks that what people read is one line that says something.
+// checkTexts checks that each text for people is one useful line.
 func checkTexts(t testing.TB, e *Error) {
 	t.Helper()
 	code, reason := e.ClientAnswer()
@@ -243,10 +244,10 @@ type answerTest struct {
 	handler        connHandler
 	isHead, http10 bool
 	want           outcome
-	twice          bool // the connection serves the next exchange
+	twice          bool // the next exchange reuses the connection
 }
 
-// forwardedUnchanged is a case in which the client gets head and body as the upstream sends them.
+// forwardedUnchanged is a case in which the client gets head and body unchanged.
 func forwardedUnchanged(head, body string, status int, cause Cause) answerTest {
 	return answerTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
 }
@@ -254,7 +255,7 @@ func forwardedUnchanged(head, body string, status int, cause Cause) answerTest {
 func TestAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
-	long := strings.Repeat("x", maxBody) // the longest that is passed on
+	long := strings.Repeat("x", maxBody) // the longest that is forwarded
 	for name, test := range map[string]answerTest{
 		"by length": forwardedUnchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
 		"byte by byte": {
@@ -400,8 +401,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// joinChunks makes the size of the relayed chunks, which follows the pieces that
-// come from the network, not matter.
+// joinChunks joins the relayed chunks, whose sizes depend on the pieces from the
+// network.
 func joinChunks(o outcome) outcome {
 	head, body, ok := strings.Cut(o.Out, "\r\n\r\n")
 	if !ok || !strings.Contains(head, "chunked") {
@@ -424,8 +425,8 @@ func joinChunks(o outcome) outcome {
 	return o
 }
 
-// TestAnswerTimeout has an upstream that accepts and stays silent, or stops in
-// the middle.
+// TestAnswerTimeout has an upstream that accepts and sends nothing, or stops in the
+// middle.
 func TestAnswerTimeout(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
@@ -452,9 +453,8 @@ func TestAnswerTimeout(t *testing.T) {
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
 
-// TestIdleConnectionLost has an upstream that ends each connection after one
-// answer without saying so, just as the next request comes: the request is sent
-// again.
+// TestIdleConnectionLost has an upstream that closes each connection after one
+// answer, just as the next request arrives. The request is sent again.
 func TestIdleConnectionLost(t *testing.T) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -463,7 +463,8 @@ func TestIdleConnectionLost(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(tcp, okAnswer)
-				// The next request is read, or its arrival seen, before the end.
+				// The next request is read, or its arrival detected, before the
+				// end.
 				_, _ = b.ReadByte()
 				_ = tcp.SetLinger(linger)
 			})
@@ -478,15 +479,15 @@ func TestIdleConnectionLost(t *testing.T) {
 	}
 }
 
-// TestUnrequestedAnswerOnIdleConnection has an upstream that says something unasked on a kept
-// connection: it would be read as the next answer.
+// TestUnrequestedAnswerOnIdleConnection has an upstream that sends an unrequested
+// answer on an idle connection. It would be read as the next answer.
 func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
 	said := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
 		for readRequest(b) {
 			_, _ = io.WriteString(tcp, okAnswer)
 			if n == 1 {
-				// Behind the client's back: once it has put the connection away.
+				// After the client has put the connection into its idle list.
 				<-said
 				_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 				said <- struct{}{}
@@ -517,7 +518,7 @@ func idleCount(c *Client) int {
 	return n
 }
 
-// wantIdle checks how many connections are kept after the event.
+// wantIdle checks the number of idle connections after the event.
 func wantIdle(t testing.TB, c *Client, want int, event string) {
 	t.Helper()
 	if n := idleCount(c); n != want {
@@ -605,8 +606,8 @@ func TestCloseEndsExchanges(t *testing.T) {
 	}
 }
 
-// TestFamilies has one router on each loopback address, on one port, and takes
-// them away in every way that a network knows.
+// TestFamilies has one router on each loopback address, on one port, and makes them
+// unreachable in every way of a network.
 func TestFamilies(t *testing.T) {
 	nstest.Require(t)
 	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
@@ -656,8 +657,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestSilentFamilyLeavesTime has an upstream of the request's family that
-// accepts and never answers: the other one is still asked within the budget.
+// TestSilentFamilyLeavesTime has an upstream of the request's family that accepts
+// and never answers. The other one is still tried within the deadline.
 func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Require(t)
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
@@ -689,7 +690,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestClientGone has a client that takes nothing: the upstream is not blamed.
+// TestClientGone has a client that takes no bytes. The error is not attributed to
+// the upstream.
 func TestClientGone(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
 	c := newPlainClient(t, r)
