@@ -49,26 +49,25 @@ func TestImportRules(t *testing.T) {
 		"pkg/apis/config/v1":   nil,                                 // the API's types
 		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":         {"internal/docurl"},
-		"pkg/diagnose":         nil,                                                                                              // may import all: it looks at all of them
-		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
-		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
-		"pkg/prober":           {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"pkg/diagnose":         nil,                                                                                                             // may import all: it looks at all of them
+		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                                        // a line of text is made printable in one way
+		"pkg/findings/cause":   {"pkg/findings"},                                                                                                // what a child reports, and its sentences: both sides link it
+		"pkg/prober":           {"pkg/ingress", "internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
-		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
-		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
-		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/cluster/condition":       {"pkg/report"},                                                                  // folds the hosts' conditions
-		"pkg/config":                  {"internal/textfile"},                                                           // also judges files on the admin's machine
+		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/ingress"},
+		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the values that say how the ingress is reached
+		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // what a proxy's URL is, is the configuration's to say
+		"pkg/cluster/condition":       {"pkg/report"},                                     // folds the hosts' conditions
+		"pkg/config":                  {"internal/textfile"},                              // also judges files on the admin's machine
 		"pkg/cluster/disruption":      nil,
-		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
+		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"},                                                                   // what is to be said of a certificate
 		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
 		"pkg/exporter/metrics":        {"pkg/report", "pkg/proxy/upstream"},                                             // the labels' values
 		"internal/httpfield":          nil,                                                                              // one grammar for both directions
 		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/ingress"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                       // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
@@ -81,11 +80,11 @@ func TestImportRules(t *testing.T) {
 		"internal/sandbox":            nil,
 		"pkg/report":                  nil,
 		"pkg/host/systemd":            {"pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
+		"pkg/ingress/trust":           {"pkg/ingress", "internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
-		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
+		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/diagnose/simulator":      nil,                                                                                              // reads all rulesets by itself: package nftable knows its own table
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},

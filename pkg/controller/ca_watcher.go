@@ -12,9 +12,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +23,7 @@ type caWatcher struct {
 	log         *slog.Logger
 	tracker     *report.Tracker
 	files       *filewatch.Watcher
-	setTrust    func(*protocol.CABundle) // the gate, and those that follow it
+	setTrust    func(*ingress.CABundle) // the gate, and those that follow it
 	lastGood    trust.LastGoodCopy
 	systemPaths []string // where this host's own CAs may be
 	wake        chan struct{}
@@ -36,10 +35,10 @@ type caWatcher struct {
 	system       *trust.System // nil where there is an admin's bundle
 	logged       caLog
 	lastReported report.Trust
-	lastSet      *protocol.CABundle
+	lastSet      *ingress.CABundle
 }
 
-func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.CABundle)) (*caWatcher, error) {
+func newCAWatcher(o Options, board *report.Tracker, tell func(*ingress.CABundle)) (*caWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func (t *caWatcher) publish() {
 }
 
 // summarize sums up what the looks have found. It needs mu.
-func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
+func (t *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
 	verdict := t.bundle.Assessment()
 	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: verdict.SkippedCount}
 	for _, l := range verdict.Skipped[:min(report.MaxIgnoredCertificates, len(verdict.Skipped))] {
@@ -187,7 +186,7 @@ func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
 	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
 		s.Subjects = append(s.Subjects, c.Subject)
 	}
-	return s, settings.Trust(whose, roots)
+	return s, trust.NewCABundle(whose, roots)
 }
 
 // maxReportedSubjects is how many CAs the status names.

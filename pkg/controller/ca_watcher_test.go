@@ -28,6 +28,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -106,7 +107,7 @@ func (w *caWatcherTest) start() *caWatcherTest {
 	return w
 }
 
-func (w *caWatcherTest) receive(t *protocol.CABundle) {
+func (w *caWatcherTest) receive(t *ingress.CABundle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	about := "none"
@@ -367,39 +368,40 @@ func newProxyManagerTest(t *testing.T) (d *proxyManager, near, gate *protocol.Co
 		_ = process.Kill()
 		<-process.Done()
 	})
-	d = &proxyManager{log: slog.New(slog.DiscardHandler), onUpstreamChange: func([]netip.Addr, uint16) {}, beforeConfigure: func([]netip.Addr) {}, closing: make(map[uint16]chan struct{})}
+	d = &proxyManager{log: slog.New(slog.DiscardHandler), onUpstreamChange: func([]netip.Addr, uint16) {}, closing: make(map[uint16]chan struct{})}
 	return d, near, gate, &proxyProcess{&child.Process{Conn: near, Process: process}}
 }
 
-// TestEgressIsSentWithConfiguration: the gate is to hold what leads through a
-// proxy until it is configured for it.
+// TestEgressIsSentWithConfiguration: an egress decision takes effect together with the
+// upstream settings that it was made for, and never before them.
 func TestEgressIsSentWithConfiguration(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newProxyManagerTest(t)
-	ways := func(port uint16) protocol.EgressRoutes {
-		return protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
+	decision := func(generation uint64, port uint16) egressDecision {
+		return egressDecision{ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}, generation}
 	}
 	c := config.Default()
-	d.beforeConfigure = func([]netip.Addr) { d.SetEgress(ways(c.Upstream.Port)) }
 	d.attach(g)
-	d.Configure(c, nil)
+	d.SetEgress(decision(1, 70)) // no configuration yet
+	d.Configure(c, nil, decision(1, c.Upstream.Port))
 	c.Upstream.Port = 81
-	d.Configure(c, nil)
-	d.SetEgress(ways(82)) // a change of the proxy alone
-	d.beforeConfigure = func([]netip.Addr) { d.SetEgress(ways(83)) }
-	d.Configure(c, nil)
-	d.Configure(c, nil)
-	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
+	d.SetEgress(decision(2, 82)) // for the next configuration, and later than its decision
+	d.Configure(c, nil, decision(2, 81))
+	d.SetEgress(decision(2, 83)) // a change of the proxy alone
+	d.SetEgress(decision(2, 83))
+	d.Configure(c, nil, decision(2, 84)) // the same, with the same configuration
+	d.Configure(c, nil, decision(2, 84))
+	d.attach(g) // another process
+	want := []string{"configure 80 egress 70", "configure 81 egress 82", "egress 83", "egress 84", "configure 81 egress 84"}
 	expectCommands(t, near, gate, want, func(o protocol.Command) string {
-		switch {
-		case o.Egress != nil && len(o.Egress.Routes) > 0:
-			return fmt.Sprint("egress ", o.Egress.Routes[0].Ingress.Port(), " ", o.DeferUntilConfigured)
-		case o.Egress != nil:
-			return "egress none"
-		case o.Configure != nil:
-			return fmt.Sprint("configure ", o.Configure.Port)
+		text := ""
+		if o.Configure != nil {
+			text = fmt.Sprint("configure ", o.Configure.Upstream.Port, " ")
 		}
-		return ""
+		if e := egressOf(&o); e != nil && len(e.Routes) > 0 {
+			text += fmt.Sprint("egress ", e.Routes[0].Ingress.Port())
+		}
+		return text
 	})
 }
 
@@ -428,11 +430,11 @@ func expectCommands(t *testing.T, near, gate *protocol.Conn, want []string, text
 func TestTrustIsSentFirst(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newProxyManagerTest(t)
-	trusted := func(der byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
+	trusted := func(der byte) *ingress.CABundle {
+		return &ingress.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
 	}
 	d.SetTrust(trusted(1))
-	d.Configure(config.Default(), nil)
+	d.Configure(config.Default(), nil, egressDecision{})
 	d.attach(g)
 	d.SetTrust(trusted(1))
 	d.SetTrust(trusted(2))

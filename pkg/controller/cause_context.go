@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // causeContext is what this process knows by itself of a failure that the gate reports: what
@@ -14,7 +14,7 @@ import (
 func (d *proxyManager) causeContext() cause.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return protocol.CauseContext(&protocol.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.cas, &d.egress)
+	return ingress.CauseContext(&ingress.Upstream{VerifyNames: d.config.Upstream.VerifyNames}, d.cas, &d.egress.Egress)
 }
 
 // drainMessage says what a drain could not end in time.

@@ -160,14 +160,13 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 		s.gate.KillAndClose()
 		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
 	}
-	s.proxy.beforeConfigure = s.egress.setIngress
 	s.parts = reconcile.Dependencies{
 		Log:         o.Log,
 		Tracker:     s.tracker,
 		Addresses:   s.addresses,
 		Files:       s.files,
 		Table:       &observedTable{kernelTable: s.table, liveness: s.liveness},
-		Proxy:       s.proxy,
+		Proxy:       proxyConfigurator{s.proxy, s.egress},
 		Loopback:    loopback.NewManager(o.Log),
 		Notifier:    s.notifier,
 		OnVIPChange: s.upstreamCheck.requestProbe,

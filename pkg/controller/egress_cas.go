@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
@@ -40,12 +40,12 @@ func (e *egressWatcher) readCAs(now time.Time, hinted bool) (roots [][]byte, abo
 	switch err := e.ca.Err(); {
 	case err == nil:
 		roots = certificateDERs(e.ca.Roots())
-		return roots, settings.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
+		return roots, ingress.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
 		return nil, "", err
 	}
 	roots = e.systemRoots()
-	return roots, settings.DescribeCAs(len(roots), "this host, among them those of egressProxy.trustedCA"), nil
+	return roots, ingress.DescribeCAs(len(roots), "this host, among them those of egressProxy.trustedCA"), nil
 }
 
 // emptySettleTime is how long a file of CAs has to be empty before it counts as none:

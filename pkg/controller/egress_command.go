@@ -10,9 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +23,8 @@ func (e *egressWatcher) publish() {
 	e.published = time.Now()
 	automatic := e.directTargets().NoProxy()
 	ways := e.routes(automatic)
-	e.setEgress(e.command(ways))
+	e.decision.Egress = e.command(ways)
+	e.setEgress(e.decision)
 	shown := e.report(ways, automatic)
 	if reflect.DeepEqual(shown, e.lastReported) {
 		return
@@ -36,7 +36,7 @@ func (e *egressWatcher) publish() {
 
 // routes are all that lead through a proxy. A proxy whose name was never tried to be
 // resolved waits, and what the gate goes by meanwhile stays. It needs mu.
-func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
+func (e *egressWatcher) routes(automatic []string) []egress.ProxiedAddress {
 	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.Effective()}
 	ways := e.routesWith(next, automatic)
 	if e.applied == nil || e.allSettled(ways) {
@@ -54,16 +54,16 @@ func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
 	return before
 }
 
-func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []settings.EgressRoute {
+func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []egress.ProxiedAddress {
 	c := e.appliedConfig
 	c.EgressProxy = used.egress
-	return settings.EgressRoutes(c, used.setting.Settings, e.ingress, automatic)
+	return egress.ProxiedAddresses(c, used.setting.Settings, e.ingress, automatic)
 }
 
 // allSettled reports whether each proxy has an address, or it is known why not. It needs
 // mu.
-func (e *egressWatcher) allSettled(ways []settings.EgressRoute) bool {
-	return !slices.ContainsFunc(ways, func(w settings.EgressRoute) bool {
+func (e *egressWatcher) allSettled(ways []egress.ProxiedAddress) bool {
+	return !slices.ContainsFunc(ways, func(w egress.ProxiedAddress) bool {
 		r := e.resolutions[w.Proxy.Hostname()]
 		return r == nil || !r.settled()
 	})
@@ -71,7 +71,7 @@ func (e *egressWatcher) allSettled(ways []settings.EgressRoute) bool {
 
 // trackNames keeps the names of the proxies that ways lead through, and no others, among
 // those that are resolved. It needs mu.
-func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
+func (e *egressWatcher) trackNames(ways []egress.ProxiedAddress) {
 	wanted := make(map[string]bool)
 	for _, w := range ways {
 		name := w.Proxy.Hostname()
@@ -91,16 +91,16 @@ func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
 
 // last is what the gate is to do. A proxy whose name cannot be resolved, or of which
 // that is not known in time, has no address. It needs mu.
-func (e *egressWatcher) command(ways []settings.EgressRoute) protocol.EgressRoutes {
+func (e *egressWatcher) command(ways []egress.ProxiedAddress) ingress.Egress {
 	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
-	return settings.Egress(ways, addrs, e.applied.setting, e.systemRoots())
+	return egress.Decide(ways, addrs, e.applied.setting, e.systemRoots())
 }
 
 // maxReportedNoProxy bounds the list on the board: a file may have a long one.
 const maxReportedNoProxy = 8 << 10
 
 // report is what people and programs are shown. It needs mu.
-func (e *egressWatcher) report(ways []settings.EgressRoute, automatic []string) report.EgressProxy {
+func (e *egressWatcher) report(ways []egress.ProxiedAddress, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
 	shown := report.EgressProxy{
 		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.SpecSince, Pending: e.acceptance.Pending(),
@@ -127,7 +127,7 @@ func (e *egressWatcher) report(ways []settings.EgressRoute, automatic []string) 
 	return shown
 }
 
-func (e *egressWatcher) reportRoute(w settings.EgressRoute) report.EgressRoute {
+func (e *egressWatcher) reportRoute(w egress.ProxiedAddress) report.EgressRoute {
 	t := report.EgressRoute{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
 	r := e.resolutions[w.Proxy.Hostname()]
 	for _, addr := range r.addrs {

@@ -18,9 +18,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -43,7 +43,7 @@ type egressWatcher struct {
 	tracker      *report.Tracker
 	store        egress.Store
 	addresses    func() ([]address.Address, error)
-	setEgress    func(protocol.EgressRoutes) // the gate, through the door
+	setEgress    func(egressDecision)
 	prober       networkProber
 	apiServerURL string
 	files        *filewatch.Watcher
@@ -66,9 +66,10 @@ type egressWatcher struct {
 	resolutions    map[string]*resolution  // of proxies' hosts
 	savedAddresses map[string][]netip.Addr // of such names, over restarts
 	applied        *appliedEgress          // what the gate was told by; nil before
-	resolutionDone chan struct{}           // closed, and made anew, when names have been resolved or could not be
-	nextRead       time.Time               // to look at the files
-	lastReported   report.EgressProxy      // on the board
+	decision       egressDecision
+	resolutionDone chan struct{}      // closed, and made anew, when names have been resolved or could not be
+	nextRead       time.Time          // to look at the files
+	lastReported   report.EgressProxy // on the board
 }
 
 // resolution is what is known of a proxy's name.
@@ -89,7 +90,7 @@ type appliedEgress struct {
 	setting egress.Configuration
 }
 
-func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
+func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(egressDecision)) (*egressWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
@@ -141,14 +142,23 @@ func (e *egressWatcher) configure(c config.Config) {
 	e.wake()
 }
 
-// setIngress takes the ingress addresses, and has the ways there follow the configuration.
-// It comes before the gate is told of these two. Until then the gate goes by the
-// former ones, and so do the ways: it would reach an address that they do not have
-// past the proxy. And it waits for the first addresses of a proxy on the way:
-// without, each challenge would fail.
-func (e *egressWatcher) setIngress(ingress []netip.Addr) {
+// egressDecision is the egress decision for one set of upstream settings.
+type egressDecision struct {
+	ingress.Egress
+
+	generation uint64 // of the upstream settings, see setIngress
+}
+
+// setIngress applies the ingress addresses with the current configuration, and returns
+// the egress decision for both. The decision must take effect together with them. If
+// the name of a proxy was never resolved, setIngress waits for it: without addresses
+// each challenge would fail.
+func (e *egressWatcher) setIngress(ingress []netip.Addr) egressDecision {
 	e.updateIngress(ingress)
 	e.awaitFirstResolution()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.decision
 }
 
 func (e *egressWatcher) updateIngress(ingress []netip.Addr) {
@@ -161,6 +171,7 @@ func (e *egressWatcher) updateIngress(ingress []netip.Addr) {
 		return
 	}
 	e.ingress, e.appliedConfig, e.ingressKnown = slices.Clone(ingress), e.config, true
+	e.decision.generation++
 	e.publish()
 	e.wake()
 }

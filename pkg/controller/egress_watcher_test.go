@@ -28,7 +28,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -44,7 +44,7 @@ type egressWatcherTest struct {
 	stop   func() // of what begin has begun
 
 	mu   sync.Mutex
-	last protocol.EgressRoutes
+	last ingress.Egress
 }
 
 func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
@@ -71,13 +71,14 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	return w
 }
 
-func (w *egressWatcherTest) setLastCommand(e protocol.EgressRoutes) {
+func (w *egressWatcherTest) setLastCommand(d egressDecision) {
+	e := d.Egress
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = e
 }
 
-func (w *egressWatcherTest) lastCommand() protocol.EgressRoutes {
+func (w *egressWatcherTest) lastCommand() ingress.Egress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
@@ -204,8 +205,8 @@ func TestEgressLifecycle(t *testing.T) {
 	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
-	want := protocol.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
-	wanted := protocol.EgressRoutes{Routes: []protocol.EgressRoute{
+	want := ingress.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: ingress.NewSecret("Basic dXNlcjpwQHNzOnclcmQ=")}
+	wanted := ingress.Egress{Routes: []ingress.EgressRoute{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
 	if diff := cmp.Diff(wanted, w.lastCommand(), compareAddrs()); diff != "" {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // newTestListener is what the gate makes of a listening socket.
@@ -118,12 +118,12 @@ func TestTooLargeCommand(t *testing.T) {
 	// There is no process that could be killed.
 	d := &proxyManager{log: slog.New(slog.NewTextHandler(log, nil)), process: &proxyProcess{&child.Process{Conn: near}}}
 	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds
-	d.SetTrust(&protocol.CABundle{Roots: large})
+	d.SetTrust(&ingress.CABundle{Roots: large})
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
-	through := []protocol.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
-	d.SetEgress(protocol.EgressRoutes{Routes: through, ProxyCAs: protocol.CABundle{Roots: large}, AdditionalCAs: protocol.CABundle{Roots: [][]byte{{1}}}})
+	through := []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: ingress.EgressProxy{Name: "proxy.test"}}}
+	d.SetEgress(egressDecision{Egress: ingress.Egress{Routes: through, ProxyCAs: ingress.CABundle{Roots: large}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{{1}}}}})
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -31,7 +30,6 @@ import (
 type proxyManager struct {
 	log              *slog.Logger
 	onUpstreamChange func([]netip.Addr, uint16) // called when the ingress changes
-	beforeConfigure  func([]netip.Addr)         // called with the ingress before the gate is told of it; calls Egress
 
 	store *systemd.DescriptorStore // nil when there is none
 
@@ -39,11 +37,10 @@ type proxyManager struct {
 	process            *proxyProcess // nil while there is none
 	config             config.Config
 	ingress            []netip.Addr
-	cas                *protocol.CABundle // nil until it is known
+	cas                *ingress.CABundle // nil until it is known
 	configured         bool
-	egress             protocol.EgressRoutes    // of which a gate is told before it is configured
-	deferEgress        bool                     // what Egress gets is for the next configuration
-	deferredEgress     *protocol.EgressRoutes   // what it got meanwhile
+	egress             egressDecision
+	nextEgress         *egressDecision          // newer than the upstream settings in force
 	suspended          bool                     // the listening sockets are the next process's
 	reducedConnections int                      // what maxConnections was last said to be cut to
 	listeners          map[uint16]int           // the listening sockets that the gate serves, once it is configured
@@ -53,48 +50,48 @@ type proxyManager struct {
 	flushWaiters       []chan struct{} // closed when the gate has told all its news
 }
 
-// Configure implements reconcile.Door.
-func (d *proxyManager) Configure(c config.Config, ingress []netip.Addr) {
-	d.resolveEgress(ingress)
+// proxyConfigurator is the proxy as the reconcile loop uses it: an egress decision comes
+// with each configuration.
+type proxyConfigurator struct {
+	*proxyManager
+
+	egress *egressWatcher
+}
+
+// Configure implements reconcile.Proxy.
+func (p proxyConfigurator) Configure(c config.Config, ingress []netip.Addr) {
+	p.proxyManager.Configure(c, ingress, p.egress.setIngress(ingress))
+}
+
+// Configure applies the configuration for these ingress addresses, and the egress
+// decision that was made for them.
+func (d *proxyManager) Configure(c config.Config, ingress []netip.Addr, decision egressDecision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	same := d.configured && slices.Equal(d.ingress, ingress) && sameProxyConfig(d.config, c)
-	d.applyDeferredEgress(!same)
-	if same {
+	if d.nextEgress != nil && d.nextEgress.generation == decision.generation {
+		decision = *d.nextEgress // it was made later
+	}
+	d.nextEgress = nil
+	sameEgress := d.egress.Equal(decision.Egress)
+	d.egress = decision
+	if d.configured && slices.Equal(d.ingress, ingress) && sameProxyConfig(d.config, c) {
+		if !sameEgress {
+			d.send(protocol.Command{Egress: &d.egress.Egress}, -1)
+		}
 		return
 	}
 	first := !d.configured
 	d.configured, d.config, d.ingress = true, c, slices.Clone(ingress)
-	d.send(protocol.Command{Configure: d.configureCommand()}, -1)
+	d.send(protocol.Command{Configure: d.configureCommand(first || !sameEgress)}, -1)
 	if first {
-		d.sendListeners() // what a former process has left
+		d.sendListeners() // of a previous process
 	}
 	d.onUpstreamChange(d.ingress, c.Upstream.InitialPort())
 }
 
-// setIngress finds out what of this ingress is reached through a proxy.
-func (d *proxyManager) resolveEgress(ingress []netip.Addr) {
-	d.mu.Lock()
-	d.deferEgress = true
-	d.mu.Unlock()
-	d.beforeConfigure(ingress)
-}
-
-// applyDeferredEgress tells the gate what lead has found; with hold it counts when the gate is
-// configured. It needs mu.
-func (d *proxyManager) applyDeferredEgress(hold bool) {
-	led := d.deferredEgress
-	d.deferEgress, d.deferredEgress = false, nil
-	if led == nil || reflect.DeepEqual(d.egress, *led) {
-		return
-	}
-	d.egress = *led
-	d.send(protocol.Command{Egress: led, DeferUntilConfigured: hold}, -1)
-}
-
 // SetTrust has this trusted for TLS to the ingress, by the gate and those that follow
 // it. Nil: there is no TLS.
-func (d *proxyManager) SetTrust(t *protocol.CABundle) {
+func (d *proxyManager) SetTrust(t *ingress.CABundle) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if sameCAs(d.cas, t) {
@@ -106,38 +103,45 @@ func (d *proxyManager) SetTrust(t *protocol.CABundle) {
 }
 
 // sameCAs spares the gate what it would give its connections up for.
-func sameCAs(a, b *protocol.CABundle) bool {
+func sameCAs(a, b *ingress.CABundle) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.Description == b.Description && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
 }
 
-// configureCommand needs mu.
-func (d *proxyManager) configureCommand() *protocol.Configure {
-	c := d.config
-	o := settings.Configure(c.Upstream, d.ingress)
-	o.Hosts = c.Hosts
-	o.MaxConnections = d.boundConnections(c.Limits.MaxConnections)
-	o.PerSource = c.Limits.PerSource
-	o.HeadTimeout = c.Limits.HeadTimeout
-	o.HeadBytes = c.Limits.HeadBytes
-	return &o
+// configureCommand returns the settings in force, with the egress decision if it has
+// changed. The caller holds mu.
+func (d *proxyManager) configureCommand(withEgress bool) *protocol.Configure {
+	c := &protocol.Configure{
+		Hosts:          d.config.Hosts,
+		MaxConnections: d.boundConnections(d.config.Limits.MaxConnections),
+		PerSource:      d.config.Limits.PerSource,
+		HeadTimeout:    d.config.Limits.HeadTimeout,
+		HeadBytes:      d.config.Limits.HeadBytes,
+		Upstream:       ingress.FromConfig(d.config.Upstream, d.ingress),
+	}
+	if withEgress {
+		c.Egress = &d.egress.Egress
+	}
+	return c
 }
 
-// SetEgress takes which ingress addresses are reached through a proxy.
-func (d *proxyManager) SetEgress(e protocol.EgressRoutes) {
+// SetEgress applies a new egress decision. A decision for upstream settings that are
+// not in force yet waits for their Configure: with the former settings it could bypass
+// the egress proxy.
+func (d *proxyManager) SetEgress(e egressDecision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.deferEgress {
-		d.deferredEgress = &e
+	if e.generation != d.egress.generation {
+		d.nextEgress = &e
 		return
 	}
-	if reflect.DeepEqual(d.egress, e) {
+	if d.egress.Equal(e.Egress) {
 		return
 	}
 	d.egress = e
-	d.send(protocol.Command{Egress: &e}, -1)
+	d.send(protocol.Command{Egress: &d.egress.Egress}, -1)
 }
 
 // last needs mu. A gate that does not take it is ended by its warden, and the
@@ -160,14 +164,29 @@ func (d *proxyManager) send(o protocol.Command, fd int) {
 func (d *proxyManager) sendReduced(o protocol.Command, err error) {
 	const mend = "shorten upstream.trustedCA, egressProxy.trustedCA or the host's own list of CAs"
 	what := "an order to the gate is too large, and not given"
-	switch e := o.Egress; {
+	switch e := egressOf(&o); {
 	case o.Trust != nil:
 		what = "the CAs that are trusted for the ingress are too many for the gate, which keeps those that it has: " + mend
 	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
 		what = "the CAs that are trusted for the egress proxy are too many for the gate, which trusts none of them: " + mend
-		d.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: e.Routes}}, -1)
+		reduced := ingress.Egress{Routes: e.Routes}
+		if o.Configure != nil {
+			configure := *o.Configure
+			configure.Egress = &reduced
+			d.send(protocol.Command{Configure: &configure}, -1)
+		} else {
+			d.send(protocol.Command{Egress: &reduced}, -1)
+		}
 	}
 	d.log.Error(what, slog.String("event", "order"), slog.Any("error", err))
+}
+
+// egressOf returns the egress decision of a command; nil: none.
+func egressOf(c *protocol.Command) *ingress.Egress {
+	if c.Configure != nil {
+		return c.Configure.Egress
+	}
+	return c.Egress
 }
 
 // attach gives a new gate all that there is to do.
@@ -178,9 +197,8 @@ func (d *proxyManager) attach(g *proxyProcess) {
 	if d.cas != nil {
 		d.send(protocol.Command{Trust: d.cas}, -1)
 	}
-	d.send(protocol.Command{Egress: &d.egress}, -1)
 	if d.configured {
-		d.send(protocol.Command{Configure: d.configureCommand()}, -1)
+		d.send(protocol.Command{Configure: d.configureCommand(true)}, -1)
 		d.sendListeners()
 	}
 }

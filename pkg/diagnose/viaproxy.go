@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // upstreamTrust is what TLS to the ingress is verified by, read as the service reads it.
@@ -46,19 +45,19 @@ func (t upstreamTrust) unreadable(h *host) error {
 	return t.configured.Err()
 }
 
-func (t upstreamTrust) protocolTrust() *protocol.CABundle {
+func (t upstreamTrust) protocolTrust() *ingress.CABundle {
 	if t.configured == nil {
 		return nil
 	}
 	roots, whose := trust.EffectiveRoots(t.configured, t.system)
-	return settings.Trust(whose, roots)
+	return trust.NewCABundle(whose, roots)
 }
 
 // viaProxy is how the gate asks the ingress, as far as this process can know.
 type viaProxy struct {
-	trust           *protocol.CABundle
+	trust           *ingress.CABundle
 	trustUnreadable error // why what is trusted is not known
-	egress          protocol.EgressRoutes
+	egress          ingress.Egress
 	unresolved      error // why there is no address of the egress proxy
 	err             error // why the ingress cannot be asked as the gate does
 }
@@ -79,14 +78,14 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 		return g
 	}
 	// Without an accepted one, as after an error, nothing goes through a proxy.
-	ways := settings.EgressRoutes(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
+	ways := egress.ProxiedAddresses(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
 		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
 		return found
 	}
-	g.egress = settings.Egress(ways, memoize(addrs), setting, systemRoots())
+	g.egress = egress.Decide(ways, memoize(addrs), setting, systemRoots())
 	return g
 }
 
@@ -129,11 +128,11 @@ func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, na
 	if g.err != nil {
 		return prober.FetchResult{}, g.err
 	}
-	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
+	settings := ingress.FromConfig(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
 	page, err := h.fetch(ctx, prober.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &prober.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
+		ViaProxy: &prober.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()
@@ -144,7 +143,7 @@ func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, na
 // egressProxy is the egress proxy through which an ingress address is asked; empty
 // without one.
 func (g viaProxy) egressProxy(at netip.AddrPort) string {
-	i := slices.IndexFunc(g.egress.Routes, func(t protocol.EgressRoute) bool { return t.Ingress == at })
+	i := slices.IndexFunc(g.egress.Routes, func(t ingress.EgressRoute) bool { return t.Ingress == at })
 	if i < 0 {
 		return ""
 	}

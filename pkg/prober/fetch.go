@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // FetchRequest asks for one page, as a validator does: one GET over a connection
@@ -32,9 +32,9 @@ type ProxyExchange struct {
 	Client netip.AddrPort `json:"client"` // for whom
 	VIP    netip.AddrPort `json:"vip"`    // what that one has connected to
 
-	Configure protocol.Configure     `json:"configure"` // Ingress is the address that is asked
-	Trust     *protocol.CABundle     `json:"trust,omitempty"`
-	Egress    *protocol.EgressRoutes `json:"egress,omitempty"`
+	Upstream ingress.Upstream  `json:"upstream"` // with the one address that is asked
+	CAs      *ingress.CABundle `json:"cas,omitempty"`
+	Egress   *ingress.Egress   `json:"egress,omitempty"`
 }
 
 // FetchResult is how that went. Without an answer Cause says why, in the words of
@@ -88,7 +88,7 @@ func (f *FetchResult) validate() error {
 func (q *FetchRequest) causeContext() cause.Context {
 	known := cause.Context{}
 	if q.ViaProxy != nil {
-		known = protocol.CauseContext(&q.ViaProxy.Configure, q.ViaProxy.Trust, q.ViaProxy.Egress)
+		known = ingress.CauseContext(&q.ViaProxy.Upstream, q.ViaProxy.CAs, q.ViaProxy.Egress)
 	}
 	known.Host = strings.Trim(q.Host, "[]")
 	return known

@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -60,12 +61,10 @@ func TestConfinedTLS(t *testing.T) {
 	}))
 	t.Cleanup(plain.Close)
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
-	configure := protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192, ConnectTimeout: testTimeout, FollowRedirects: true,
-		Ingress: []netip.Addr{of(plain).Addr()}, Port: of(plain).Port(), HTTPSPort: of(secure).Port(), VerifyNames: []string{"example.com"},
-	}
-	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure := configure(of(plain), nil)
+	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(), true, []string{"example.com"}
+	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{Configure: configure}, -1)
 	k.listen()
 	expect := func(what string, code int, causeID string) {
 		t.Helper()
@@ -91,15 +90,15 @@ func TestConfinedTLS(t *testing.T) {
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")
-	k.command(protocol.Command{Trust: &protocol.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
+	k.command(protocol.Command{Trust: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
-	configure.TLS = true
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure.Upstream.TLS = true
+	k.command(protocol.Command{Configure: configure}, -1)
 	expect("TLS from the start", 200, "")
-	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "tls-untrusted")
-	configure.TLS, configure.FollowRedirects = false, false
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure.Upstream.TLS, configure.Upstream.FollowRedirects = false, false
+	k.command(protocol.Command{Configure: configure}, -1)
 	expect("not followed", 302, "redirect-to-https")
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -24,28 +25,28 @@ func TestEgress(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	defer proxy.Close()
-	var ingress netip.AddrPort
+	var router netip.AddrPort
 	k := startProxy(t, func(_ http.ResponseWriter, r *http.Request) {
-		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // the server sets this type
+		router = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // the server sets this type
 	})
 	defer k.stop()
 	k.listen()
 	if code := k.get(token); code != 200 {
 		t.Fatalf("%d directly", code)
 	}
-	k.command(protocol.Command{Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
-		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: "Basic dTpw",
+	k.command(protocol.Command{Egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: router, Proxy: ingress.EgressProxy{
+		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: ingress.NewSecret("Basic dTpw"),
 	}}}}}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Fatalf("%d through the proxy", code)
 	}
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(k.url, "http://"))
-	_, port, _ := net.SplitHostPort(ingress.String())
+	_, port, _ := net.SplitHostPort(router.String())
 	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked %q, want %q", got, want)
 	}
-	k.command(protocol.Command{Egress: &protocol.EgressRoutes{}}, -1)
+	k.command(protocol.Command{Egress: &ingress.Egress{}}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != 200 || len(asked) > 0 {
 		t.Errorf("%d directly again", code)
@@ -60,15 +61,10 @@ func TestEgressChangesWithConfiguration(t *testing.T) {
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	change := func(port uint16) {
-		ingress := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		k.command(protocol.Command{DeferUntilConfigured: true, Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
+		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		k.command(protocol.Command{Configure: configure(at, &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{
 			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
-		}}}}}, -1)
-		k.awaitFlushed() // so that there are challenges in between
-		k.command(protocol.Command{Configure: &protocol.Configure{
-			MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: testTimeout,
-		}}, -1)
+		}}}})}, -1)
 		k.awaitFlushed()
 	}
 	change(1)
@@ -122,10 +118,9 @@ func TestProxyProtocol(t *testing.T) {
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	at := netip.MustParseAddrPort(ln.Addr().String())
-	k.command(protocol.Command{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, ProxyProtocol: 1,
-	}}, -1)
+	c := configure(at, nil)
+	c.Upstream.ProxyProtocol = ingress.ProxyProtocolV1
+	k.command(protocol.Command{Configure: c}, -1)
 	k.listen()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Errorf("%d", code)

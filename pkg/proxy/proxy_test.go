@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
@@ -69,11 +70,18 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	server := httptest.NewServer(ingress)
 	t.Cleanup(server.Close)
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	k.command(protocol.Command{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: testTimeout,
-	}}, -1)
+	k.command(protocol.Command{Configure: configure(address, nil)}, -1)
 	return k
+}
+
+// configure returns a configuration for the ingress at this address, with an egress
+// decision or without a new one.
+func configure(at netip.AddrPort, egress *ingress.Egress) *protocol.Configure {
+	return &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: testTimeout, HeadBytes: 8192,
+		Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, Timeout: testTimeout},
+		Egress:   egress,
+	}
 }
 
 // listen sends a listening socket to the proxy, and closes its own descriptor.

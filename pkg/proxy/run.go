@@ -17,7 +17,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
@@ -60,7 +59,7 @@ type process struct {
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
-	route     route.Builder // the settings in force
+	settings  upstream.Settings // in force
 	heartbeat *systemd.Watchdog
 	listening map[uint16]*listener
 	stopping  []*listener // ports in their grace period
@@ -139,13 +138,11 @@ func (p *process) runCommand(r received) error {
 	case o.Configure != nil:
 		p.configure(o.Configure)
 	case o.Trust != nil:
-		p.route.Trust(o.Trust)
-		p.upstream.Update(p.route.Settings())
+		p.settings.TrustedCAs = upstream.NewTrustedCAs(o.Trust.Roots)
+		p.upstream.Update(p.settings)
 	case o.Egress != nil:
-		p.route.Egress(o.Egress)
-		if !o.DeferUntilConfigured {
-			p.upstream.Update(p.route.Settings())
-		}
+		p.settings.Egress = *o.Egress
+		p.upstream.Update(p.settings)
 	case o.Listen != nil:
 		return p.listen(o.Listen.Port, r.fd)
 	case o.StopListening != nil:
@@ -171,10 +168,13 @@ func (p *process) configure(c *protocol.Configure) {
 		PerSource:      c.PerSource,
 		HeadTimeout:    c.HeadTimeout,
 		HeadBytes:      c.HeadBytes,
-		Timeout:        c.Timeout,
+		Timeout:        c.Upstream.Timeout,
 	})
-	p.route.Configure(c)
-	p.upstream.Update(p.route.Settings())
+	p.settings.Upstream = c.Upstream
+	if c.Egress != nil {
+		p.settings.Egress = *c.Egress
+	}
+	p.upstream.Update(p.settings)
 }
 
 func (p *process) probeUpstreams() {

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 const challenge = "/.well-known/acme-challenge/token"
@@ -49,21 +49,21 @@ func TestViaProxy(t *testing.T) {
 	c := startClient(t)
 	plain, secure, own := startRouter(t)
 	refusing := refusingProxy(t)
-	trusts := func(about string, roots ...[]byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: roots, Description: about}
+	trusts := func(about string, roots ...[]byte) *ingress.CABundle {
+		return &ingress.CABundle{Roots: roots, Description: about}
 	}
 	good := prober.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
 	for name, tt := range map[string]struct {
 		host   string
-		change func(*protocol.Configure)
-		trust  *protocol.CABundle
-		egress *protocol.EgressRoutes
+		change func(*ingress.Upstream)
+		trust  *ingress.CABundle
+		egress *ingress.Egress
 		want   prober.FetchResult
 		detail string
 	}{
 		"a redirect that is followed": {trust: trusts("the CA", own.Raw), want: good},
 		"one that is not": {
-			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.FollowRedirects = false },
+			trust: trusts("the CA", own.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
 			want: prober.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
 		},
 		"another CA": {
@@ -76,13 +76,13 @@ func TestViaProxy(t *testing.T) {
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", own.Raw), host: "elsewhere.example.com",
-			change: func(c *protocol.Configure) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
+			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
 			want:   prober.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
-			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.TLS = true },
-			egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: secure, Proxy: protocol.EgressProxy{
-				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
+			trust: trusts("the CA", own.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
+			egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{
+				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: ingress.NewSecret("Basic c2VjcmV0"),
 			}}}},
 			want:   prober.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
 			detail: "it answers 407 Proxy Authentication Required",
@@ -94,7 +94,7 @@ func TestViaProxy(t *testing.T) {
 				q.Host = tt.host
 			}
 			if tt.change != nil {
-				tt.change(&q.ViaProxy.Configure)
+				tt.change(&q.ViaProxy.Upstream)
 			}
 			a, err := c.Query(withTimeout(t, testTimeout), prober.Request{Fetch: q})
 			if err != nil {
@@ -103,7 +103,7 @@ func TestViaProxy(t *testing.T) {
 			if !strings.Contains(a.Fetch.Details.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
 				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Details)
 			}
-			ignored := cmpopts.IgnoreFields(prober.FetchResult{}, "FirstByte", "Total", "Date", "Why", "Context")
+			ignored := cmpopts.IgnoreFields(prober.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(prober.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -120,15 +120,16 @@ func bodyUnless(want prober.FetchResult) []string {
 	return nil
 }
 
-func proxyFetchRequest(plain, secure netip.AddrPort, trust *protocol.CABundle, egress *protocol.EgressRoutes) *prober.FetchRequest {
+func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *prober.FetchRequest {
 	return &prober.FetchRequest{
 		Addr: plain, Host: "example.com", Path: challenge, UserAgent: "test",
 		ViaProxy: &prober.ProxyExchange{
 			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
-			Configure: protocol.Configure{
-				Ingress: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true, ConnectTimeout: testTimeout,
+			Upstream: ingress.Upstream{
+				Addresses: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true,
+				ConnectTimeout: testTimeout, Timeout: testTimeout,
 			},
-			Trust: trust, Egress: egress,
+			CAs: trust, Egress: egress,
 		},
 	}
 }
@@ -146,8 +147,8 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 func TestViaProxyTimeout(t *testing.T) {
 	c := startClient(t)
 	silent := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
-	q := proxyFetchRequest(silent, silent, &protocol.CABundle{}, nil)
-	q.ViaProxy.Configure.TLS = true
+	q := proxyFetchRequest(silent, silent, &ingress.CABundle{}, nil)
+	q.ViaProxy.Upstream.TLS = true
 	const limit = 5 * time.Second
 	a, err := c.Query(withTimeout(t, limit), prober.Request{Fetch: q})
 	if err != nil {

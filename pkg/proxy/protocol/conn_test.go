@@ -18,7 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -60,11 +62,11 @@ func TestCommands(t *testing.T) {
 		many[i] = strings.Repeat("a", 60)
 	}
 	orders := []Command{
-		{Trust: &CABundle{Roots: [][]byte{make([]byte, 100<<10)}}},
-		{Egress: &EgressRoutes{
-			ProxyCAs: CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, AdditionalCAs: CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
+		{Trust: &ingress.CABundle{Roots: [][]byte{make([]byte, 100<<10)}}},
+		{Egress: &ingress.Egress{
+			ProxyCAs: ingress.CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
 		}},
-		{Configure: &Configure{Hosts: many, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")}, HeadTimeout: time.Second}},
+		{Configure: &Configure{Hosts: many, HeadTimeout: time.Second, Upstream: ingress.FromConfig(config.Default().Upstream, []netip.Addr{netip.MustParseAddr("192.0.2.6")})}},
 		{Listen: &Listen{Port: 8888}},
 		{Drain: &Drain{Budget: time.Second}},
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -128,12 +129,12 @@ func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status i
 
 // startServer runs a server on a loopback address of its own. Everything ends with
 // the test.
-func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *testServer {
+func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
-	us := upstream.Settings{ConnectTimeout: testTimeout}
-	for _, a := range ingress {
-		us.Ingress, us.Port = append(us.Ingress, a.Addr()), a.Port()
+	us := upstream.Settings{Upstream: ingress.Upstream{ConnectTimeout: testTimeout}}
+	for _, a := range routers {
+		us.Addresses, us.Port = append(us.Addresses, a.Addr()), a.Port()
 	}
 	up.Update(us)
 	f := &testServer{rec: newRecorder(), upstream: up}

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
@@ -318,7 +319,7 @@ func TestTokenPrefix(t *testing.T) {
 // and no further, and both ends of the loop are recorded.
 func TestLoop(t *testing.T) {
 	f := startServer(t, testSettings())
-	f.upstream.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout})
+	f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout}})
 	got := roundTrip(t, f.addr, challengeRequest)
 	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {

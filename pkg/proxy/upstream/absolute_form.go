@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // errNoHost is a request without a host name. Its Host would be the address of this
@@ -22,7 +23,7 @@ var errBadHead = fmt.Errorf("%w", cause.Details{Reason: cause.BadHead})
 // (RFC 9112 section 3.2.2). The target becomes http://host/…, Host has the same
 // host, and Proxy-Authorization is added. host has no port; port is the ingress's.
 // head is in origin-form, with Host first.
-func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization Secret) ([]byte, error) {
+func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization ingress.Secret) ([]byte, error) {
 	if len(host) == 0 {
 		return dst, errNoHost
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 func TestAbsoluteForm(t *testing.T) {
@@ -20,7 +22,7 @@ func TestAbsoluteForm(t *testing.T) {
 	for name, c := range map[string]struct {
 		head, host string
 		port       uint16
-		secret     Secret
+		secret     ingress.Secret
 		want, says string
 	}{
 		"plain": {
@@ -28,7 +30,7 @@ func TestAbsoluteForm(t *testing.T) {
 			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" + rest,
 		},
 		"Basic": {
-			head: head, host: "api.example.com", port: 80, secret: NewSecret(basicAuth),
+			head: head, host: "api.example.com", port: 80, secret: ingress.NewSecret(basicAuth),
 			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\nProxy-Authorization: " + basicAuth + "\r\n" + rest,
 		},
 		"another port": {
@@ -73,7 +75,7 @@ func FuzzAbsoluteForm(f *testing.F) {
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
 			return // pkg/proxy/server refuses all of these
 		}
-		got, err := appendAbsoluteForm(nil, []byte(head), host, port, NewSecret(basicAuth))
+		got, err := appendAbsoluteForm(nil, []byte(head), host, port, ingress.NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
@@ -137,7 +139,7 @@ func TestIsFromProxy(t *testing.T) {
 			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.says, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if says := a.parseProxyRefusal(Secret{}).Error(); c.byProxy && says != c.says {
+			if says := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && says != c.says {
 				t.Errorf("it says %q, want %q", says, c.says)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // TestEachCauseHasAFinding: each cause has a finding of its own, which
@@ -73,7 +74,7 @@ func TestJournalOnlyFindings(t *testing.T) {
 	t.Parallel()
 	nowhere, closed := New(), New()
 	t.Cleanup(nowhere.Close)
-	closed.Update(Settings{Ingress: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second})
+	closed.Update(Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second}})
 	closed.Close()
 	for want, client := range map[findings.ID]*Client{"ingress-unknown": nowhere, "exchange-stopped": closed} {
 		_, _, err := client.Exchange(&Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}, io.Discard)

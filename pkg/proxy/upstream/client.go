@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -19,18 +21,12 @@ const (
 	idleTimeout = 5 * time.Second
 )
 
-// Settings say where the ingress is, and how it is asked.
+// Settings are all values that a Client uses.
 type Settings struct {
-	Ingress         []netip.Addr // in order of preference within a family
-	Port            uint16
-	HTTPSPort       uint16        // for TLS
-	TLS             bool          // TLS from the start
-	FollowRedirects bool          // to the same by TLS
-	TrustedCAs      *TrustedCAs   // by which TLS is verified; nil trusts nothing. The same as before means the same sessions
-	VerifyNames     []string      // that a router's certificate may be for instead of the request's host
-	ConnectTimeout  time.Duration // of each step of opening a connection
-	ProxyProtocol   ProxyProtocol // which every connection to the ingress begins with
-	Egress          Egress        // what is reached through a proxy
+	ingress.Upstream
+
+	TrustedCAs *TrustedCAs // verify routers; nil: none. The same pointer keeps the TLS sessions
+	Egress     ingress.Egress
 }
 
 // Client forwards requests to the ingress. It is safe for concurrent use.
@@ -156,7 +152,7 @@ func (c *Client) putIdle(conn *conn, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, conn)
-	if c.closed || conn.route.proxyProtocol != ProxyProtocolOff || !c.active.includes(conn.route) {
+	if c.closed || conn.route.proxyProtocol != ingress.ProxyProtocolOff || !c.active.includes(conn.route) {
 		_ = conn.Close()
 		return
 	}

@@ -8,16 +8,18 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // upstreamRoute is how an ingress address is reached. It is comparable: an idle
 // connection takes only requests of the same route.
 type upstreamRoute struct {
-	addr          netip.AddrPort // of the ingress
-	verifier      *verifier      // of the router's certificate; nil: no TLS
-	serverName    string         // SNI
-	proxyProtocol ProxyProtocol  // header of each connection, for one client; such a connection is not reused
-	proxy         *proxyHop      // nil: a direct route
+	addr          netip.AddrPort        // of the ingress
+	verifier      *verifier             // of the router's certificate; nil: no TLS
+	serverName    string                // SNI
+	proxyProtocol ingress.ProxyProtocol // header of each connection, for one client; such a connection is not reused
+	proxy         *proxyHop             // nil: a direct route
 }
 
 // stream is an open connection, with or without TLS.

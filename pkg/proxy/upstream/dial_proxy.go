@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // dialRoute opens the TCP connection of a route: to the ingress or to the egress
@@ -154,7 +155,7 @@ func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
 	switch {
 	case cause == Loop && w.usesAbsoluteForm():
 		return EgressLoop
-	case cause == "" && status == 400 && w.proxyProtocol != ProxyProtocolOff && w.verifier == nil:
+	case cause == "" && status == 400 && w.proxyProtocol != ingress.ProxyProtocolOff && w.verifier == nil:
 		// With TLS there would be no answer, because a PROXY header does not start
 		// a handshake.
 		return ProxyProtocolUnexpected
@@ -166,7 +167,7 @@ func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
 // withProxyProtocol adds the PROXY protocol version to a handshake error. A router
 // that does not expect the header reads it as invalid TLS.
 func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
-	if w.proxyProtocol != ProxyProtocolOff && e.Cause == TLSHandshake {
+	if w.proxyProtocol != ingress.ProxyProtocolOff && e.Cause == TLSHandshake {
 		why := Explain(e.Err)
 		why.ProxyHeader = int(w.proxyProtocol)
 		e.Err = why
@@ -176,7 +177,7 @@ func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
 
 // writeProxyHeader sends the PROXY header, if one is configured.
 func (a attempt) writeProxyHeader(conn net.Conn) *Error {
-	if a.route.proxyProtocol == ProxyProtocolOff {
+	if a.route.proxyProtocol == ingress.ProxyProtocolOff {
 		return nil
 	}
 	head := appendProxyHeader(make([]byte, 0, maxProxyHeader), a.route.proxyProtocol, a.request.Client, a.request.VIP)

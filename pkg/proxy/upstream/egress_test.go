@@ -16,13 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const proxyName = "proxy.example"
 
 // plainSettings are the settings for a router without TLS.
 func plainSettings(r *testRouter) Settings {
-	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}}
 }
 
 // TestPlainThroughProxy: the proxy resolves the host, which is in the request.
@@ -80,7 +81,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			}
 			proxy.start(t)
 			s = proxy.routeThrough(s, test.secret)
-			s.Egress.ProxyCAs = [][]byte{p.root.Raw}
+			s.Egress.ProxyCAs = ingress.CABundle{Roots: [][]byte{p.root.Raw}}
 			c := newClient(t, s)
 			for range 2 {
 				status, body, e := doExchange(t, c, newRequest())
@@ -190,7 +191,7 @@ func TestTLSThroughProxy(t *testing.T) {
 			}
 			proxy.start(t)
 			s := proxy.routeThrough(tlsSettings(r.testRouter, p.trustedCAs()), test.secret)
-			s.Egress.AdditionalCAs, s.Egress.ProxyCAs = test.roots, test.own
+			s.Egress.AdditionalCAs.Roots, s.Egress.ProxyCAs.Roots = test.roots, test.own
 			c := newClient(t, s)
 			if test.want == "" {
 				wantAnswered(t, c, newRequest())
@@ -240,12 +241,12 @@ func TestProxyDoesNotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ingress := netip.MustParseAddrPort("127.0.0.1:1")
-			s := Settings{Ingress: []netip.Addr{ingress.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout}
+			at := netip.MustParseAddrPort("127.0.0.1:1")
+			s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()}
 			if test.code == 504 {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
-			s.Egress.Routes = []EgressRoute{{ingress, EgressProxy{Name: proxyName, Addrs: test.addrs}}}
+			s.Egress.Routes = []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, Addrs: test.addrs}}}
 			c := newClient(t, s)
 			_, _, e := doExchange(t, c, newRequest())
 			if e == nil || e.Cause != EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.says) || !strings.Contains(e.Detail(), proxyName) {
@@ -270,10 +271,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 			t.Parallel()
 			silent := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 			at := netip.MustParseAddrPort("127.0.0.1:1")
-			c := newClient(t, Settings{
-				Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout,
-				Egress: Egress{Routes: []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}},
-			})
+			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs(), Egress: ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}}})
 			done := make(chan *Error, 1)
 			go func() {
 				_, _, e := doExchange(t, c, newRequest())
@@ -344,7 +342,7 @@ func TestEgressChanges(t *testing.T) {
 	direct := tlsSettings(r.testRouter, p.trustedCAs())
 	through := func(proxy *fakeEgressProxy, change func(*Settings)) Settings {
 		s := proxy.routeThrough(direct, credentials())
-		s.Egress.AdditionalCAs, s.Egress.ProxyCAs = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
+		s.Egress.AdditionalCAs.Roots, s.Egress.ProxyCAs.Roots = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
 		for i := range s.Egress.Routes { // equal, but not identical
 			s.Egress.Routes[i].Proxy.Addrs = slices.Clone(s.Egress.Routes[i].Proxy.Addrs)
 		}
@@ -365,18 +363,18 @@ func TestEgressChanges(t *testing.T) {
 		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 }), kept: true},
 		{name: "other credentials", s: through(first, func(s *Settings) {
 			for i := range s.Egress.Routes {
-				s.Egress.Routes[i].Proxy.Authorization = NewSecret(credentials() + " ")
+				s.Egress.Routes[i].Proxy.Authorization = ingress.NewSecret(credentials() + " ")
 			}
 		})},
 		{name: "another proxy", s: through(second, nil)},
-		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = nil })},
-		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = nil })},
+		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = ingress.CABundle{} })},
+		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = ingress.CABundle{} })},
 		{name: "another trust", s: through(second, func(s *Settings) { s.TrustedCAs = p.trustedCAs() })},
 		{name: "directly", s: direct},
 		{name: "directly, still", s: direct, kept: true},
 		{name: "another than this", s: func() Settings {
 			s := direct
-			s.Egress.Routes = []EgressRoute{{netip.MustParseAddrPort("192.0.2.7:80"), EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
+			s.Egress.Routes = []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.7:80"), Proxy: ingress.EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
 			return s
 		}(), kept: true},
 	} {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -155,10 +157,10 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 // routeThrough returns settings by which all addresses of a router are reached
 // through the proxy.
 func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
-	hop := EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
-	for _, addr := range s.Ingress {
+	hop := ingress.EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: ingress.NewSecret(secret)}
+	for _, addr := range s.Addresses {
 		for _, port := range []uint16{s.Port, s.HTTPSPort} {
-			s.Egress.Routes = append(s.Egress.Routes, EgressRoute{netip.AddrPortFrom(addr, port), hop})
+			s.Egress.Routes = append(s.Egress.Routes, ingress.EgressRoute{Ingress: netip.AddrPortFrom(addr, port), Proxy: hop})
 		}
 	}
 	return s

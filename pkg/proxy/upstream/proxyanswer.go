@@ -8,6 +8,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // proxyRefusal is an answer of the egress proxy itself, which did not forward the
@@ -41,7 +42,7 @@ func (r *proxyRefusal) cause() Cause {
 // parseProxyRefusal returns the parts of the answer that an operator needs. It
 // drops the reason phrase, which can be any text, and an error code that reveals
 // the credentials.
-func (a *answer) parseProxyRefusal(authorization Secret) *proxyRefusal {
+func (a *answer) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
 	// Squid adds a number to its code.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")

@@ -6,17 +6,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
-)
 
-// ProxyProtocol is the version of HAProxy's PROXY protocol that every connection
-// to the ingress begins with (doc/proxy-protocol.txt of HAProxy), or 0 for none.
-type ProxyProtocol int
-
-// The versions.
-const (
-	ProxyProtocolOff ProxyProtocol = iota
-	ProxyProtocolV1
-	ProxyProtocolV2
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -37,13 +28,13 @@ const (
 // same, the header declares the addresses unknown, and a router uses those of the
 // connection: UNKNOWN in version 1, LOCAL in version 2. A router must accept LOCAL,
 // but not an unspecified family.
-func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.AddrPort) []byte {
+func appendProxyHeader(dst []byte, version ingress.ProxyProtocol, client, vip netip.AddrPort) []byte {
 	client, vip = normalizeAddr(client), normalizeAddr(vip)
 	known := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
 	switch version {
-	case ProxyProtocolV1:
+	case ingress.ProxyProtocolV1:
 		return appendProxyV1(dst, client, vip, known)
-	case ProxyProtocolV2:
+	case ingress.ProxyProtocolV2:
 		return appendProxyV2(dst, client, vip, known)
 	default:
 		return dst

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // requestFrom is a request of a client for a VIP.
@@ -26,8 +27,8 @@ func requestFrom(client, vip string) *Request {
 }
 
 // settingsFor are settings for a real HAProxy, with or without TLS.
-func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ProxyProtocol) Settings {
-	s := Settings{Ingress: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}
+func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ingress.ProxyProtocol) Settings {
+	s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}}
 	if trust != nil {
 		s.HTTPSPort, s.TLS, s.TrustedCAs = router.Port(), true, trust
 	}
@@ -68,15 +69,10 @@ func TestProxyProtocolPerClient(t *testing.T) {
 	file := certificateFile(t, serverCertificate(t, p.intermediate, nil, api))
 	plain := startHAProxy(t, "accept-proxy", returnsAddresses)
 	secure := startHAProxy(t, "accept-proxy ssl crt "+file, returnsAddresses)
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		byTLS := settingsFor(secure, p.trustedCAs(), version)
-		byTLS.Egress.ProxyCAs = [][]byte{p.root.Raw}
-		for name, s := range map[string]Settings{
-			"plain":                      settingsFor(plain, nil, version),
-			"TLS":                        byTLS,
-			"TLS through a proxy":        (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""),
-			"TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, ""),
-		} {
+		byTLS.Egress.ProxyCAs = ingress.CABundle{Roots: [][]byte{p.root.Raw}}
+		for name, s := range map[string]Settings{"plain": settingsFor(plain, nil, version), "TLS": byTLS, "TLS through a proxy": (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""), "TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, "")} {
 			t.Run(fmt.Sprintf("v%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
 				c := newClient(t, s)
@@ -107,12 +103,12 @@ func TestProxyProtocolMismatch(t *testing.T) {
 		causes []Cause
 		status int // that was forwarded
 	}{
-		"expected, off":             {settingsFor(expects, nil, ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
-		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
-		"v1, not expected":          {settingsFor(not, nil, ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
-		"v2, not expected":          {settingsFor(not, nil, ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
-		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ProxyProtocolV1), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
-		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ProxyProtocolV2), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
+		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
+		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
+		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
+		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +133,7 @@ func TestProxyProtocolAndBadRequest(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	secure := startHAProxy(t, "accept-proxy ssl crt "+certificateFile(t, serverCertificate(t, p.intermediate, nil, api)), "\thttp-request return status 400\n")
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		status, _, e := doExchange(t, newClient(t, settingsFor(secure, p.trustedCAs(), version)), requestFrom("198.51.100.7:40123", "192.0.2.5:80"))
 		if status != 400 || e != nil {
 			t.Errorf("v%d: %d, %v", version, status, e)
@@ -155,7 +151,7 @@ func TestProxyProtocolDisablesReuse(t *testing.T) {
 	wantAnswered(t, c, newRequest())
 	wantAnswered(t, c, newRequest())
 	r.expect(t, 1)
-	s.ProxyProtocol = ProxyProtocolV1
+	s.ProxyProtocol = ingress.ProxyProtocolV1
 	c.Update(s)
 	wantIdle(t, c, 0, "the change to a header")
 	r.close()

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 var proxyHeaders = []struct {
@@ -79,7 +81,7 @@ func TestProxyHeader(t *testing.T) {
 	for _, h := range proxyHeaders {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			for version, want := range map[ProxyProtocol]string{ProxyProtocolOff: "", ProxyProtocolV1: h.v1, ProxyProtocolV2: h.v2} {
+			for version, want := range map[ingress.ProxyProtocol]string{ingress.ProxyProtocolOff: "", ingress.ProxyProtocolV1: h.v1, ingress.ProxyProtocolV2: h.v2} {
 				got := appendProxyHeader([]byte("x"), version, addrPort(h.client), addrPort(h.vip))
 				if string(got) != "x"+want {
 					t.Errorf("version %d\ngot  %q\nwant %q", version, got[1:], want)
@@ -94,7 +96,7 @@ func TestProxyHeader(t *testing.T) {
 func TestProxyHeaderFits(t *testing.T) {
 	t.Parallel()
 	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHeader {
 			t.Errorf("version %d has %d bytes", version, n)
 		}
@@ -142,7 +144,7 @@ func TestProxyHeaderByHAProxy(t *testing.T) {
 	t.Parallel()
 	router := startHAProxy(t, "accept-proxy", returnsAddresses)
 	for _, h := range proxyHeaders {
-		for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+		for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 			t.Run(fmt.Sprintf("%s v%d", h.name, version), func(t *testing.T) {
 				t.Parallel()
 				conn, err := net.DialTimeout("tcp", router.String(), testTimeout)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -109,10 +110,7 @@ func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *r
 }
 
 func (d *redirectingIngress) settings(trust *TrustedCAs) Settings {
-	return Settings{
-		Ingress: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(),
-		FollowRedirects: true, TrustedCAs: trust, ConnectTimeout: testTimeout,
-	}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout}, TrustedCAs: trust}
 }
 
 func TestRedirects(t *testing.T) {
@@ -361,10 +359,7 @@ func FuzzRedirect(f *testing.F) {
 		mu.Lock()
 		location = lead
 		mu.Unlock()
-		c := newClient(t, Settings{
-			Ingress: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true,
-			TrustedCAs: p.trustedCAs(), VerifyNames: []string{api}, ConnectTimeout: testTimeout,
-		})
+		c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true, VerifyNames: []string{api}, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()})
 		seen := recordDials(c)
 		ask := newRequest()
 		ask.Host, ask.Target = host, []byte(target)

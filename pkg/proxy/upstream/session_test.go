@@ -421,7 +421,7 @@ func TestTLSFamilies(t *testing.T) {
 			r4 := startRouter(t, "127.0.0.1:0", first)
 			r6 := startTLSRouter(t, fmt.Sprintf("[::1]:%d", r4.addr.Port()), p.config(t, api), answersOverTLS)
 			s := tlsSettings(r4, p.trustedCAs())
-			s.Ingress, s.ConnectTimeout = append(s.Ingress, r6.addr.Addr()), 500*time.Millisecond
+			s.Addresses, s.ConnectTimeout = append(s.Addresses, r6.addr.Addr()), 500*time.Millisecond
 			wantAnswered(t, newClient(t, s), newRequest())
 		})
 	}

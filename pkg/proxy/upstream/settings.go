@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // activeSettings are accepted Settings. They are immutable.
@@ -17,14 +19,14 @@ type activeSettings struct {
 	httpsPort       uint16
 	followRedirects bool
 	connectTimeout  time.Duration
-	proxyProtocol   ProxyProtocol
+	proxyProtocol   ingress.ProxyProtocol
 	egress          *egressRoutes
 }
 
 // newActiveSettings keeps the parts of before that s does not change.
 func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
 	r := &activeSettings{httpsPort: s.HTTPSPort, followRedirects: s.FollowRedirects, connectTimeout: s.ConnectTimeout, proxyProtocol: s.ProxyProtocol, handshakes: make(map[netip.AddrPort]chan struct{})}
-	for _, addr := range s.Ingress {
+	for _, addr := range s.Addresses {
 		addr = addr.Unmap()
 		if !s.TLS {
 			r.plainAddrs = append(r.plainAddrs, netip.AddrPortFrom(addr, s.Port))
@@ -62,7 +64,7 @@ func (r *activeSettings) routeTo(addr netip.AddrPort, asked *Request, redirected
 	case redirected || r.plainAddrs == nil:
 		w.verifier, w.serverName = r.verifierFor(w.proxy), asked.Host
 	case w.proxy != nil:
-		w.proxyProtocol = ProxyProtocolOff // the proxy would receive it
+		w.proxyProtocol = ingress.ProxyProtocolOff // the proxy would receive it
 	}
 	return w
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // runSilentRouter is a program. It creates a CA and prints its addresses and the
@@ -93,11 +94,11 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 		t.Fatal(err)
 	}
 	at := netip.MustParseAddrPort(said[0])
-	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: NewTrustedCAs([][]byte{der}), ConnectTimeout: testTimeout}
+	s = Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: NewTrustedCAs([][]byte{der})}
 	through = s
-	through.Egress = Egress{
-		Routes:   []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
-		ProxyCAs: [][]byte{der},
+	through.Egress = ingress.Egress{
+		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
+		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
 	return s, through
 }

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // issuer is a CA of a test.
@@ -159,7 +161,7 @@ func answersOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 
 // tlsSettings are the settings for a router with TLS from the start.
 func tlsSettings(r *testRouter, trust *TrustedCAs, names ...string) Settings {
-	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, TrustedCAs: trust, VerifyNames: names, ConnectTimeout: testTimeout}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, VerifyNames: names, ConnectTimeout: testTimeout}, TrustedCAs: trust}
 }
 
 func newClient(t testing.TB, s Settings) *Client {

@@ -9,13 +9,14 @@ import (
 	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // tunnel requests a tunnel to an address from the egress proxy on conn (RFC 9110
 // section 9.3.6), before conn's deadline. The result is conn, or a wrapper if bytes
 // from beyond the tunnel have already arrived. A refusal by the proxy is a
 // *proxyRefusal.
-func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, error) {
+func tunnel(conn net.Conn, to netip.AddrPort, authorization ingress.Secret) (net.Conn, error) {
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
 	}
@@ -30,26 +31,26 @@ func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, e
 }
 
 // appendConnect appends the request for a tunnel.
-func appendConnect(dst []byte, to netip.AddrPort, authorization Secret) []byte {
+func appendConnect(dst []byte, to netip.AddrPort, authorization ingress.Secret) []byte {
 	dst = to.AppendTo(append(dst, "CONNECT "...))
 	dst = to.AppendTo(append(dst, " HTTP/1.1\r\nHost: "...))
 	dst = append(dst, "\r\n"...)
 	return append(appendAuthorization(dst, authorization), "\r\n"...)
 }
 
-func appendAuthorization(dst []byte, authorization Secret) []byte {
-	if authorization.text == nil {
+func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
+	if authorization == (ingress.Secret{}) {
 		return dst
 	}
 	dst = append(dst, "Proxy-Authorization: "...)
-	dst = append(dst, *authorization.text...)
+	dst = append(dst, authorization.Reveal()...)
 	return append(dst, "\r\n"...)
 }
 
 // readConnectAnswer reads the head of the answer to CONNECT, and returns the bytes
 // after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
 // answer ends the connection.
-func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err error) {
+func readConnectAnswer(conn io.Reader, authorization ingress.Secret) (rest []byte, err error) {
 	var (
 		a       answer
 		buf     = make([]byte, firstReadSize)

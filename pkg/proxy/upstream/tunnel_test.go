@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const basicAuth = "Basic dXNlcjpwYXNzd29yZA==" // user:password
@@ -22,7 +24,7 @@ var ingress443 = netip.MustParseAddrPort("192.0.2.6:443")
 
 // connectThrough runs a proxy that answers one CONNECT with text and then closes.
 // It returns what the proxy received.
-func connectThrough(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
+func connectThrough(t *testing.T, text string, secret ingress.Secret) (conn net.Conn, sent string, err error) {
 	t.Helper()
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = near.Close() })
@@ -45,11 +47,11 @@ func TestConnectRequest(t *testing.T) {
 	t.Parallel()
 	const want = "CONNECT 192.0.2.6:443 HTTP/1.1\r\nHost: 192.0.2.6:443\r\n"
 	for name, c := range map[string]struct {
-		secret Secret
+		secret ingress.Secret
 		want   string
 	}{
-		"without credentials": {Secret{}, want + "\r\n"},
-		"Basic":               {NewSecret(basicAuth), want + "Proxy-Authorization: " + basicAuth + "\r\n\r\n"},
+		"without credentials": {ingress.Secret{}, want + "\r\n"},
+		"Basic":               {ingress.NewSecret(basicAuth), want + "Proxy-Authorization: " + basicAuth + "\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +60,7 @@ func TestConnectRequest(t *testing.T) {
 			}
 		})
 	}
-	six := string(appendConnect(nil, netip.MustParseAddrPort("[2001:db8::6]:443"), Secret{}))
+	six := string(appendConnect(nil, netip.MustParseAddrPort("[2001:db8::6]:443"), ingress.Secret{}))
 	if six != "CONNECT [2001:db8::6]:443 HTTP/1.1\r\nHost: [2001:db8::6]:443\r\n\r\n" {
 		t.Errorf("IPv6: %q", six)
 	}
@@ -104,7 +106,7 @@ func TestConnectAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, _, err := connectThrough(t, c.answer, NewSecret(basicAuth))
+			conn, _, err := connectThrough(t, c.answer, ingress.NewSecret(basicAuth))
 			var no *proxyRefusal
 			switch refused := errors.As(err, &no); {
 			case refused != (c.status != 0), refused && no.status != c.status:
@@ -129,13 +131,13 @@ func TestConnectAnswers(t *testing.T) {
 // value it is contained.
 func TestSecretIsHidden(t *testing.T) {
 	t.Parallel()
-	hidden := NewSecret(basicAuth)
+	hidden := ingress.NewSecret(basicAuth)
 	within := struct {
-		Exported Secret
-		inner    Secret
-		list     []Secret
-		pointer  *Secret
-	}{hidden, hidden, []Secret{hidden}, &hidden}
+		Exported ingress.Secret
+		inner    ingress.Secret
+		list     []ingress.Secret
+		pointer  *ingress.Secret
+	}{hidden, hidden, []ingress.Secret{hidden}, &hidden}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%t"} {
 		for _, what := range []any{hidden, &hidden, within, &within, []any{within}} {
 			if text := fmt.Sprintf(verb, what); strings.Contains(text, "dXNl") || strings.Contains(text, "64584e6c") || strings.Contains(text, "64584E6C") {
@@ -143,7 +145,7 @@ func TestSecretIsHidden(t *testing.T) {
 			}
 		}
 	}
-	if !hidden.Equal(NewSecret(basicAuth)) || hidden.Equal(NewSecret("Basic x")) || hidden.Equal(Secret{}) || !(Secret{}).Equal(NewSecret("")) {
+	if !hidden.Equal(ingress.NewSecret(basicAuth)) || hidden.Equal(ingress.NewSecret("Basic x")) || hidden.Equal(ingress.Secret{}) || !(ingress.Secret{}).Equal(ingress.NewSecret("")) {
 		t.Error("Equal does not compare what is hidden")
 	}
 	if text, err := hidden.MarshalText(); err != nil || string(text) != "(hidden)" {
@@ -166,7 +168,7 @@ func FuzzConnectAnswer(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		secret := NewSecret(basicAuth)
+		secret := ingress.NewSecret(basicAuth)
 		read := bytes.NewReader(text)
 		rest, err := readConnectAnswer(read, secret)
 		left, _ := io.ReadAll(read)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // TestMain also runs a router, in a process of its own.
@@ -648,7 +649,7 @@ func TestFamilies(t *testing.T) {
 		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
+			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond}})
 			got := exchangeOutcome(t, c, testTimeout, test.vip, false, false)
 			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
 				t.Errorf("got %+v", got)
@@ -664,7 +665,7 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
 	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okAnswer))
 	s := plainSettings(silent)
-	s.Ingress = append(s.Ingress, speaks.addr.Addr())
+	s.Addresses = append(s.Addresses, speaks.addr.Addr())
 	c := newClient(t, s)
 	if got := exchangeOutcome(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
 		t.Errorf("%+v", got)
@@ -675,7 +676,7 @@ func TestProbe(t *testing.T) {
 	nstest.Require(t)
 	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
-	c := newClient(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout})
+	c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout}})
 	got := map[netip.Addr]Cause{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := Cause("")

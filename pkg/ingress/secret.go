@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package ingress
 
 import (
 	"encoding/base64"
@@ -26,7 +26,7 @@ func NewSecret(text string) Secret {
 }
 
 // Equal compares the hidden texts.
-func (s Secret) Equal(other Secret) bool { return s.reveal() == other.reveal() }
+func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
 // Format implements [fmt.Formatter], for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
@@ -44,7 +44,8 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns the hidden form, so that an encoder does not reveal the text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-func (s Secret) reveal() string {
+// Reveal returns the text for the request to the proxy; empty: none.
+func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
 	}
