@@ -63,7 +63,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"},                                                                   // what is to be said of a certificate
 		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
-		"pkg/exporter/metrics":        {"pkg/report", "pkg/proxy/upstream"},                                             // the labels' values
+		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"},                                                   // the labels' values
 		"internal/httpfield":          nil,                                                                              // one grammar for both directions
 		"internal/filewatch":          nil,
 		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/ingress"}, // the process that faces the network
@@ -83,10 +83,10 @@ func TestImportRules(t *testing.T) {
 		"pkg/ingress/trust":           {"pkg/ingress", "internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
-		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/diagnose/simulator":      nil,                                                                                              // reads all rulesets by itself: package nftable knows its own table
+		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"},
+		"pkg/diagnose/simulator":      nil, // reads all rulesets by itself: package nftable knows its own table
 		"pkg/proxy/tcp":               {"internal/nonblock"},
-		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
+		"pkg/proxy/server":            {"pkg/proxy/upstream", "pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
 		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
 		"pkg/controller":              nil, // may import all: it joins the parts

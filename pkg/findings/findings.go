@@ -89,6 +89,9 @@ func ForCause(cause string) (ID, bool) {
 	return id, is
 }
 
+// Causes returns all causes of failed or unusual exchanges, in the order of the entries.
+func Causes() []string { return slices.Clone(loadIndex().causes) }
+
 // ReplyForCause is what the client of an exchange with a cause is answered.
 func ReplyForCause(cause string) string {
 	if id, is := ForCause(cause); is && Lookup(id).Reply != "" {

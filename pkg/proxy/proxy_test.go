@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -351,9 +351,9 @@ func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
 	tally := newStatsCollector()
 	const n = 3*protocol.MaxRequestSums + 1
-	causes := upstream.Causes()
+	causes := findings.Causes()
 	for i := range n {
-		causeID := string(causes[i%len(causes)])
+		causeID := causes[i%len(causes)]
 		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
 		tally.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}

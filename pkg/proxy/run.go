@@ -35,7 +35,7 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
-	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
+	p.server = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats)
 	p.heartbeat = systemd.NewHeartbeat(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)

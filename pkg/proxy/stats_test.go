@@ -5,6 +5,7 @@ package proxy
 import (
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
@@ -16,8 +17,8 @@ func TestDeliveryFailures(t *testing.T) {
 		upstream.Refused: true, upstream.ConnectTimeout: true, upstream.Unreachable: true,
 		upstream.EgressUnreachable: true, upstream.EgressTLS: true, upstream.EgressAuth: true, upstream.EgressDenied: true,
 	}
-	for _, cause := range upstream.Causes() {
-		if got := isDeliveryFailure(string(cause)); got != want[cause] {
+	for _, cause := range findings.Causes() {
+		if got := isDeliveryFailure(cause); got != want[upstream.Cause(cause)] {
 			t.Errorf("%s: %v", cause, got)
 		}
 	}

@@ -3,7 +3,7 @@
 package metrics
 
 import (
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -16,8 +16,8 @@ func refusalLabels() []string { return labelValues(report.Refusals()) }
 // clientLabels are all values of the label client.
 func clientLabels() []string { return labelValues(report.ClientKinds()) }
 
-// causeLabels are all values of that label.
-func causeLabels() []string { return labelValues(upstream.Causes()) }
+// causeLabels are all values of the label cause.
+func causeLabels() []string { return findings.Causes() }
 
 func labelValues[T ~string](values []T) []string {
 	all := make([]string, len(values))

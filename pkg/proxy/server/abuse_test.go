@@ -21,6 +21,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -230,6 +231,11 @@ func TestAbuse(t *testing.T) {
 				t.Errorf("%d MiB resident, %d before", maxMemory>>20, memory>>20)
 			}
 			wantNoConnections(t, f)
+			// The bound of each source keeps slots free for others: an honest client,
+			// which may be slow to send on a busy machine, is never evicted for a slot.
+			if n := f.rec.count(report.Evicted); n > 0 {
+				t.Errorf("%d connections were evicted for a slot", n)
+			}
 			f.rec.reset()
 			// Both ends of idle connections to the router stay open.
 			nstest.Await(t, "all descriptors are closed", func() bool { return openDescriptors(t) <= fds+2*64 })

@@ -50,7 +50,7 @@ func (l *connectionTable) admit(c *connection, unbounded bool) admission {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !unbounded {
-		if a, in := l.makeRoom(c); !in {
+		if a, in := l.makeRoom(c, c.acceptedAt, maxEvicted); !in {
 			return a
 		}
 	}
@@ -62,9 +62,22 @@ func (l *connectionTable) admit(c *connection, unbounded bool) admission {
 	return admission{}
 }
 
-// makeRoom evicts connections until c fits, or returns what to do with c.
-// Candidates are connections that were accepted before now. The caller holds mu.
-func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
+// readmit lets an evicted connection stay, whose head has arrived in time. Another
+// connection is evicted in its place, so that the bounds hold. It reports false if
+// there is no candidate. The caller holds mu.
+func (l *connectionTable) readmit(c *connection) bool {
+	// c leaves the evicted connections when another one joins them.
+	if _, made := l.makeRoom(c, time.Now(), maxEvicted+1); !made {
+		return false
+	}
+	l.uncountEvicted(c)
+	return true
+}
+
+// makeRoom evicts connections until c fits, or returns what to do with c. c is not in
+// flight yet, or evicted. Candidates are connections that were accepted before now.
+// limit bounds the evicted connections. The caller holds mu.
+func (l *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a admission, made bool) {
 	var own *source
 	if l.perSource > 0 {
 		own = l.sources[sourceKeyOf(c.client.Addr())]
@@ -73,11 +86,11 @@ func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 	if !crowded && l.count-l.evicted < l.limit {
 		return admission{}, true
 	}
-	if l.evicted >= maxEvicted {
+	if l.evicted >= limit {
 		return admission{changed: l.changeSignal(), maxWait: acceptTimeout}, false
 	}
 	if crowded {
-		old, _ := l.evictionCandidate(own.lingering, own.reading, c.acceptedAt)
+		old, _ := l.evictionCandidate(own.lingering, own.reading, now)
 		if old == nil {
 			return admission{refused: true}, false
 		}
@@ -88,7 +101,7 @@ func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 		if l.count-l.evicted < l.limit {
 			return admission{}, true
 		}
-		old, wait := l.evictionCandidate(l.lingering, l.reading, c.acceptedAt.Add(-minHeadTime))
+		old, wait := l.evictionCandidate(l.lingering, l.reading, now.Add(-minHeadTime))
 		if old == nil {
 			return admission{changed: l.changeSignal(), maxWait: wait}, false
 		}

@@ -246,7 +246,7 @@ func TestHonestClientsDuringFlood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testSettings()
 			set(&s)
-			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var floods, honest sync.WaitGroup

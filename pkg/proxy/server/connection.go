@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -56,7 +57,7 @@ type connection struct {
 	buf             []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
 	request         reqhead.Request
 	out             []byte // the next bytes to write
-	upstreamRequest Request
+	upstreamRequest upstream.Request
 	isHead          bool // the method of the challenge is HEAD
 	record          report.Challenge
 	writer          clientWriter
@@ -134,7 +135,7 @@ func (g *Server) release(c *connection) {
 }
 
 func (c *connection) reset() {
-	c.settings, c.writer, c.record, c.upstreamRequest = nil, clientWriter{}, report.Challenge{}, Request{}
+	c.settings, c.writer, c.record, c.upstreamRequest = nil, clientWriter{}, report.Challenge{}, upstream.Request{}
 	c.out = c.out[:0]
 	if cap(c.out) > maxKeptCapacity {
 		c.out = nil
@@ -257,7 +258,7 @@ func (g *Server) forward(c *connection) {
 // that outlives the received head: the forwarded head and the record.
 func (c *connection) setUpstreamRequest(deadline time.Time) {
 	target := len(c.request.Method()) + 1 // as Append writes it
-	c.upstreamRequest = Request{
+	c.upstreamRequest = upstream.Request{
 		Deadline: deadline,
 		VIP:      netip.AddrPortFrom(c.vip, challengePort),
 		Client:   c.client,
@@ -303,21 +304,20 @@ func (g *Server) finishRecord(c *connection, code int, from netip.AddrPort, err 
 // answerUpstreamError records the error of the upstream, and answers the client if
 // nothing was written to it. It reports whether the client has only a part of an
 // answer.
-func (c *connection) answerUpstreamError(done *report.Challenge, err error) (cut bool, why *cause.Failure) {
-	code, reason := 502, "the upstream could not be asked"
-	cut = done.Status != 0
-	var finding UpstreamError
-	if errors.As(err, &finding) {
-		code, reason = finding.ClientAnswer()
-		cut = finding.Truncated()
-		found := finding.Failure()
-		done.Cause, why = finding.CauseID(), &found
+func (c *connection) answerUpstreamError(record *report.Challenge, err error) (truncated bool, failure *cause.Failure) {
+	code, reason := 502, "the upstream request failed"
+	truncated = record.Status != 0
+	var failed *upstream.Error
+	if errors.As(err, &failed) {
+		id, f := string(failed.Cause), failed.Failure()
+		code, reason, truncated = failed.ClientStatus, cause.Reply(id), failed.Truncated()
+		record.Cause, failure = id, &f
 	}
-	if done.Status == 0 {
-		done.Status = code
+	if record.Status == 0 {
+		record.Status = code
 		c.answer(code, reason, "", c.isHead)
 	}
-	return cut, why
+	return truncated, failure
 }
 
 func methodOf(toHead bool) string {

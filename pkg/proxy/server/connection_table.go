@@ -86,10 +86,9 @@ func (l *connectionTable) finishReading(c *connection, cut bool) (leave report.R
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.stage == evicted {
-		if cut {
+		if cut || !l.readmit(c) {
 			return c.evictionReason
 		}
-		l.uncountEvicted(c)
 	}
 	l.setStage(c, answering)
 	return ""

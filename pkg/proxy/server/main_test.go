@@ -120,13 +120,6 @@ type testServer struct {
 	stop     func()
 }
 
-// upstreamAdapter is the real client as the server uses it.
-type upstreamAdapter struct{ *upstream.Client }
-
-func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	return i.Client.Exchange((*upstream.Request)(r), client)
-}
-
 // startServer runs a server on a loopback address of its own. Everything ends with
 // the test.
 func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
@@ -138,7 +131,7 @@ func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *te
 	}
 	up.Update(us)
 	f := &testServer{rec: newRecorder(), upstream: up}
-	f.Server = server.New(s, upstreamAdapter{up}, f.rec)
+	f.Server = server.New(s, up, f.rec)
 	ln := newListener(t, "127.0.0.1:0")
 	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -311,8 +304,8 @@ func readHead(r *bufio.Reader) string {
 	}
 }
 
-// answering answers each request on a connection with okAnswer.
-func answering(tcp *net.TCPConn, r *bufio.Reader) {
+// answerAll answers each request on a connection with okAnswer.
+func answerAll(tcp *net.TCPConn, r *bufio.Reader) {
 	for readHead(r) != "" {
 		if _, err := io.WriteString(tcp, okAnswer); err != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -25,19 +26,6 @@ type Settings struct {
 	HeadBytes      int           // of a request head
 }
 
-// Request is one challenge that is forwarded. The memory that it refers to does not
-// change until Exchange returns.
-type Request struct {
-	Deadline time.Time
-	VIP      netip.AddrPort // destination of the client before the redirect; addresses of its family are tried first
-	Client   netip.AddrPort
-	Head     []byte // one complete head of a GET or HEAD, in origin-form
-	Host     string // in canonical form, without a port; empty if the client sent none
-	Target   []byte // as in Head
-	IsHead   bool   // the method is HEAD
-	HTTP10   bool   // the client does not support chunks
-}
-
 // Upstream forwards requests to the ingress.
 type Upstream interface {
 	// Exchange forwards r to the ingress and writes the answer to client, all
@@ -46,22 +34,7 @@ type Upstream interface {
 	// It returns the status that was written to client, or 0 if nothing was
 	// written, and the ingress address. Unless client.Write failed, the error is an
 	// [*upstream.Error].
-	Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error)
-}
-
-// UpstreamError is an error of Upstream: a fault of the answer, or the reason why
-// there is none.
-type UpstreamError interface {
-	error
-	// CauseID is the cause, from a fixed set.
-	CauseID() string
-	// Failure is the error as the proxy reports it to the controller.
-	Failure() cause.Failure
-	// ClientAnswer is the status and the line for a client to which nothing was
-	// written.
-	ClientAnswer() (status int, reason string)
-	// Truncated reports whether the client got only a part of an answer.
-	Truncated() bool
+	Exchange(r *upstream.Request, client io.Writer) (status int, from netip.AddrPort, err error)
 }
 
 // Recorder records how each connection ended, with exactly one call. It is called

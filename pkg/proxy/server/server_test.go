@@ -211,7 +211,7 @@ func TestBytesAfterRequest(t *testing.T) {
 }
 
 func TestRecordedChallenge(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answering)
+	router := startIngress(t, "127.0.0.1:0", answerAll)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, strings.Replace(strings.Replace(challengeRequest, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
@@ -295,7 +295,7 @@ func TestUpstreamErrors(t *testing.T) {
 
 // TestTokenPrefix: a record never contains a whole token.
 func TestTokenPrefix(t *testing.T) {
-	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answering))
+	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answerAll))
 	for i, test := range []struct{ token, want string }{
 		{"", ""},
 		{"a", ""},
@@ -337,16 +337,16 @@ func TestLoop(t *testing.T) {
 // blockingUpstream does not answer before proceed is closed.
 type blockingUpstream struct{ requested, proceed chan struct{} }
 
-func (w blockingUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	w.requested <- struct{}{}
 	<-w.proceed
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
 // recordingUpstream keeps copies of its requests.
-type recordingUpstream chan server.Request
+type recordingUpstream chan upstream.Request
 
-func (n recordingUpstream) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
+func (n recordingUpstream) Exchange(r *upstream.Request, _ io.Writer) (int, netip.AddrPort, error) {
 	asked := *r
 	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
 	n <- asked
@@ -403,11 +403,11 @@ func TestWaitingMemory(t *testing.T) {
 		<-up.requested
 	}
 	ask() // allocates what stays allocated
-	before := held()
+	before := memoryInUse()
 	for range clients {
 		ask()
 	}
-	if each := (held() - before) / clients; each > most {
+	if each := (memoryInUse() - before) / clients; each > most {
 		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
 	}
 	close(up.proceed)
@@ -415,8 +415,8 @@ func TestWaitingMemory(t *testing.T) {
 	wantDrained(t, g)
 }
 
-// held returns the memory in use without garbage, including stacks.
-func held() int64 {
+// memoryInUse returns the memory in use without garbage, including stacks.
+func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -637,7 +637,7 @@ func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 
 type unusedUpstream struct{}
 
-func (unusedUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	panic("nothing may be forwarded")
 }
 
@@ -811,8 +811,8 @@ func TestDrainShortensIdle(t *testing.T) {
 // TestDualStack has one wildcard listener. IPv4 addresses are recorded unmapped,
 // and each family is forwarded to its own ingress.
 func TestDualStack(t *testing.T) {
-	r4 := startIngress(t, "127.0.0.1:0", answering)
-	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
+	r4 := startIngress(t, "127.0.0.1:0", answerAll)
+	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answerAll)
 	f := startServer(t, testSettings(), r4, r6)
 	ln := newListener(t, ":0")
 	serveUntilStop(t, f.Server, ln, func() {})
@@ -832,7 +832,7 @@ func TestDualStack(t *testing.T) {
 // TestUpdateHosts shows that settings apply to connections that are accepted
 // afterwards.
 func TestUpdateHosts(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answering)
+	router := startIngress(t, "127.0.0.1:0", answerAll)
 	f := startServer(t, testSettings(), router)
 	s := testSettings()
 	for _, step := range []struct {
@@ -857,7 +857,7 @@ func TestUpdateHosts(t *testing.T) {
 // BenchmarkChallenge is one challenge over loopback, including client and ingress:
 // a new connection to the server and an idle one to the ingress.
 func BenchmarkChallenge(b *testing.B) {
-	router := startIngress(b, "127.0.0.1:0", answering)
+	router := startIngress(b, "127.0.0.1:0", answerAll)
 	f := startServer(b, testSettings(), router)
 	to := net.TCPAddrFromAddrPort(f.addr)
 	b.ReportAllocs()
@@ -887,7 +887,7 @@ func TestHeadBytes(t *testing.T) {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			s := testSettings()
 			s.HeadBytes = limit
-			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
 			begin := strings.TrimSuffix(challengeRequest, "\r\n") + "X: "
 			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
 				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"

@@ -11,11 +11,9 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -63,19 +61,6 @@ const (
 	EgressLoop              Cause = "egress-loop"               // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
 )
 
-// Causes returns the set.
-func Causes() []Cause {
-	return []Cause{
-		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
-		NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
-		ProxyProtocolUnexpected, EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop,
-	}
-}
-
-// Known reports whether the cause is in the set.
-func (c Cause) Known() bool { return slices.Contains(Causes(), c) }
-
 // IsForwarded reports whether the client got the upstream's own answer.
 func (c Cause) IsForwarded() bool {
 	switch c {
@@ -114,19 +99,10 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// CauseID is the cause as text of a fixed set.
-func (e *Error) CauseID() string { return string(e.Cause) }
-
 // Truncated reports whether an answer ended after a part of it went to the client.
 // The client must then not take it for complete.
 func (e *Error) Truncated() bool {
 	return !e.Cause.IsForwarded() && e.ClientStatus == 0
-}
-
-// ClientAnswer is the answer when none could be forwarded: the status, and one line
-// that contains only the cause.
-func (e *Error) ClientAnswer() (status int, reason string) {
-	return e.ClientStatus, findings.ReplyForCause(string(e.Cause))
 }
 
 // Failure is the error as this process reports it to the controller, which renders

@@ -94,7 +94,7 @@ func TestPlainThroughProxy(t *testing.T) {
 				}
 				code := 0
 				if e != nil {
-					code, _ = e.ClientAnswer()
+					code = e.ClientStatus
 					checkSecretHidden(t, e.Detail(), e.Error(), e.Err)
 				}
 				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {

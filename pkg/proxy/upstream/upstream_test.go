@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -184,7 +185,7 @@ type outcome struct {
 	Status int
 	From   netip.AddrPort
 	Cause  Cause
-	Code   int // the status of ClientAnswer
+	Code   int // ClientStatus
 	Cut    bool
 }
 
@@ -196,7 +197,7 @@ func exchangeOutcome(t testing.TB, c *Client, budget time.Duration, vip netip.Ad
 	var e *Error
 	if o.Out, o.Status, o.From, e = exchangeText(t, c, r); e != nil {
 		o.Cause, o.Cut = e.Cause, e.Truncated()
-		o.Code, _ = e.ClientAnswer()
+		o.Code = e.ClientStatus
 	}
 	return o
 }
@@ -225,7 +226,7 @@ func newRequest() *Request {
 // checkTexts checks that each text for people is one useful line.
 func checkTexts(t testing.TB, e *Error) {
 	t.Helper()
-	code, reason := e.ClientAnswer()
+	code, reason := e.ClientStatus, cause.Reply(string(e.Cause))
 	for name, text := range map[string]string{"reason": reason, "detail": e.Detail(), "error": e.Error()} {
 		if len(text) < 10 || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("%s of %s is %q", name, e.Cause, text)
@@ -233,9 +234,6 @@ func checkTexts(t testing.TB, e *Error) {
 	}
 	if code != 0 && strings.ContainsAny(reason, "0123456789") {
 		t.Errorf("the client is told more than the cause: %q", reason)
-	}
-	if e.CauseID() != string(e.Cause) {
-		t.Errorf("label %q of cause %q", e.CauseID(), e.Cause)
 	}
 }
 
