@@ -4,7 +4,7 @@
 # make lint            formatting, static checks, units, scripts
 # make test            unit and kernel tests, and the main paths through the labs (root)
 # make test-all        every test and, beside them, the fuzzers (root)
-# make test-unit       parts of that: pkg/ and cmd/
+# make test-unit       parts of that: cmd/, internal/ and pkg/
 # make test-lab        ... test/, the labs
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
@@ -51,7 +51,7 @@ build:
 lint: lint-go lint-shell lint-units
 
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
-	@out=$$($(GOFUMPT) -l *.go cmd pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
+	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
 	for module in build test test/support/bench/caddy; do \
@@ -86,7 +86,7 @@ test-all: packages $(BIN)/suites
 	$(RUN_SUITES) -set all -fuzz $(SUITES)
 
 test-unit: packages $(BIN)/suites
-	$(RUN_SUITES) -only '^(cmd|pkg)/' $(SUITES)
+	$(RUN_SUITES) -only '^(cmd|internal|pkg)/' $(SUITES)
 
 test-lab: packages $(BIN)/suites
 	$(RUN_SUITES) -only '^test/' -skip '$(HOSTS)' $(SUITES)
@@ -136,7 +136,7 @@ bench-flood: build
 	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
 
 fuzz:
-	@grep -rlE '^func Fuzz' --include=*_test.go pkg | while read -r file; do \
+	@grep -rlE '^func Fuzz' --include=*_test.go internal pkg | while read -r file; do \
 		grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r name; do \
 			echo "$$name in $$(dirname "$$file")"; \
 			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \

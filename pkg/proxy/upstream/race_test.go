@@ -6,4 +6,4 @@ package upstream
 
 // raceOverhead is the additional memory of a waiting exchange with the race
 // detector.
-const raceTakes = 8 << 10
+const raceOverhead = 8 << 10
