@@ -20,7 +20,7 @@ import (
 
 // TestMain also runs the proxy, as the controller starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "gate" {
+	if len(os.Args) == 2 && os.Args[1] == "proxy" {
 		conn, err := child.InheritedConn()
 		if err == nil {
 			err = RunConfined(context.Background(), conn)
@@ -38,16 +38,16 @@ func TestMain(m *testing.M) {
 // routers by the CAs of its commands, and never by those of this host.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
+	proxy, err := child.Start("proxy", child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(gate.KillAndClose)
-	k := &testController{T: t, Conn: gate.Conn, events: make(chan protocol.Event, 100)}
+	t.Cleanup(proxy.KillAndClose)
+	k := &testController{T: t, Conn: proxy.Conn, events: make(chan protocol.Event, 100)}
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := gate.ReceiveEvent()
+			w, err := proxy.ReceiveEvent()
 			if err != nil {
 				return
 			}
@@ -70,7 +70,7 @@ func TestConfinedTLS(t *testing.T) {
 		t.Helper()
 		// The previous commands have been executed when this one is answered.
 		k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-		k.awaitEvent("all there is to tell", func(w protocol.Event) bool { return w.Flushed != nil })
+		k.awaitEvent("the end of the flush", func(w protocol.Event) bool { return w.Flushed != nil })
 		if got := k.getForHost("api.example.com"); got != code {
 			t.Errorf("%s: %d, want %d", what, got, code)
 		}
@@ -81,12 +81,12 @@ func TestConfinedTLS(t *testing.T) {
 			}
 			return last.Status != 0
 		})
-		why := cause.Failure{}
+		failure := cause.Failure{}
 		if last.Failure != nil {
-			why = *last.Failure
+			failure = *last.Failure
 		}
-		if why.Cause != causeID {
-			t.Errorf("%s: %+v, want %q", what, why, causeID)
+		if failure.Cause != causeID {
+			t.Errorf("%s: %+v, want %q", what, failure, causeID)
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")

@@ -19,9 +19,9 @@ import (
 
 // TestEgress: an egress decision of the controller applies until the next one.
 func TestEgress(t *testing.T) {
-	asked := make(chan string, 10)
+	requests := make(chan string, 10)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
+		requests <- r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	defer proxy.Close()
@@ -43,12 +43,12 @@ func TestEgress(t *testing.T) {
 	}
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(k.url, "http://"))
 	_, port, _ := net.SplitHostPort(router.String())
-	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
-		t.Errorf("the proxy was asked %q, want %q", got, want)
+	if got, want := <-requests, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
+		t.Errorf("the egress proxy received %q, want %q", got, want)
 	}
 	k.command(protocol.Command{Egress: &ingress.Egress{}}, -1)
 	k.awaitFlushed()
-	if code := k.get(token); code != 200 || len(asked) > 0 {
+	if code := k.get(token); code != 200 || len(requests) > 0 {
 		t.Errorf("%d directly again", code)
 	}
 }
@@ -101,7 +101,7 @@ func TestProxyProtocol(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -110,7 +110,7 @@ func TestProxyProtocol(t *testing.T) {
 		defer conn.Close()
 		b := bufio.NewReader(conn)
 		line, _ := b.ReadString('\n')
-		heard <- line
+		received <- line
 		if _, err := http.ReadRequest(b); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 		}
@@ -125,8 +125,8 @@ func TestProxyProtocol(t *testing.T) {
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Errorf("%d", code)
 	}
-	if line := <-heard; !strings.HasPrefix(line, "PROXY TCP4 127.0.0.1 127.0.0.1 ") || !strings.HasSuffix(line, " 80\r\n") {
-		t.Errorf("the router hears %q", line)
+	if line := <-received; !strings.HasPrefix(line, "PROXY TCP4 127.0.0.1 127.0.0.1 ") || !strings.HasSuffix(line, " 80\r\n") {
+		t.Errorf("the router received %q", line)
 	}
 }
 
@@ -134,5 +134,5 @@ func TestProxyProtocol(t *testing.T) {
 func (k *testController) awaitFlushed() {
 	k.Helper()
 	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-	k.awaitEvent("told", func(w protocol.Event) bool { return w.Flushed != nil })
+	k.awaitEvent("the end of the flush", func(w protocol.Event) bool { return w.Flushed != nil })
 }

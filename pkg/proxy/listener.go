@@ -42,10 +42,10 @@ func (p *process) listen(port uint16, fd int) error {
 		defer done()
 		defer ln.Close()
 		if err := p.server.Serve(ctx, ln, beat); err != nil {
-			return fmt.Errorf("serve port %d: %w", port, err)
+			return fmt.Errorf("cannot serve port %d: %w", port, err)
 		}
 		if ctx.Err() == nil {
-			return fmt.Errorf("serve port %d: the accept loop ended by itself", port)
+			return fmt.Errorf("cannot serve port %d: the accept loop ended unexpectedly", port)
 		}
 		return nil
 	})
@@ -54,11 +54,11 @@ func (p *process) listen(port uint16, fd int) error {
 
 func newListener(port uint16, fd int) (*tcp.Listener, error) {
 	if fd < 0 {
-		return nil, fmt.Errorf("serve port %d: no socket came with the order", port)
+		return nil, fmt.Errorf("cannot serve port %d: the command has no socket", port)
 	}
 	ln, err := tcp.NewListener(fd)
 	if err != nil {
-		return nil, fmt.Errorf("serve port %d: %w", port, err)
+		return nil, fmt.Errorf("cannot serve port %d: %w", port, err)
 	}
 	return ln, nil
 }
@@ -97,21 +97,20 @@ func isClosed(c <-chan struct{}) bool {
 // drain closes every port and waits for the challenges in flight. It runs beside
 // the goroutine that receives commands.
 func (p *process) drain(budget time.Duration) {
-	leaving := slices.AppendSeq(p.stopping, maps.Values(p.listening))
+	listeners := slices.AppendSeq(p.stopping, maps.Values(p.listening))
 	p.stopping = nil
 	clear(p.listening)
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()
-		for _, l := range leaving {
+		for _, l := range listeners {
 			awaitEmptyBacklog(ctx, l.ln)
 			l.cancel()
 			<-l.closed
 		}
-		drained := protocol.Drained{}
-		drained.Cut = p.server.Drain(ctx)
+		cut := p.server.Drain(ctx)
 		p.stats.flush(p.sendStats)
-		p.send(protocol.Event{Drained: &drained})
+		p.send(protocol.Event{Drained: &protocol.Drained{Cut: cut}})
 		return nil
 	})
 }
@@ -122,13 +121,13 @@ func (p *process) drain(budget time.Duration) {
 func awaitEmptyBacklog(ctx context.Context, ln *tcp.Listener) {
 	ctx, cancel := context.WithTimeout(ctx, backlogGracePeriod)
 	defer cancel()
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
 	for backlogLength(ln) > 0 {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-tick.C:
 		}
 	}
 }

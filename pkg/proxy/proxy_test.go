@@ -60,11 +60,11 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := near.ReceiveEvent()
+			e, err := near.ReceiveEvent()
 			if err != nil {
 				return
 			}
-			k.events <- w
+			k.events <- e
 		}
 	}()
 	server := httptest.NewServer(ingress)
@@ -108,8 +108,8 @@ func (k *testController) command(o protocol.Command, fd int) {
 	}
 }
 
-// awaitEvent waits for an event that is wanted.
-func (k *testController) awaitEvent(what string, wanted func(protocol.Event) bool) protocol.Event {
+// awaitEvent waits for the event for which match returns true.
+func (k *testController) awaitEvent(what string, match func(protocol.Event) bool) protocol.Event {
 	k.Helper()
 	deadline := time.After(testTimeout)
 	for {
@@ -118,11 +118,11 @@ func (k *testController) awaitEvent(what string, wanted func(protocol.Event) boo
 			if !more {
 				k.Fatalf("the connection ended before %s", what)
 			}
-			if wanted(w) {
+			if match(w) {
 				return w
 			}
 		case <-deadline:
-			k.Fatalf("not heard: %s", what)
+			k.Fatalf("no event: %s", what)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (k *testController) stop() {
 			k.Error(err)
 		}
 	case <-time.After(testTimeout):
-		k.Error("the front door outlives the keeper")
+		k.Error("the proxy is still running without its controller")
 	}
 }
 
@@ -165,7 +165,7 @@ func TestCommandsAndEvents(t *testing.T) {
 	}
 	var challenges []protocol.Challenge
 	refused := uint64(0)
-	k.awaitEvent("news of both", func(w protocol.Event) bool {
+	k.awaitEvent("stats of both", func(w protocol.Event) bool {
 		if w.Stats != nil {
 			challenges = append(challenges, w.Stats.Challenges...)
 			for _, r := range w.Stats.Refused {
@@ -184,27 +184,27 @@ func TestCommandsAndEvents(t *testing.T) {
 		k.get(token)
 	}
 	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-	told := 0
-	k.awaitEvent("all there is to tell", func(w protocol.Event) bool {
+	reported := 0
+	k.awaitEvent("the end of the flush", func(w protocol.Event) bool {
 		if w.Stats != nil {
-			told += len(w.Stats.Challenges)
+			reported += len(w.Stats.Challenges)
 		}
 		return w.Flushed != nil
 	})
-	if told < 2 { // the last one may not be recorded yet
-		t.Errorf("told %d of 3 challenges", told)
+	if reported < 2 { // the last one may not be recorded yet
+		t.Errorf("%d of 3 challenges reported", reported)
 	}
-	k.awaitEvent("that it is alive", func(w protocol.Event) bool { return w.Heartbeat != nil })
+	k.awaitEvent("a heartbeat", func(w protocol.Event) bool { return w.Heartbeat != nil })
 	k.command(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
-	found := k.awaitEvent("what was probed", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
+	found := k.awaitEvent("the probe result", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
 	if len(found) != 1 || found[0].Failure != nil {
 		t.Errorf("probed %+v", found)
 	}
 	k.command(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	if code := k.get(token); code != 200 {
-		t.Errorf("a challenge to a port that is about to be left: %d", code)
+		t.Errorf("a challenge to a port in its grace period: %d", code)
 	}
-	k.awaitEvent("that the port is gone", func(w protocol.Event) bool { return w.Stopped != nil && w.Stopped.Port == port })
+	k.awaitEvent("the closed port", func(w protocol.Event) bool { return w.Stopped != nil && w.Stopped.Port == port })
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
@@ -248,10 +248,10 @@ func TestDrain(t *testing.T) {
 	}{"in time": {testTimeout, 0}, "too late": {50 * time.Millisecond, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked, may := make(chan struct{}), make(chan struct{})
+			requested, proceed := make(chan struct{}), make(chan struct{})
 			k := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
-				close(asked)
-				<-may
+				close(requested)
+				<-proceed
 				answerChallenge(w, r)
 			})
 			k.listen()
@@ -266,16 +266,16 @@ func TestDrain(t *testing.T) {
 				_ = resp.Body.Close()
 				code <- resp.StatusCode
 			}()
-			<-asked
+			<-requested
 			k.command(protocol.Command{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
 			if tt.cut == 0 {
-				close(may)
+				close(proceed)
 			}
-			if cut := k.awaitEvent("that it is drained", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+			if cut := k.awaitEvent("the end of the drain", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
 				t.Errorf("drained with %d connections cut", cut)
 			}
 			if tt.cut != 0 {
-				close(may)
+				close(proceed)
 			}
 			if got := <-code; (got == 200) != (tt.cut == 0) {
 				t.Errorf("the client got %d", got)
@@ -296,11 +296,11 @@ func TestExit(t *testing.T) {
 	k = startProxy(t, answerChallenge)
 	k.command(protocol.Command{Drain: &protocol.Drain{}}, 1) // with a descriptor
 	if err := <-k.ended; err == nil {
-		t.Error("it takes a descriptor that it has no use for")
+		t.Error("it accepts an unexpected descriptor")
 	}
 	k = startProxy(t, answerChallenge)
 	k.command(protocol.Command{Listen: &protocol.Listen{Port: port}}, -1)
-	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
+	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "the command has no socket") {
 		t.Errorf("a port without its socket: %v", err)
 	}
 }
@@ -308,37 +308,37 @@ func TestExit(t *testing.T) {
 // TestStatsAreBounded: a report stays small however much happens.
 func TestStatsAreBounded(t *testing.T) {
 	t.Parallel()
-	tally := newStatsCollector()
+	stats := newStatsCollector()
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		tally.RecordRefusal(report.NotChallenge, report.OtherClient)
-		tally.RecordRefusal(report.ForeignHost, report.CertManager)
+		stats.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		stats.RecordRefusal(report.NotChallenge, report.OtherClient)
+		stats.RecordRefusal(report.ForeignHost, report.CertManager)
 	}
-	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	var news []*protocol.Stats
+	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	var reports []*protocol.Stats
 	for range 2 {
-		tally.flush(func(n *protocol.Stats) { news = append(news, n) })
+		stats.flush(func(n *protocol.Stats) { reports = append(reports, n) })
 	}
-	if len(news) != 1 {
-		t.Fatalf("told %d times", len(news))
+	if len(reports) != 1 {
+		t.Fatalf("%d reports", len(reports))
 	}
-	got := news[0]
+	got := reports[0]
 	if err := got.Validate(); err != nil {
 		t.Error(err)
 	}
 	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
 		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 7 || got.LastAcceptErrno != uint16(unix.EMFILE) {
-		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
+		t.Errorf("reported %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
 // refusalCount returns the number of refusals of a kind of client for a reason.
-func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind) uint64 {
+func refusalCount(n *protocol.Stats, reason report.Refusal, kind report.ClientKind) uint64 {
 	for _, r := range n.Refused {
-		if r.Refusal == why && r.ClientKind == asker {
+		if r.Refusal == reason && r.ClientKind == kind {
 			return r.Count
 		}
 	}
@@ -349,17 +349,17 @@ func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind
 // into one.
 func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
-	tally := newStatsCollector()
+	stats := newStatsCollector()
 	const n = 3*protocol.MaxRequestSums + 1
 	causes := findings.Causes()
 	for i := range n {
 		causeID := causes[i%len(causes)]
 		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
-		tally.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		stats.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
-		tally.flush(func(n *protocol.Stats) {
+		stats.flush(func(n *protocol.Stats) {
 			if err := n.Validate(); err != nil {
 				t.Error(err)
 			}
@@ -367,7 +367,7 @@ func TestStatsInSeveralMessages(t *testing.T) {
 		})
 	}
 	if kinds != n {
-		t.Errorf("%d kinds were told, want %d", kinds, n)
+		t.Errorf("%d kinds were reported, want %d", kinds, n)
 	}
 }
 

@@ -67,8 +67,8 @@ type process struct {
 
 // send sends an event to the controller. Without a working connection to the
 // controller, this process ends.
-func (p *process) send(w protocol.Event) {
-	if err := p.conn.Send(w, -1); err != nil {
+func (p *process) send(e protocol.Event) {
+	if err := p.conn.Send(e, -1); err != nil {
 		_ = p.conn.Close()
 	}
 }
@@ -76,11 +76,11 @@ func (p *process) send(w protocol.Event) {
 // sendStats reports what has happened. The controller rejects invalid stats; they
 // would be a defect of this program. They are then replaced by an error count, and
 // the proxy continues.
-func (p *process) sendStats(n *protocol.Stats) {
-	if err := n.Validate(); err != nil {
-		n = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
+func (p *process) sendStats(s *protocol.Stats) {
+	if err := s.Validate(); err != nil {
+		s = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
 	}
-	p.send(protocol.Event{Stats: n})
+	p.send(protocol.Event{Stats: s})
 }
 
 type received struct {
@@ -90,13 +90,13 @@ type received struct {
 }
 
 func (p *process) runCommands() error {
-	orders := make(chan received)
+	commands := make(chan received)
 	go func() {
 		for {
 			var r received
 			r.command, r.fd, r.err = p.conn.ReceiveCommand()
 			select {
-			case orders <- r:
+			case commands <- r:
 			case <-p.ctx.Done():
 				return
 			}
@@ -105,7 +105,7 @@ func (p *process) runCommands() error {
 			}
 		}
 	}()
-	beat, done := p.heartbeat.Source("orders")
+	beat, done := p.heartbeat.Source("commands")
 	defer done()
 	tick := time.NewTicker(aliveInterval)
 	defer tick.Stop()
@@ -115,7 +115,7 @@ func (p *process) runCommands() error {
 		case <-p.ctx.Done():
 			return nil
 		case <-tick.C:
-		case r := <-orders:
+		case r := <-commands:
 			if errors.Is(r.err, io.EOF) || errors.Is(r.err, net.ErrClosed) {
 				return nil
 			}
@@ -130,29 +130,29 @@ func (p *process) runCommands() error {
 }
 
 func (p *process) runCommand(r received) error {
-	o := r.command
-	if o.Listen == nil && r.fd >= 0 {
-		return errors.Join(errors.New("a descriptor came with an order that takes none"), unix.Close(r.fd))
+	c := r.command
+	if c.Listen == nil && r.fd >= 0 {
+		return errors.Join(errors.New("unexpected descriptor with a command"), unix.Close(r.fd))
 	}
 	switch {
-	case o.Configure != nil:
-		p.configure(o.Configure)
-	case o.Trust != nil:
-		p.settings.TrustedCAs = upstream.NewTrustedCAs(o.Trust.Roots)
+	case c.Configure != nil:
+		p.configure(c.Configure)
+	case c.Trust != nil:
+		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.Trust.Roots)
 		p.upstream.Update(p.settings)
-	case o.Egress != nil:
-		p.settings.Egress = *o.Egress
+	case c.Egress != nil:
+		p.settings.Egress = *c.Egress
 		p.upstream.Update(p.settings)
-	case o.Listen != nil:
-		return p.listen(o.Listen.Port, r.fd)
-	case o.StopListening != nil:
-		p.stopListening(o.StopListening.Port)
-	case o.Drain != nil:
-		p.drain(o.Drain.Budget)
-	case o.Flush != nil:
+	case c.Listen != nil:
+		return p.listen(c.Listen.Port, r.fd)
+	case c.StopListening != nil:
+		p.stopListening(c.StopListening.Port)
+	case c.Drain != nil:
+		p.drain(c.Drain.Budget)
+	case c.Flush != nil:
 		p.stats.flush(p.sendStats)
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
-	case o.ProbeIngress != nil:
+	case c.ProbeIngress != nil:
 		p.group.Go(func() error {
 			p.probeUpstreams()
 			return nil
@@ -180,23 +180,23 @@ func (p *process) configure(c *protocol.Configure) {
 func (p *process) probeUpstreams() {
 	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
-	found := []protocol.Reachability{}
+	results := []protocol.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
 		r := protocol.Reachability{Addr: cause.WithoutZone(f.Addr)}
 		if f.Err != nil {
-			why := f.Err.Failure()
-			r.Failure = &why
+			failure := f.Err.Failure()
+			r.Failure = &failure
 		}
-		found = append(found, r)
+		results = append(results, r)
 	}
-	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: found}})
+	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: results}})
 }
 
 // RunConfined is Run with a seccomp filter that permits only the system calls of a
 // proxy.
 func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
-		return fmt.Errorf("confine the gate: %w", err)
+		return fmt.Errorf("cannot install the seccomp filter: %w", err)
 	}
 	return Run(ctx, conn)
 }

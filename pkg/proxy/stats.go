@@ -50,19 +50,20 @@ type durationSum struct {
 }
 
 // RecordChallenge implements server.Recorder.
-func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure) {
-	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.WithoutZone(c.Client), cause.WithoutZone(c.Upstream)
-	c.Duration = max(0, min(c.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
-	c.Outcome = outcomeOf(&c)
-	key := report.ForwardedCount{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.BucketOf(c.Duration)}
-	t.mu.Lock()
-	sum := t.sums[key]
-	t.sums[key] = durationSum{sum.count + 1, sum.total + c.Duration}
-	t.challenges[t.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: c, Failure: why}
-	t.challengeCount++
-	t.pending.UpstreamFailed = t.pending.UpstreamFailed || isDeliveryFailure(c.Cause)
-	t.mu.Unlock()
-	t.notify()
+func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *cause.Failure) {
+	r := &challenge
+	r.VIP, r.Client, r.Upstream = r.VIP.WithZone(""), cause.WithoutZone(r.Client), cause.WithoutZone(r.Upstream)
+	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
+	r.Outcome = outcomeOf(r)
+	key := report.ForwardedCount{ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration)}
+	c.mu.Lock()
+	sum := c.sums[key]
+	c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
+	c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
+	c.challengeCount++
+	c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	c.mu.Unlock()
+	c.notify()
 }
 
 // outcomeOf returns the outcome of a challenge for a counter.
@@ -98,56 +99,56 @@ func isDeliveryFailure(cause string) bool {
 }
 
 // RecordRefusal implements server.Recorder.
-func (t *statsCollector) RecordRefusal(why report.Refusal, asker report.ClientKind) {
-	t.mu.Lock()
-	t.refusals[report.RefusalCount{Refusal: why, ClientKind: asker}]++
-	t.mu.Unlock()
-	t.notify()
+func (c *statsCollector) RecordRefusal(reason report.Refusal, kind report.ClientKind) {
+	c.mu.Lock()
+	c.refusals[report.RefusalCount{Refusal: reason, ClientKind: kind}]++
+	c.mu.Unlock()
+	c.notify()
 }
 
-func (t *statsCollector) notify() {
+func (c *statsCollector) notify() {
 	select {
-	case t.changed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
 // flush reports all events that were not reported yet, if there are any.
-func (t *statsCollector) flush(tell func(*protocol.Stats)) {
-	t.sending.Lock()
-	defer t.sending.Unlock()
-	t.mu.Lock()
-	n := t.pending
-	n.Challenges, n.Sums = t.takeChallenges()
-	for sum, count := range t.refusals {
+func (c *statsCollector) flush(send func(*protocol.Stats)) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.mu.Lock()
+	s := c.pending
+	s.Challenges, s.Sums = c.takeChallenges()
+	for sum, count := range c.refusals {
 		sum.Count = count
-		n.Refused = append(n.Refused, sum)
+		s.Refused = append(s.Refused, sum)
 	}
-	clear(t.refusals)
-	t.pending = protocol.Stats{}
-	t.mu.Unlock()
-	if len(n.Sums) == 0 && n.Refused == nil && n.AcceptFailures == 0 {
+	clear(c.refusals)
+	c.pending = protocol.Stats{}
+	c.mu.Unlock()
+	if len(s.Sums) == 0 && s.Refused == nil && s.AcceptFailures == 0 {
 		return
 	}
-	tell(&n)
+	send(&s)
 }
 
 // takeChallenges returns the last challenges, the oldest first, and the sums of
 // all. The caller holds mu.
-func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
-	told := min(t.challengeCount, protocol.MaxChallenges)
-	for i := t.challengeCount - told; i < t.challengeCount; i++ {
-		at := &t.challenges[i%protocol.MaxChallenges]
-		last = append(last, *at)
-		*at = protocol.Challenge{}
+func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
+	reported := min(c.challengeCount, protocol.MaxChallenges)
+	for i := c.challengeCount - reported; i < c.challengeCount; i++ {
+		entry := &c.challenges[i%protocol.MaxChallenges]
+		last = append(last, *entry)
+		*entry = protocol.Challenge{}
 	}
-	t.challengeCount = 0
-	for key, of := range t.sums {
+	c.challengeCount = 0
+	for key, of := range c.sums {
 		if len(sums) == protocol.MaxRequestSums {
-			t.notify() // the next report contains the rest
+			c.notify() // the next report contains the rest
 			break
 		}
-		delete(t.sums, key)
+		delete(c.sums, key)
 		key.Count, key.TotalDuration = of.count, of.total
 		sums = append(sums, key)
 	}
@@ -155,35 +156,35 @@ func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 }
 
 // addAcceptErrors adds the errors of accept since the last call.
-func (t *statsCollector) addAcceptErrors(s server.Stats) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.Failures == t.reportedFailures {
+func (c *statsCollector) addAcceptErrors(s server.Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.Failures == c.reportedFailures {
 		return
 	}
-	t.pending.AcceptFailures += s.Failures - t.reportedFailures
-	t.pending.LastAcceptErrno = 0
+	c.pending.AcceptFailures += s.Failures - c.reportedFailures
+	c.pending.LastAcceptErrno = 0
 	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
-		t.pending.LastAcceptErrno = uint16(number)
+		c.pending.LastAcceptErrno = uint16(number)
 	}
-	t.reportedFailures = s.Failures
-	t.notify()
+	c.reportedFailures = s.Failures
+	c.notify()
 }
 
 // run reports events until ctx ends.
-func (t *statsCollector) run(ctx context.Context, stats func() server.Stats, tell func(*protocol.Stats)) {
-	look := time.NewTicker(acceptErrorInterval)
-	defer look.Stop()
+func (c *statsCollector) run(ctx context.Context, stats func() server.Stats, send func(*protocol.Stats)) {
+	tick := time.NewTicker(acceptErrorInterval)
+	defer tick.Stop()
 	pause := time.NewTicker(statsInterval)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
-			t.addAcceptErrors(stats())
-		case <-t.changed:
-			t.flush(tell)
+		case <-tick.C:
+			c.addAcceptErrors(stats())
+		case <-c.changed:
+			c.flush(send)
 			select {
 			case <-ctx.Done():
 			case <-pause.C:

@@ -11,7 +11,7 @@
 //
 //   - Lines end in CRLF only; section 2.2 would allow a bare LF. No empty line may come
 //     before the request line: that leniency is for old clients that sent one after a
-//     body on a persistent connection, and there is none here.
+//     body on a persistent connection, which this proxy does not support.
 //   - The raw target is validated. An absolute-form target (section 3.2.2) does not
 //     begin with the prefix and is refused. No validator sends one, and it would be a
 //     second place besides Host that names the authority.

@@ -111,7 +111,7 @@ func (f Fault) String() string {
 	case BytesAfterHead:
 		return "unexpected bytes after the request head"
 	case Loop:
-		return "the route of this name leads back to this front door"
+		return "the route of this host name leads back to this proxy"
 	case LineTooLong:
 		return "request line too long"
 	case HeadTooLarge:

@@ -32,35 +32,35 @@ const (
 //
 // Serve calls heartbeat at least every 3 s while the loop runs, whatever the loop
 // waits for.
-func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
-	woken := make(chan struct{})
+func (s *Server) Serve(ctx context.Context, ln *tcp.Listener, heartbeat func()) error {
+	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(woken)
+		defer close(interrupted)
 		_ = ln.SetDeadline(time.Unix(1, 0))
 	})
 	defer func() {
 		if !stop() {
-			<-woken
+			<-interrupted
 		}
 		// The next Serve on this listener must not inherit the deadline.
 		_ = ln.SetDeadline(time.Time{})
 	}()
 
-	var held *connection // accepted, but without a slot
+	var waiting *connection // accepted, but without a slot
 	defer func() {
 		// The client was accepted. It is served although no slot is free.
-		if held != nil {
-			g.start(held, true)
+		if waiting != nil {
+			s.start(waiting, true)
 		}
 	}()
-	next := g.pool.get() // for the next connection
-	defer func() { g.pool.put(next) }()
-	var lastBeat time.Time
+	next := s.pool.get() // for the next connection
+	defer func() { s.pool.put(next) }()
+	var lastHeartbeat time.Time
 	backOff := minBackOff
 	for {
-		if now := time.Now(); now.Sub(lastBeat) >= heartbeatInterval {
-			lastBeat = now
-			beat()
+		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatInterval {
+			lastHeartbeat = now
+			heartbeat()
 			if err := ln.SetDeadline(now.Add(acceptTimeout)); err != nil {
 				return serveError(err)
 			}
@@ -70,8 +70,8 @@ func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error
 		if ctx.Err() != nil {
 			return nil
 		}
-		if held != nil {
-			if held = g.admitOrWait(ctx, held); held != nil {
+		if waiting != nil {
+			if waiting = s.admitOrWait(ctx, waiting); waiting != nil {
 				continue
 			}
 		}
@@ -80,14 +80,14 @@ func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error
 		case err == nil:
 			backOff = minBackOff
 			c := next
-			next = g.pool.get()
+			next = s.pool.get()
 			c.recordAddresses()
-			held = g.admitOrWait(ctx, c)
+			waiting = s.admitOrWait(ctx, c)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		default:
-			g.acceptErrors.record(err)
+			s.acceptErrors.record(err)
 			waitForChange(ctx, nil, backOff)
 			backOff = min(2*backOff, maxBackOff)
 		}
@@ -98,13 +98,13 @@ func serveError(err error) error {
 	if errors.Is(err, os.ErrClosed) {
 		return nil
 	}
-	return fmt.Errorf("bound the wait of the accept loop: %w", err)
+	return fmt.Errorf("cannot set the deadline of the listener: %w", err)
 }
 
 // admitOrWait starts c or refuses it. When no slot is free, admitOrWait waits a
 // limited time and returns c.
-func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connection) {
-	a := g.start(c, false)
+func (s *Server) admitOrWait(ctx context.Context, c *connection) (waiting *connection) {
+	a := s.start(c, false)
 	if a.maxWait == 0 {
 		return nil
 	}

@@ -46,66 +46,66 @@ type admission struct {
 // be evicted because all are being answered, c must wait.
 //
 // unbounded adds c without any check.
-func (l *connectionTable) admit(c *connection, unbounded bool) admission {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (t *connectionTable) admit(c *connection, unbounded bool) admission {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !unbounded {
-		if a, in := l.makeRoom(c, c.acceptedAt, maxEvicted); !in {
+		if a, in := t.makeRoom(c, c.acceptedAt, maxEvicted); !in {
 			return a
 		}
 	}
-	l.count++
-	if l.perSource > 0 {
-		l.joinSource(c)
+	t.count++
+	if t.perSource > 0 {
+		t.joinSource(c)
 	}
-	l.setStage(c, readingHead)
+	t.setStage(c, readingHead)
 	return admission{}
 }
 
 // readmit lets an evicted connection stay, whose head has arrived in time. Another
 // connection is evicted in its place, so that the bounds hold. It reports false if
 // there is no candidate. The caller holds mu.
-func (l *connectionTable) readmit(c *connection) bool {
+func (t *connectionTable) readmit(c *connection) bool {
 	// c leaves the evicted connections when another one joins them.
-	if _, made := l.makeRoom(c, time.Now(), maxEvicted+1); !made {
+	if _, made := t.makeRoom(c, time.Now(), maxEvicted+1); !made {
 		return false
 	}
-	l.uncountEvicted(c)
+	t.uncountEvicted(c)
 	return true
 }
 
 // makeRoom evicts connections until c fits, or returns what to do with c. c is not in
 // flight yet, or evicted. Candidates are connections that were accepted before now.
 // limit bounds the evicted connections. The caller holds mu.
-func (l *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a admission, made bool) {
+func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a admission, made bool) {
 	var own *source
-	if l.perSource > 0 {
-		own = l.sources[sourceKeyOf(c.client.Addr())]
+	if t.perSource > 0 {
+		own = t.sources[sourceKeyOf(c.client.Addr())]
 	}
-	crowded := own != nil && own.count-own.evicted >= l.perSource
-	if !crowded && l.count-l.evicted < l.limit {
+	crowded := own != nil && own.count-own.evicted >= t.perSource
+	if !crowded && t.count-t.evicted < t.limit {
 		return admission{}, true
 	}
-	if l.evicted >= limit {
-		return admission{changed: l.changeSignal(), maxWait: acceptTimeout}, false
+	if t.evicted >= limit {
+		return admission{changed: t.changeSignal(), maxWait: acceptTimeout}, false
 	}
 	if crowded {
-		old, _ := l.evictionCandidate(own.lingering, own.reading, now)
+		old, _ := t.evictionCandidate(own.lingering, own.reading, now)
 		if old == nil {
 			return admission{refused: true}, false
 		}
-		l.evict(old, report.SourceLimit)
+		t.evict(old, report.SourceLimit)
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
-		if l.count-l.evicted < l.limit {
+		if t.count-t.evicted < t.limit {
 			return admission{}, true
 		}
-		old, wait := l.evictionCandidate(l.lingering, l.reading, now.Add(-minHeadTime))
+		old, wait := t.evictionCandidate(t.lingering, t.reading, now.Add(-minHeadTime))
 		if old == nil {
-			return admission{changed: l.changeSignal(), maxWait: wait}, false
+			return admission{changed: t.changeSignal(), maxWait: wait}, false
 		}
-		l.evict(old, report.Evicted)
+		t.evict(old, report.Evicted)
 	}
 	return admission{}, true
 }
@@ -115,7 +115,7 @@ func (l *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a a
 // arrived and is unread, the client is not late, but its goroutine is. Such a
 // connection moves to the end. If no connection is older than before, wait is the
 // time until one is, unless something changes. The caller holds mu.
-func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
+func (t *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
 	if c := lingering.oldest(); c != nil {
 		return c, 0
 	}
@@ -124,23 +124,23 @@ func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, 
 		if c == nil {
 			return nil, acceptTimeout
 		}
-		if young := c.acceptedAt.Sub(before); young > 0 {
-			return nil, young
+		if remaining := c.acceptedAt.Sub(before); remaining > 0 {
+			return nil, remaining
 		}
 		if !c.tcp.HasUnread() {
 			return c, 0
 		}
-		l.setStage(c, readingHead)
+		t.setStage(c, readingHead)
 	}
 	return nil, unreadRetryDelay
 }
 
 // evict ends the wait for the client of c. The goroutine of c does the rest, so
 // that evict never waits. The caller holds mu.
-func (l *connectionTable) evict(c *connection, why report.Refusal) {
-	l.setStage(c, evicted)
+func (t *connectionTable) evict(c *connection, why report.Refusal) {
+	t.setStage(c, evicted)
 	c.evictionReason = why
-	l.evicted++
+	t.evicted++
 	if c.source != nil {
 		c.source.evicted++
 	}
@@ -149,8 +149,8 @@ func (l *connectionTable) evict(c *connection, why report.Refusal) {
 
 // uncountEvicted removes c from the number of evicted connections. The caller holds
 // mu.
-func (l *connectionTable) uncountEvicted(c *connection) {
-	l.evicted--
+func (t *connectionTable) uncountEvicted(c *connection) {
+	t.evicted--
 	if c.source != nil {
 		c.source.evicted--
 	}

@@ -108,7 +108,7 @@ func TestPerSourceOff(t *testing.T) {
 // TestPerSourceAnswering: no answer is given up for a newer connection. The newer
 // one is refused.
 func TestPerSourceAnswering(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	s := testSettings()
 	s.PerSource = 2
 	f := startServer(t, s, router)
@@ -116,7 +116,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	for i := range own {
 		own[i] = dialFrom(t, "127.0.0.2", f.addr)
 		send(t, own[i], challengeRequest)
-		<-asked
+		<-requested
 	}
 	// The reset may arrive before connect returns.
 	newest, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}, net.TCPAddrFromAddrPort(f.addr))
@@ -130,7 +130,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
-	close(goOn)
+	close(proceed)
 	for _, tcp := range own {
 		if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 			t.Errorf("answered %q", got)

@@ -11,8 +11,8 @@ import (
 )
 
 // refuse answers a request that is not forwarded.
-func (c *connection) refuse(f reqhead.Fault, toHead bool) {
-	c.answer(f.Status(), f.String(), extraField(f), toHead)
+func (c *connection) refuse(f reqhead.Fault, isHead bool) {
+	c.answer(f.Status(), f.String(), extraField(f), isHead)
 }
 
 // extraField returns the field that only the answer to this fault has.
@@ -31,7 +31,7 @@ func extraField(f reqhead.Fault) string {
 
 // answer writes an answer of this proxy. extra is empty or one more field with the
 // CRLF before it. clientWriter records a failed write.
-func (c *connection) answer(code int, text, extra string, toHead bool) {
+func (c *connection) answer(code int, text, extra string, isHead bool) {
 	now := time.Now()
 	b := c.out[:0]
 	b = append(b, "HTTP/1.1 "...)
@@ -46,7 +46,7 @@ func (c *connection) answer(code int, text, extra string, toHead bool) {
 	b = append(b, extra...)
 	// RFC 9110 section 15.5: caches may store some of these answers by default.
 	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"...)
-	if !toHead {
+	if !isHead {
 		b = append(b, text...)
 	}
 	c.out = b

@@ -8,23 +8,23 @@ import "time"
 // unread or still arrive, close(2) sends a reset. The reset can discard the answer
 // before the client has read it (RFC 9112 section 9.6). The connection is then
 // closed in two steps. expected means that the client will send more bytes.
-func (g *Server) closeConnection(c *connection, expected bool) {
+func (s *Server) closeConnection(c *connection, expected bool) {
 	if !c.writer.failed && (expected || c.tcp.HasUnread()) {
-		g.linger(c)
+		s.linger(c)
 	}
 	_ = c.tcp.Close()
 }
 
 // linger shuts down the sending side and reads, within bounds, until the client
 // closes its side. Such a client has its answer and is evicted first.
-func (g *Server) linger(c *connection) {
+func (s *Server) linger(c *connection) {
 	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	g.connections.startLingering(c) // after SetReadDeadline, because an eviction shortens that deadline
-	waste := c.buf[:cap(c.buf)]
+	s.connections.startLingering(c) // after SetReadDeadline, because an eviction shortens that deadline
+	discarded := c.buf[:cap(c.buf)]
 	for total := 0; total < lingerBytes; {
-		n, err := c.tcp.Read(waste)
+		n, err := c.tcp.Read(discarded)
 		if err != nil {
 			return
 		}

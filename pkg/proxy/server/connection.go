@@ -91,20 +91,20 @@ func (c *connection) recordAddresses() {
 
 // start handles the connection in a new goroutine or refuses it. If no slot is
 // free, start returns what to wait for.
-func (g *Server) start(c *connection, unbounded bool) admission {
-	c.settings = g.settings.Load()
+func (s *Server) start(c *connection, unbounded bool) admission {
+	c.settings = s.settings.Load()
 	c.acceptedAt = time.Now()
 	c.headDeadline = c.acceptedAt.Add(c.settings.HeadTimeout)
 	// Set before admit, because an eviction shortens this deadline.
 	_ = c.tcp.SetReadDeadline(c.headDeadline)
-	a := g.connections.admit(c, unbounded)
+	a := s.connections.admit(c, unbounded)
 	switch {
 	case a.refused:
 		c.abort()
-		g.release(c)
-		g.recorder.RecordRefusal(report.SourceLimit, report.OtherClient)
+		s.release(c)
+		s.recorder.RecordRefusal(report.SourceLimit, report.OtherClient)
 	case a.maxWait == 0:
-		go g.handle(c)
+		go s.handle(c)
 	}
 	return a
 }
@@ -121,17 +121,17 @@ func (m *connectionPool) get() *connection {
 
 func (m *connectionPool) put(c *connection) { m.pool.Put(c) }
 
-func (g *Server) handle(c *connection) {
-	g.serveRequest(c)
-	g.connections.remove(c)
-	g.release(c)
+func (s *Server) handle(c *connection) {
+	s.serveRequest(c)
+	s.connections.remove(c)
+	s.release(c)
 }
 
 // release returns c to the pool.
-func (g *Server) release(c *connection) {
-	g.releaseRequest(c)
+func (s *Server) release(c *connection) {
+	s.releaseRequest(c)
 	c.reset()
-	g.pool.put(c)
+	s.pool.put(c)
 }
 
 func (c *connection) reset() {
@@ -144,24 +144,24 @@ func (c *connection) reset() {
 
 // releaseRequest releases the received bytes. While the upstream is awaited, only
 // the forwarded form of a long head stays in memory.
-func (g *Server) releaseRequest(c *connection) {
+func (s *Server) releaseRequest(c *connection) {
 	c.request.Reset()
 	if cap(c.buf) == longBufferSize {
-		g.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
+		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
 	}
 	c.buf = c.inlineBuf[:0]
 }
 
 // serveRequest reads the head, validates it, and answers or forwards the request.
-func (g *Server) serveRequest(c *connection) {
-	length, fault, silent := g.readHead(c)
-	if why := g.connections.finishReading(c, fault == reqhead.HeadTimeout); why != "" {
+func (s *Server) serveRequest(c *connection) {
+	length, fault, silent := s.readHead(c)
+	if reason := s.connections.finishReading(c, fault == reqhead.HeadTimeout); reason != "" {
 		c.abort()
-		g.recorder.RecordRefusal(why, report.OtherClient)
+		s.recorder.RecordRefusal(reason, report.OtherClient)
 		return
 	}
 	if silent {
-		g.recorder.RecordRefusal(refusalOf(fault), report.OtherClient)
+		s.recorder.RecordRefusal(refusalOf(fault), report.OtherClient)
 		_ = c.tcp.Close()
 		return
 	}
@@ -169,27 +169,27 @@ func (g *Server) serveRequest(c *connection) {
 		fault = c.request.Validate(c.settings.allowsHost, len(c.buf)-length)
 	}
 	if fault == reqhead.None {
-		g.forward(c)
+		s.forward(c)
 		return
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
-	asker := report.OtherClient
+	kind := report.OtherClient
 	if length > 0 {
-		asker = clientKindOf(c.request.UserAgent())
+		kind = clientKindOf(c.request.UserAgent())
 	}
-	g.recorder.RecordRefusal(refusalOf(fault), asker)
-	g.closeConnection(c, length == 0 || c.request.HasBody())
+	s.recorder.RecordRefusal(refusalOf(fault), kind)
+	s.closeConnection(c, length == 0 || c.request.HasBody())
 }
 
 // readHead reads until the head is complete. It returns the length of the head, or
 // 0 and the fault that ended the read. silent means that the client is gone or has
 // sent nothing, so that no answer is written.
-func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
+func (s *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
 	limit := c.settings.HeadBytes
 	c.buf = c.inlineBuf[:0]
 	for {
 		if len(c.buf) == cap(c.buf) {
-			g.growBuffer(c, limit)
+			s.growBuffer(c, limit)
 		}
 		n, err := c.tcp.Read(c.buf[len(c.buf):min(cap(c.buf), limit)])
 		c.buf = c.buf[:len(c.buf)+n]
@@ -216,19 +216,19 @@ func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silen
 
 // growBuffer makes room for the next read. Long buffers are pooled, so that a flood
 // of long heads does not leave the same number of them as garbage.
-func (g *Server) growBuffer(c *connection, limit int) {
-	var bigger []byte
+func (s *Server) growBuffer(c *connection, limit int) {
+	var larger []byte
 	if cap(c.buf) < longBufferSize {
-		long, _ := g.longBuffers.Get().(*[longBufferSize]byte)
-		bigger = long[:]
+		long, _ := s.longBuffers.Get().(*[longBufferSize]byte)
+		larger = long[:]
 	} else {
-		bigger = make([]byte, min(2*cap(c.buf), limit))
+		larger = make([]byte, min(2*cap(c.buf), limit))
 	}
-	n := copy(bigger, c.buf)
+	n := copy(larger, c.buf)
 	if cap(c.buf) == longBufferSize {
-		g.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
+		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
 	}
-	c.buf = bigger[:n]
+	c.buf = larger[:n]
 }
 
 // challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
@@ -237,7 +237,7 @@ const challengePort = 80
 
 // forward sends the request to the upstream. Without an answer from there, forward
 // answers.
-func (g *Server) forward(c *connection) {
+func (s *Server) forward(c *connection) {
 	begin := time.Now()
 	deadline := begin.Add(c.settings.Timeout)
 	_ = c.tcp.SetWriteDeadline(deadline.Add(answerWriteTimeout))
@@ -245,13 +245,13 @@ func (g *Server) forward(c *connection) {
 	c.isHead = c.request.IsHead()
 	c.beginRecord(begin)
 	c.setUpstreamRequest(deadline)
-	g.releaseRequest(c)
-	code, from, err := g.upstream.Exchange(&c.upstreamRequest, &c.writer)
-	if g.finishRecord(c, code, from, err) {
+	s.releaseRequest(c)
+	code, from, err := s.upstream.Exchange(&c.upstreamRequest, &c.writer)
+	if s.finishRecord(c, code, from, err) {
 		c.abort()
 		return
 	}
-	g.closeConnection(c, false)
+	s.closeConnection(c, false)
 }
 
 // setUpstreamRequest fills the request for the upstream. It refers only to memory
@@ -287,18 +287,18 @@ func (c *connection) beginRecord(begin time.Time) {
 
 // finishRecord completes the record. If the client has no answer, finishRecord
 // writes one. It reports whether the client has only a part of an answer.
-func (g *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (cut bool) {
+func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (truncated bool) {
 	c.record.Status, c.record.Upstream = code, from
-	var why *cause.Failure
+	var failure *cause.Failure
 	if err != nil && !c.writer.failed {
-		cut, why = c.answerUpstreamError(&c.record, err)
+		truncated, failure = c.answerUpstreamError(&c.record, err)
 	}
 	if c.writer.failed {
 		c.record.Status = 0
 	}
 	c.record.Duration = time.Since(c.record.Time)
-	g.recorder.RecordChallenge(c.record, why)
-	return cut
+	s.recorder.RecordChallenge(c.record, failure)
+	return truncated
 }
 
 // answerUpstreamError records the error of the upstream, and answers the client if
@@ -320,8 +320,8 @@ func (c *connection) answerUpstreamError(record *report.Challenge, err error) (t
 	return truncated, failure
 }
 
-func methodOf(toHead bool) string {
-	if toHead {
+func methodOf(isHead bool) string {
+	if isHead {
 		return "HEAD"
 	}
 	return "GET"

@@ -27,10 +27,10 @@ func (l *connectionList) pushBack(e *listNode) {
 	e.prev.next, e.next.prev = e, e
 }
 
-// forEach calls do, which must not change the list.
-func (l *connectionList) forEach(do func(*connection)) {
+// forEach calls visit, which must not change the list.
+func (l *connectionList) forEach(visit func(*connection)) {
 	for e := l.root.next; e != &l.root; e = e.next {
-		do(e.connection)
+		visit(e.connection)
 	}
 }
 

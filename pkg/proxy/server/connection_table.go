@@ -43,110 +43,110 @@ func newConnectionTable() *connectionTable {
 	}
 }
 
-func (l *connectionTable) setLimits(all, perSource int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.limit, l.perSource = all, perSource
-	l.signalChange()
+func (t *connectionTable) setLimits(all, perSource int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limit, t.perSource = all, perSource
+	t.signalChange()
 }
 
 // inFlight returns the number of connections in flight, and a channel that is
 // closed when the number changes.
-func (l *connectionTable) inFlight() (n int, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count, l.changeSignal()
+func (t *connectionTable) inFlight() (n int, changed <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count, t.changeSignal()
 }
 
 // setStage moves c to the lists of a stage. The caller holds mu.
-func (l *connectionTable) setStage(c *connection, s stage) {
+func (t *connectionTable) setStage(c *connection, s stage) {
 	c.stage = s
 	c.tableEntry.remove()
 	c.sourceEntry.remove()
 	switch s {
 	case readingHead:
-		l.reading.pushBack(&c.tableEntry)
+		t.reading.pushBack(&c.tableEntry)
 		if c.source != nil {
 			c.source.reading.pushBack(&c.sourceEntry)
 		}
 	case lingering:
-		l.lingering.pushBack(&c.tableEntry)
+		t.lingering.pushBack(&c.tableEntry)
 		if c.source != nil {
 			c.source.lingering.pushBack(&c.sourceEntry)
 		}
 	default:
-		l.busy.pushBack(&c.tableEntry)
+		t.busy.pushBack(&c.tableEntry)
 	}
 }
 
 // finishReading ends the wait for the head of c. cut means that no head arrived. It
 // returns why c must end, or an empty value. An evicted connection whose head
 // arrived in time stays only if another one can be evicted in its place.
-func (l *connectionTable) finishReading(c *connection, cut bool) (leave report.Refusal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (t *connectionTable) finishReading(c *connection, cut bool) (reason report.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c.stage == evicted {
-		if cut || !l.readmit(c) {
+		if cut || !t.readmit(c) {
 			return c.evictionReason
 		}
 	}
-	l.setStage(c, answering)
+	t.setStage(c, answering)
 	return ""
 }
 
 // startLingering marks c as answered. Answered connections are evicted first.
-func (l *connectionTable) startLingering(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.setStage(c, lingering)
-	l.signalChange()
+func (t *connectionTable) startLingering(c *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.setStage(c, lingering)
+	t.signalChange()
 }
 
-func (l *connectionTable) remove(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (t *connectionTable) remove(c *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c.stage == evicted {
-		l.uncountEvicted(c)
+		t.uncountEvicted(c)
 	}
 	c.tableEntry.remove()
 	c.sourceEntry.remove()
-	l.leaveSource(c)
-	l.count--
-	l.signalChange()
+	t.leaveSource(c)
+	t.count--
+	t.signalChange()
 }
 
 // shortenHeadDeadlines bounds the wait for the heads that are being read.
-func (l *connectionTable) shortenHeadDeadlines(until time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reading.forEach(func(c *connection) {
+func (t *connectionTable) shortenHeadDeadlines(until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reading.forEach(func(c *connection) {
 		if until.Before(c.headDeadline) {
 			_ = c.tcp.SetReadDeadline(until)
 		}
 	})
 }
 
-func (l *connectionTable) closeAll() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, each := range [...]*connectionList{l.reading, l.lingering, l.busy} {
+func (t *connectionTable) closeAll() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range [...]*connectionList{t.reading, t.lingering, t.busy} {
 		each.forEach(func(c *connection) { _ = c.tcp.Close() })
 	}
-	return l.count
+	return t.count
 }
 
 // changeSignal needs mu.
-func (l *connectionTable) changeSignal() <-chan struct{} {
-	if l.changed == nil {
-		l.changed = make(chan struct{})
+func (t *connectionTable) changeSignal() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
 	}
-	return l.changed
+	return t.changed
 }
 
 // notify needs mu.
-func (l *connectionTable) signalChange() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
+func (t *connectionTable) signalChange() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
 	}
 }

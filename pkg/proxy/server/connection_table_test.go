@@ -235,8 +235,8 @@ func TestEvictionsAreBounded(t *testing.T) {
 	if a.maxWait == 0 || l.count != maxEvicted+1 {
 		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
 	}
-	if why := l.finishReading(all[0], true); why != report.Evicted {
-		t.Errorf("the first leaves for %q", why)
+	if reason := l.finishReading(all[0], true); reason != report.Evicted {
+		t.Errorf("the first leaves for %q", reason)
 	}
 	l.remove(all[0])
 	select {

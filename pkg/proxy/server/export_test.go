@@ -5,21 +5,21 @@ package server
 import "golang.org/x/sys/unix"
 
 // InFlight returns the number of connections in flight.
-func (g *Server) InFlight() int {
-	n, _ := g.connections.inFlight()
+func (s *Server) InFlight() int {
+	n, _ := s.connections.inFlight()
 	return n
 }
 
 // HasWaiting reports whether an accepted connection waits for a slot.
-func (g *Server) HasWaiting() bool {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
-	return g.connections.changed != nil
+func (s *Server) HasWaiting() bool {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
+	return s.connections.changed != nil
 }
 
 // ReadingHeads returns the number of connections whose partial head was read.
-func (g *Server) ReadingHeads() int {
-	return g.countMatching(g.connections.reading, func(c *connection) bool {
+func (s *Server) ReadingHeads() int {
+	return s.countMatching(s.connections.reading, func(c *connection) bool {
 		sent := false
 		_ = c.tcp.Control(func(fd int) error {
 			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -32,13 +32,13 @@ func (g *Server) ReadingHeads() int {
 
 // Lingering returns the number of connections that have their answer and still
 // send.
-func (g *Server) Lingering() int {
-	return g.countMatching(g.connections.lingering, func(*connection) bool { return true })
+func (s *Server) Lingering() int {
+	return s.countMatching(s.connections.lingering, func(*connection) bool { return true })
 }
 
-func (g *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
+func (s *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
 	in.forEach(func(c *connection) {
 		if like(c) {
 			n++
@@ -48,10 +48,10 @@ func (g *Server) countMatching(in *connectionList, like func(*connection) bool) 
 }
 
 // Sources returns the number of counted sources.
-func (g *Server) Sources() int {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
-	return len(g.connections.sources)
+func (s *Server) Sources() int {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
+	return len(s.connections.sources)
 }
 
 // TokenHash returns the hash that identifies a token.

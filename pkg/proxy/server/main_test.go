@@ -165,9 +165,9 @@ func checkNoGoroutines(t testing.TB) {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
 		text = b.String()
-		return !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*")
+		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "upstream.(*")
 	}) {
-		t.Fatalf("goroutines are left:\n%s", text)
+		t.Fatalf("remaining goroutines:\n%s", text)
 	}
 }
 

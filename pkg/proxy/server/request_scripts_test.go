@@ -196,7 +196,7 @@ func playScript(t *testing.T, f *testServer, c requestScript, reached <-chan str
 func checkAnswerHead(t *testing.T, answer *http.Response, c requestScript, whole string) {
 	t.Helper()
 	if !answer.Close {
-		t.Errorf("the answer does not say Connection: close:\n%s", whole)
+		t.Errorf("the answer lacks Connection: close:\n%s", whole)
 	}
 	if answer.ContentLength < 0 {
 		t.Errorf("the answer has no Content-Length:\n%s", whole)
@@ -204,8 +204,8 @@ func checkAnswerHead(t *testing.T, answer *http.Response, c requestScript, whole
 	if allow := answer.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
 		t.Errorf("Allow is %q with status %d", allow, c.Status)
 	}
-	if said := answer.Header.Get("Proxy-Status"); (said == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
-		t.Errorf("Proxy-Status is %q with status %d", said, c.Status)
+	if status := answer.Header.Get("Proxy-Status"); (status == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
+		t.Errorf("Proxy-Status is %q with status %d", status, c.Status)
 	}
 	if c.Status == 200 {
 		return

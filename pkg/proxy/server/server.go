@@ -42,10 +42,10 @@ type Upstream interface {
 type Recorder interface {
 	// RecordChallenge records a forwarded request and the failure at the upstream,
 	// or nil.
-	RecordChallenge(c report.Challenge, why *cause.Failure)
+	RecordChallenge(c report.Challenge, failure *cause.Failure)
 	// RecordRefusal records every other connection. The kind of client is
 	// [report.OtherClient] unless the request could be parsed.
-	RecordRefusal(why report.Refusal, asker report.ClientKind)
+	RecordRefusal(reason report.Refusal, kind report.ClientKind)
 }
 
 // Server accepts connections and serves one request on each. It is safe for
@@ -83,23 +83,23 @@ func (r *activeSettings) allowsHost(name []byte) bool {
 }
 
 // New returns a server that forwards challenges to up.
-func New(s Settings, up Upstream, rec Recorder) *Server {
-	g := &Server{
+func New(settings Settings, up Upstream, rec Recorder) *Server {
+	server := &Server{
 		upstream:    up,
 		recorder:    rec,
 		longBuffers: sync.Pool{New: func() any { return new([longBufferSize]byte) }},
 		connections: newConnectionTable(),
 	}
-	g.Update(s)
-	return g
+	server.Update(settings)
+	return server
 }
 
 // Update applies settings to connections that are accepted from now on.
 // MaxConnections and PerSource apply at once; each new connection then evicts
 // others until the new bounds hold.
-func (g *Server) Update(s Settings) {
-	g.settings.Store(newActiveSettings(s))
-	g.connections.setLimits(s.MaxConnections, s.PerSource)
+func (s *Server) Update(settings Settings) {
+	s.settings.Store(newActiveSettings(settings))
+	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
 }
 
 // Stats is a snapshot of the server.
@@ -110,8 +110,8 @@ type Stats struct {
 
 // Stats returns a snapshot. A recent failure such as "too many open files" means
 // that connections are queued in the kernel's backlog.
-func (g *Server) Stats() Stats {
-	return g.acceptErrors.stats()
+func (s *Server) Stats() Stats {
+	return s.acceptErrors.stats()
 }
 
 // drainHeadTimeout bounds the wait for incomplete heads during Drain.
@@ -122,17 +122,17 @@ const drainHeadTimeout = time.Second
 // connections and returns their number. Their exchanges with the upstream end by
 // the upstream's own bounds. Call Drain after Serve has returned; otherwise new
 // connections keep arriving.
-func (g *Server) Drain(ctx context.Context) (cut int) {
-	g.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
+func (s *Server) Drain(ctx context.Context) (cut int) {
+	s.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
 	for {
-		n, changed := g.connections.inFlight()
+		n, changed := s.connections.inFlight()
 		if n == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return g.connections.closeAll()
+			return s.connections.closeAll()
 		}
 	}
 }

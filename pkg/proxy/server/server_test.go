@@ -41,27 +41,27 @@ func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 	}
 }
 
-// waitFor waits for goOn, or for the end of a test that has failed before.
-func waitFor(t *testing.T, goOn <-chan struct{}) {
+// waitFor waits for proceed, or for the end of a test that has failed before.
+func waitFor(t *testing.T, proceed <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-goOn:
+	case <-proceed:
 	case <-t.Context().Done():
 	}
 }
 
-// delayedIngress is an ingress that answers only after goOn is closed. asked gets a
-// value for each request.
-func delayedIngress(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
+// delayedIngress is an ingress that answers only after proceed is closed. requested gets
+// a value for each request.
+func delayedIngress(t *testing.T) (router netip.AddrPort, requested, proceed chan struct{}) {
 	t.Helper()
-	asked, goOn = make(chan struct{}, 2), make(chan struct{})
+	requested, proceed = make(chan struct{}, 2), make(chan struct{})
 	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
-			asked <- struct{}{}
-			waitFor(t, goOn)
+			requested <- struct{}{}
+			waitFor(t, proceed)
 			_, _ = io.WriteString(tcp, okAnswer)
 		}
-	}), asked, goOn
+	}), requested, proceed
 }
 
 func TestSilentClientIsClosed(t *testing.T) {
@@ -127,19 +127,19 @@ func TestRefusedClientKind(t *testing.T) {
 	s := testSettings()
 	s.Hosts = []string{"api.example.com"}
 	s.HeadBytes = 512
-	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
+	requested := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
 	for _, tt := range []struct {
 		request string
 		want    report.Refusal
 	}{
 		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.NotChallenge},
-		{asked + "other.example.com" + agent + "\r\n", report.ForeignHost},
+		{requested + "other.example.com" + agent + "\r\n", report.ForeignHost},
 		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.BadMethod},
-		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
-		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
-		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
-		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
-		{asked + "api.example.com" + agent, report.ClientGone},
+		{requested + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
+		{requested + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
+		{requested + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
+		{requested + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
+		{requested + "api.example.com" + agent, report.ClientGone},
 	} {
 		t.Run(string(tt.want), func(t *testing.T) {
 			f := startServer(t, s)
@@ -153,7 +153,7 @@ func TestRefusedClientKind(t *testing.T) {
 				asker = report.CertManager
 			}
 			if f.rec.clientKinds[0] != asker {
-				t.Errorf("asked by %s, want %s", f.rec.clientKinds[0], asker)
+				t.Errorf("recorded the client kind %s, want %s", f.rec.clientKinds[0], asker)
 			}
 		})
 	}
@@ -184,29 +184,29 @@ func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
 // TestBytesAfterRequest sends a second request after the first was validated. It is
 // neither served nor forwarded, and does not affect the first.
 func TestBytesAfterRequest(t *testing.T) {
-	asked, goOn := make(chan string, 2), make(chan struct{})
+	requested, proceed := make(chan string, 2), make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for {
 			request := readHead(r)
 			if request == "" {
 				return
 			}
-			asked <- request
-			waitFor(t, goOn)
+			requested <- request
+			waitFor(t, proceed)
 			_, _ = io.WriteString(tcp, okAnswer)
 		}
 	})
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	send(t, tcp, challengeRequest)
-	close(goOn)
+	close(proceed)
 	if got := readAll(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
-	if len(asked) > 0 {
-		t.Errorf("forwarded %q", <-asked)
+	if len(requested) > 0 {
+		t.Errorf("forwarded %q", <-requested)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestLoop(t *testing.T) {
 	f := startServer(t, testSettings())
 	f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout}})
 	got := roundTrip(t, f.addr, challengeRequest)
-	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
+	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this host name leads back to this proxy") ||
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
 		t.Errorf("answered %q", got)
 	}
@@ -347,9 +347,9 @@ func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.Add
 type recordingUpstream chan upstream.Request
 
 func (n recordingUpstream) Exchange(r *upstream.Request, _ io.Writer) (int, netip.AddrPort, error) {
-	asked := *r
-	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
-	n <- asked
+	requested := *r
+	requested.Head, requested.Target = slices.Clone(r.Head), slices.Clone(r.Target)
+	n <- requested
 	return 0, netip.AddrPort{}, errors.New("noted")
 }
 
@@ -368,13 +368,13 @@ func TestUpstreamRequest(t *testing.T) {
 		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := make(recordingUpstream, 1)
-			g := server.New(testSettings(), asked, newRecorder())
+			requested := make(recordingUpstream, 1)
+			g := server.New(testSettings(), requested, newRecorder())
 			ln := newListener(t, "127.0.0.1:0")
 			serveUntilStop(t, g, ln, func() {})
 			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 			send(t, tcp, test.request)
-			got := <-asked
+			got := <-requested
 			method := "GET "
 			if test.toHead {
 				method = "HEAD "
@@ -382,7 +382,7 @@ func TestUpstreamRequest(t *testing.T) {
 			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead || got.HTTP10 != test.http10 ||
 				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
 				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
-				t.Errorf("asked for %+v", got)
+				t.Errorf("the request is %+v", got)
 			}
 		})
 	}
@@ -480,14 +480,14 @@ func TestSlowReader(t *testing.T) {
 
 // TestClientResetsWhileWaiting has a client that disconnects before the answer.
 func TestClientResetsWhileWaiting(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
-	close(goOn)
+	close(proceed)
 	recorded, _ := f.rec.await(t, 1)
 	if c := recorded[0]; c.Status != 0 || c.Cause != "" || c.Upstream != router {
 		t.Errorf("recorded %+v", c)
@@ -499,13 +499,13 @@ func TestClientResetsWhileWaiting(t *testing.T) {
 func TestMaxConnections(t *testing.T) {
 	const limit, clients = 4, 200
 	var now, most, sent atomic.Int64
-	goOn := make(chan struct{})
+	proceed := make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			waitFor(t, goOn)
+			waitFor(t, proceed)
 			now.Add(-1)
 			_, _ = io.WriteString(tcp, okAnswer)
 		}
@@ -544,8 +544,8 @@ func TestMaxConnections(t *testing.T) {
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
-	nstest.Await(t, "all have asked", func() bool { return sent.Load() == clients+1 })
-	close(goOn)
+	nstest.Await(t, "all requests are sent", func() bool { return sent.Load() == clients+1 })
+	close(proceed)
 	all.Wait()
 	if n := most.Load(); n > limit {
 		t.Errorf("%d requests at once, want %d at most", n, limit)
@@ -556,31 +556,31 @@ func TestMaxConnections(t *testing.T) {
 // client waits for a slot, which an end or an update provides. The end of Serve
 // does not cost it its answer.
 func TestBacklog(t *testing.T) {
-	for name, free := range map[string]func(f *testServer, goOn chan struct{}){
-		"a connection ends":   func(_ *testServer, goOn chan struct{}) { close(goOn) },
+	for name, free := range map[string]func(f *testServer, proceed chan struct{}){
+		"a connection ends":   func(_ *testServer, proceed chan struct{}) { close(proceed) },
 		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(testSettings()) },
 		"Serve ends":          func(f *testServer, _ chan struct{}) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			router, asked, goOn := delayedIngress(t)
+			router, requested, proceed := delayedIngress(t)
 			s := testSettings()
 			s.MaxConnections = 1
 			f := startServer(t, s, router)
 			holder := dial(t, f.addr)
 			send(t, holder, challengeRequest)
-			<-asked
+			<-requested
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 			nstest.Await(t, "the other is accepted", func() bool { return f.HasWaiting() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
-			free(f, goOn)
+			free(f, proceed)
 			if got := readAll(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 				t.Errorf("answered %q", got)
 			}
 			if name != "a connection ends" {
-				close(goOn)
+				close(proceed)
 			}
 			if got := readAll(t, holder); !strings.HasSuffix(got, "token.key") {
 				t.Errorf("answered %q", got)
@@ -747,11 +747,11 @@ func TestServeAgain(t *testing.T) {
 
 // TestDrainWaits shows that Drain waits for a challenge in progress.
 func TestDrainWaits(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	f.stop()
 	ended := make(chan int, 1)
 	go func() { ended <- f.Drain(t.Context()) }()
@@ -760,7 +760,7 @@ func TestDrainWaits(t *testing.T) {
 		t.Fatalf("Drain returned %d before the challenge was over", cut)
 	default:
 	}
-	close(goOn)
+	close(proceed)
 	if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
@@ -771,17 +771,17 @@ func TestDrainWaits(t *testing.T) {
 
 // TestDrainTimeout shows what remains when the time for draining is over.
 func TestDrainTimeout(t *testing.T) {
-	asked := make(chan struct{})
+	requested := make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) != "" {
-			close(asked)
+			close(requested)
 			_, _ = r.ReadByte()
 		}
 	})
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if cut := f.Drain(ctx); cut != 1 {

@@ -17,7 +17,7 @@ type sourceKey struct {
 
 // sourceKeyOf takes an unmapped address. Addresses with the well-known translation
 // prefix 64:ff9b::/96 (RFC 6052 section 2.1) are identified by the IPv4 address
-// inside. That one /64 contains the whole IPv4 internet.
+// inside. This single /64 contains the whole IPv4 internet.
 func sourceKeyOf(a netip.Addr) sourceKey {
 	if a.Is4() {
 		b := a.As4()
@@ -40,13 +40,13 @@ type source struct {
 }
 
 // joinSource adds c to its source. The caller holds mu.
-func (l *connectionTable) joinSource(c *connection) {
+func (t *connectionTable) joinSource(c *connection) {
 	from := sourceKeyOf(c.client.Addr())
-	s := l.sources[from]
+	s := t.sources[from]
 	if s == nil {
-		s, _ = l.sourcePool.Get().(*source)
+		s, _ = t.sourcePool.Get().(*source)
 		s.sourceKey = from
-		l.sources[from] = s
+		t.sources[from] = s
 	}
 	s.count++
 	c.source = s
@@ -54,13 +54,13 @@ func (l *connectionTable) joinSource(c *connection) {
 
 // leaveSource removes c from its source, and deletes a source without connections.
 // The caller holds mu.
-func (l *connectionTable) leaveSource(c *connection) {
+func (t *connectionTable) leaveSource(c *connection) {
 	s := c.source
 	if c.source = nil; s == nil {
 		return
 	}
 	if s.count--; s.count == 0 {
-		delete(l.sources, s.sourceKey)
-		l.sourcePool.Put(s)
+		delete(t.sources, s.sourceKey)
+		t.sourcePool.Put(s)
 	}
 }

@@ -40,7 +40,7 @@ type Conn struct {
 func (c *Conn) attach(fd int, remote netip.AddrPort) error {
 	local, err := nonblock.LocalAddr(fd)
 	if err != nil {
-		return errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
+		return errors.Join(fmt.Errorf("cannot read the local address of a connection: %w", err), unix.Close(fd))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *Conn) openPolled() error {
 	c.file = os.NewFile(uintptr(c.fd), "")
 	err := errors.Join(c.file.SetReadDeadline(c.readDeadline), c.file.SetWriteDeadline(c.writeDeadline))
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait for a client: %w", err), c.close())
+		return errors.Join(fmt.Errorf("cannot wait for a client: %w", err), c.close())
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func NewListener(fd int) (*Listener, error) {
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 	)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare a listening socket: %w", err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("cannot prepare a listening socket: %w", err), unix.Close(fd))
 	}
 	l := &Listener{file: os.NewFile(uintptr(fd), "listener")}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
@@ -76,7 +76,7 @@ func (l *Listener) Accept(c *Conn) error {
 	a := l.result
 	l.result = acceptResult{}
 	if a.err != nil {
-		return fmt.Errorf("accept: %w", a.err)
+		return fmt.Errorf("cannot accept a connection: %w", a.err)
 	}
 	return c.attach(a.fd, a.remote)
 }

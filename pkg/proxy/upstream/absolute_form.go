@@ -12,7 +12,7 @@ import (
 )
 
 // errNoHost is a request without a host name. Its Host would be the address of this
-// proxy, which an egress proxy must not be asked for.
+// proxy, to which an egress proxy must not send it.
 var errNoHost = fmt.Errorf("%w", cause.Details{Reason: cause.NoHost})
 
 // errBadHead is a head that pkg/proxy/server does not write: origin-form, then

@@ -23,7 +23,7 @@ func TestAbsoluteForm(t *testing.T) {
 		head, host string
 		port       uint16
 		secret     ingress.Secret
-		want, says string
+		want, err  string
 	}{
 		"plain": {
 			head: head, host: "api.example.com", port: 80,
@@ -42,21 +42,21 @@ func TestAbsoluteForm(t *testing.T) {
 			head: "HEAD / HTTP/1.1\r\nHost: api.example.com:6443\r\n\r\n", host: "api.example.com", port: 80,
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
 		},
-		"no host":         {head: head, port: 80, says: errNoHost.Error()},
-		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
-		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
-		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, says: errBadHead.Error()},
-		"nothing":         {host: "b", port: 80, says: errBadHead.Error()},
+		"no host":         {head: head, port: 80, err: errNoHost.Error()},
+		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
+		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
+		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, err: errBadHead.Error()},
+		"nothing":         {host: "b", port: 80, err: errBadHead.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := appendAbsoluteForm(nil, []byte(c.head), c.host, c.port, c.secret)
-			said := ""
+			message := ""
 			if err != nil {
-				said, got = err.Error(), nil
+				message, got = err.Error(), nil
 			}
-			if said != c.says || string(got) != c.want {
-				t.Error(said)
+			if message != c.err || string(got) != c.want {
+				t.Error(message)
 				t.Errorf("%s", cmp.Diff(c.want, string(got)))
 			}
 		})
@@ -87,7 +87,7 @@ func FuzzAbsoluteForm(f *testing.F) {
 			t.Fatalf("net/http refuses %q: %v", got, err)
 		}
 		if want := string(appendAuthority(nil, host, port)); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want || after.Method != before.Method {
-			t.Fatalf("%q asks for %q at %q (%q)", got, after.URL, after.Host, want)
+			t.Fatalf("%q requests %q at %q (%q)", got, after.URL, after.Host, want)
 		}
 		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI, "http://"+after.URL.Host) != target {
 			t.Fatalf("%q has the target %q, want that of %q", got, after.RequestURI, target)
@@ -123,9 +123,9 @@ func TestIsFromProxy(t *testing.T) {
 		"RFC 9209":                        {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
 		"one without error":               {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
 		"a 503 behind Squid with via off": {answer: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
-		"a front door's":                  {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
-		"a front door's, bare":            {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
-		"the gate's 502, again":           {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's":                  {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's, without Via":     {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
+		"another 502":                     {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +140,7 @@ func TestIsFromProxy(t *testing.T) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
 			if says := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && says != c.says {
-				t.Errorf("it says %q, want %q", says, c.says)
+				t.Errorf("the refusal is %q, want %q", says, c.says)
 			}
 		})
 	}

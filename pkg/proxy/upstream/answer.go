@@ -30,7 +30,9 @@ var errMalformed = errors.New("malformed answer")
 
 func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
 
-func malformedBecause(why cause.Details) error { return fmt.Errorf("%w: %w", errMalformed, why) }
+func malformedBecause(details cause.Details) error {
+	return fmt.Errorf("%w: %w", errMalformed, details)
+}
 
 // framing is how the end of a body is determined (RFC 9112 section 6.3).
 type framing uint8

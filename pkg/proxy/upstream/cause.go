@@ -86,14 +86,14 @@ type Error struct {
 
 // Error returns the address, the cause and the underlying error.
 func (e *Error) Error() string {
-	who := e.Addr.String()
+	address := e.Addr.String()
 	if e.EgressProxy != "" {
-		who += " through " + e.EgressProxy
+		address += " through " + e.EgressProxy
 	}
 	if e.Err == nil {
-		return fmt.Sprintf("ask upstream %s: %s", who, e.Cause)
+		return fmt.Sprintf("upstream %s: %s", address, e.Cause)
 	}
-	return fmt.Sprintf("ask upstream %s: %s: %v", who, e.Cause, e.Err)
+	return fmt.Sprintf("upstream %s: %s: %v", address, e.Cause, e.Err)
 }
 
 // Unwrap returns the underlying error.
@@ -136,12 +136,12 @@ func dialError(addr netip.AddrPort, err error) *Error {
 
 // handshakeError classifies the error of a TLS handshake. received means that the
 // peer has sent something.
-func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
+func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 	var refused *certificateRefusal
 	switch {
 	case errors.As(err, &refused):
 		return &Error{Cause: refused.cause, Addr: addr, ClientStatus: 502, Err: refused}
-	case !heard, isTimeout(err), errors.Is(err, net.ErrClosed):
+	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
 		return exchangeError(addr, err, false)
 	default:
 		return &Error{Cause: TLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
@@ -180,8 +180,8 @@ func ExplainTLS(err error) cause.Details {
 	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
 	}
-	if why := cause.DetailsOf(err); why.Reason != cause.Unknown {
-		return why
+	if details := cause.DetailsOf(err); details.Reason != cause.Unknown {
+		return details
 	}
 	return cause.Details{Reason: cause.TLSFailed}
 }
@@ -209,7 +209,7 @@ func isTLSError(err error) bool {
 
 // exchangeError classifies the error of an accepted connection. received means that
 // a part of the answer had arrived.
-func exchangeError(addr netip.AddrPort, err error, got bool) *Error {
+func exchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -220,7 +220,7 @@ func exchangeError(addr netip.AddrPort, err error, got bool) *Error {
 		e.Cause, e.ClientStatus = AnswerTimeout, 504
 	case errors.Is(err, net.ErrClosed):
 		e.Cause = Stopped
-	case got:
+	case received:
 		e.Cause = AnswerTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
 		e.Cause = ClosedWithoutAnswer

@@ -44,7 +44,7 @@ func TestEachCauseHasAFinding(t *testing.T) {
 		entries[e.Cause] = e.ID
 	}
 	for _, cause := range causes() {
-		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), EgressProxy: "proxy.example:3128", Err: errors.New("what the system said")}
+		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), EgressProxy: "proxy.example:3128", Err: errors.New("an error of the system")}
 		f := e.Finding()
 		if entries[string(cause)] == "" || f.ID != entries[string(cause)] {
 			t.Errorf("%s is %q, and has the entry %q", cause, f.ID, entries[string(cause)])

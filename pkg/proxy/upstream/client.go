@@ -119,28 +119,28 @@ func (c *Client) currentSettings() *activeSettings {
 }
 
 // reuseIdle returns the last used idle connection of the route, or nil.
-func (c *Client) reuseIdle(w upstreamRoute, now time.Time) *conn {
+func (c *Client) reuseIdle(route upstreamRoute, now time.Time) *conn {
 	for {
-		kept := c.popIdle(w)
-		if kept == nil {
+		idle := c.popIdle(route)
+		if idle == nil {
 			return nil
 		}
-		if now.Sub(kept.idleSince) < c.maxIdleTime {
-			return kept
+		if now.Sub(idle.idleSince) < c.maxIdleTime {
+			return idle
 		}
-		c.discard(kept)
+		c.discard(idle)
 	}
 }
 
-func (c *Client) popIdle(w upstreamRoute) *conn {
+func (c *Client) popIdle(route upstreamRoute) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.idle[w.addr]
+	list := c.idle[route.addr]
 	for i := len(list) - 1; i >= 0; i-- {
-		if kept := list[i]; kept.route == w {
-			c.idle[w.addr] = slices.Delete(list, i, i+1)
-			c.busy[kept] = struct{}{}
-			return kept
+		if conn := list[i]; conn.route == route {
+			c.idle[route.addr] = slices.Delete(list, i, i+1)
+			c.busy[conn] = struct{}{}
+			return conn
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// reportedFailure returns what the controller receives of an error, and what it
-// knows itself.
+// reportedFailure returns what the controller receives of an error, and its own
+// context.
 func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 	text, err := json.Marshal(e.Failure())
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 
 // dialRoute opens the TCP connection of a route: to the ingress or to the egress
 // proxy. No request and no answer can change the destination.
-func (c *Client) dialRoute(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
-	if w.proxy != nil {
-		return c.dialProxy(w, timeout)
+func (c *Client) dialRoute(route upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
+	if route.proxy != nil {
+		return c.dialProxy(route, timeout)
 	}
-	tcp, err := c.dialFunc(w.addr, timeout)
+	tcp, err := c.dialFunc(route.addr, timeout)
 	if err != nil {
-		return nil, dialError(w.addr, err)
+		return nil, dialError(route.addr, err)
 	}
 	return tcp, nil
 }
 
 // dialProxy connects to the first address of a proxy that accepts. Each address has
 // an equal share of the remaining time.
-func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
-	addrs, by := w.proxy.Addrs, time.Now().Add(timeout)
+func (c *Client) dialProxy(route upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
+	addrs, by := route.proxy.Addrs, time.Now().Add(timeout)
 	last := error(cause.Details{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		var tcp *net.TCPConn
@@ -35,7 +35,7 @@ func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn
 			return tcp, nil
 		}
 	}
-	return nil, w.egressError(EgressUnreachable, last)
+	return nil, route.egressError(EgressUnreachable, last)
 }
 
 // openThroughProxy continues on a connection to the proxy. It adds TLS with the
@@ -76,12 +76,12 @@ func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn,
 
 // openTunneled opens a tunnel to the router and TLS inside it.
 func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
-	through, failure := a.openTunnel(beneath)
+	tunneled, failure := a.openTunnel(beneath)
 	if failure != nil {
 		return nil, failure
 	}
 	bottom.received = false // the bytes so far came from the proxy
-	return c.openTLS(through, bottom, a)
+	return c.openTLS(tunneled, bottom, a)
 }
 
 // openTunnel requests a tunnel to the router from the proxy.
@@ -89,21 +89,21 @@ func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	if err := conn.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
 		return nil, a.route.egressError(EgressUnreachable, err)
 	}
-	through, err := tunnel(conn, a.route.addr, a.route.proxy.Authorization)
+	tunneled, err := tunnel(conn, a.route.addr, a.route.proxy.Authorization)
 	if err == nil {
-		return through, nil
+		return tunneled, nil
 	}
-	var no *proxyRefusal
-	if errors.As(err, &no) {
-		return nil, a.route.egressError(no.cause(), err)
+	var refusal *proxyRefusal
+	if errors.As(err, &refusal) {
+		return nil, a.route.egressError(refusal.cause(), err)
 	}
 	return nil, a.route.egressError(EgressUnreachable, err)
 }
 
 // egressError is an error of the proxy, or of the route to it, that kept the
 // request from the ingress.
-func (w upstreamRoute) egressError(cause Cause, err error) *Error {
-	e := &Error{Cause: cause, Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
+func (r upstreamRoute) egressError(cause Cause, err error) *Error {
+	e := &Error{Cause: cause, Addr: r.addr, EgressProxy: r.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
 	if isTimeout(err) {
 		e.ClientStatus = 504
 	}
@@ -113,12 +113,12 @@ func (w upstreamRoute) egressError(cause Cause, err error) *Error {
 // attributeToProxy adds the proxy to an error. In plain HTTP, a connection that
 // ends without an answer is the proxy's fault: the ingress may never have received
 // the request.
-func (w upstreamRoute) attributeToProxy(e *Error) *Error {
-	if w.proxy == nil {
+func (r upstreamRoute) attributeToProxy(e *Error) *Error {
+	if r.proxy == nil {
 		return e
 	}
-	e.EgressProxy = w.proxy.String()
-	if w.usesAbsoluteForm() && (e.Cause == ClosedWithoutAnswer || e.Cause == Reset) {
+	e.EgressProxy = r.proxy.String()
+	if r.usesAbsoluteForm() && (e.Cause == ClosedWithoutAnswer || e.Cause == Reset) {
 		e.Cause = EgressUnreachable
 	}
 	return e
@@ -126,17 +126,17 @@ func (w upstreamRoute) attributeToProxy(e *Error) *Error {
 
 // checkProxyRefusal returns an error if the proxy itself answered. The client does
 // not get the proxy's page, which describes the cluster's network.
-func (x *exchange) checkProxyRefusal(w upstreamRoute) *Error {
-	if w.proxy == nil || !x.answer.isFromProxy(w.usesAbsoluteForm()) {
+func (x *exchange) checkProxyRefusal(route upstreamRoute) *Error {
+	if route.proxy == nil || !x.answer.isFromProxy(route.usesAbsoluteForm()) {
 		return nil
 	}
-	no := x.answer.parseProxyRefusal(w.proxy.Authorization)
-	return &Error{Cause: no.cause(), Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: no}
+	refusal := x.answer.parseProxyRefusal(route.proxy.Authorization)
+	return &Error{Cause: refusal.cause(), Addr: route.addr, EgressProxy: route.proxy.String(), ClientStatus: 502, Err: refusal}
 }
 
 // usesAbsoluteForm reports whether the request goes to a proxy in plain HTTP. The
 // proxy then resolves the host.
-func (w upstreamRoute) usesAbsoluteForm() bool { return w.proxy != nil && w.verifier == nil }
+func (r upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
 
 // requestHead returns the head in the form that the route requires.
 func (a attempt) requestHead() ([]byte, *Error) {
@@ -151,11 +151,11 @@ func (a attempt) requestHead() ([]byte, *Error) {
 }
 
 // routeCause replaces a cause by a more specific one for this route.
-func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
+func (r upstreamRoute) routeCause(cause Cause, status int) Cause {
 	switch {
-	case cause == Loop && w.usesAbsoluteForm():
+	case cause == Loop && r.usesAbsoluteForm():
 		return EgressLoop
-	case cause == "" && status == 400 && w.proxyProtocol != ingress.ProxyProtocolOff && w.verifier == nil:
+	case cause == "" && status == 400 && r.proxyProtocol != ingress.ProxyProtocolOff && r.verifier == nil:
 		// With TLS there would be no answer, because a PROXY header does not start
 		// a handshake.
 		return ProxyProtocolUnexpected
@@ -166,11 +166,11 @@ func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
 
 // withProxyProtocol adds the PROXY protocol version to a handshake error. A router
 // that does not expect the header reads it as invalid TLS.
-func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
-	if w.proxyProtocol != ingress.ProxyProtocolOff && e.Cause == TLSHandshake {
-		why := Explain(e.Err)
-		why.ProxyHeader = int(w.proxyProtocol)
-		e.Err = why
+func (r upstreamRoute) withProxyProtocol(e *Error) *Error {
+	if r.proxyProtocol != ingress.ProxyProtocolOff && e.Cause == TLSHandshake {
+		details := Explain(e.Err)
+		details.ProxyHeader = int(r.proxyProtocol)
+		e.Err = details
 	}
 	return e
 }

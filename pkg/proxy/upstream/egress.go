@@ -27,27 +27,27 @@ type egressRoutes struct {
 // newEgressRoutes builds the verifiers. Routers behind a proxy may use the CAs of
 // direct routers and e.AdditionalCAs. A proxy itself is verified by e.ProxyCAs
 // alone: the CAs of the ingress do not apply to a proxy, nor the reverse.
-func newEgressRoutes(e ingress.Egress, direct *verifier) *egressRoutes {
-	made := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
+func newEgressRoutes(e ingress.Egress, directVerifier *verifier) *egressRoutes {
+	routes := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
 	if len(e.Routes) == 0 {
-		return made
+		return routes
 	}
-	made.verifier = newVerifier(direct.trusted.extendedBy(e.AdditionalCAs.Roots), direct.names)
-	made.proxyVerifier = newVerifier(NewTrustedCAs(e.ProxyCAs.Roots), nil)
-	for _, t := range e.Routes {
-		made.byIngress[netip.AddrPortFrom(t.Ingress.Addr().Unmap(), t.Ingress.Port())] = &proxyHop{t.Proxy, made, make(chan struct{}, maxHandshakes)}
+	routes.verifier = newVerifier(directVerifier.trusted.extendedBy(e.AdditionalCAs.Roots), directVerifier.names)
+	routes.proxyVerifier = newVerifier(NewTrustedCAs(e.ProxyCAs.Roots), nil)
+	for _, r := range e.Routes {
+		routes.byIngress[netip.AddrPortFrom(r.Ingress.Addr().Unmap(), r.Ingress.Port())] = &proxyHop{r.Proxy, routes, make(chan struct{}, maxHandshakes)}
 	}
-	return made
+	return routes
 }
 
 // equals reports whether e would give the same routes.
-func (g *egressRoutes) equals(e ingress.Egress) bool { return g != nil && g.Equal(e) }
+func (r *egressRoutes) equals(e ingress.Egress) bool { return r != nil && r.Equal(e) }
 
 // proxyFor returns the proxy on the route to an address, and nil for a direct
 // route.
-func (g *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
-	if g == nil || len(g.byIngress) == 0 {
+func (r *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
+	if r == nil || len(r.byIngress) == 0 {
 		return nil
 	}
-	return g.byIngress[addr]
+	return r.byIngress[addr]
 }

@@ -51,7 +51,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
 			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
 		},
-		"tells the password": {
+		"reveals the password": {
 			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
 			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden:",
 		},
@@ -106,7 +106,7 @@ func TestPlainThroughProxy(t *testing.T) {
 				want = nil
 			}
 			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-				t.Errorf("the proxy was asked: %s", diff)
+				t.Errorf("requests to the proxy: %s", diff)
 			}
 			if test.status == 200 && proxy.accepted() != 1 {
 				t.Errorf("the proxy has seen %d connections", proxy.accepted())
@@ -150,7 +150,7 @@ func TestTLSThroughProxy(t *testing.T) {
 			want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
 		},
 		// An ingress may send the same, which cannot be distinguished. The
-		// remediation says so.
+		// remediation contains this case.
 		"ingress with Proxy-Status": {
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
@@ -198,10 +198,10 @@ func TestTLSThroughProxy(t *testing.T) {
 				wantAnswered(t, c, newRequest())
 				want := []string{"CONNECT " + r.addr.String()}
 				if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-					t.Errorf("the proxy was asked: %s", diff)
+					t.Errorf("requests to the proxy: %s", diff)
 				}
 				if _, asked := r.names.Load(api); !asked && proxy.interception == nil {
-					t.Error("the router was not asked for the request's name")
+					t.Error("the SNI is not the request's host")
 				}
 				return
 			}
@@ -277,7 +277,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 				_, _, e := doExchange(t, c, newRequest())
 				done <- e
 			}()
-			nstest.Await(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
+			nstest.Await(t, "a connection to the proxy", func() bool { return silent.accepted() == 1 })
 			c.Close()
 			if e := <-done; e == nil || e.Cause != Stopped {
 				t.Errorf("%v", e)
@@ -326,7 +326,7 @@ func TestRedirectThroughProxy(t *testing.T) {
 			}
 			wantAnswered(t, newClient(t, s), newRequest())
 			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-				t.Errorf("the proxy was asked: %s", diff)
+				t.Errorf("requests to the proxy: %s", diff)
 			}
 		})
 	}
@@ -388,7 +388,7 @@ func TestEgressChanges(t *testing.T) {
 }
 
 // TestNothingElseIsDialledThroughProxy: with a proxy on the route, only it and the
-// ingress are dialled. The proxy is asked only for the ingress's address, or for
+// ingress are dialled. The proxy gets only the ingress's address, or
 // the validated host name. No redirect and no Host changes that.
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	nstest.Require(t)
@@ -415,11 +415,11 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 				seen.check(t, d.http.addr, proxy.addr)
 				for _, line := range proxy.requestLines() {
 					if line != "GET http://"+at+path && line != "CONNECT "+d.https.addr.String() {
-						t.Errorf("the proxy was asked %s, led to %s for %s", line, lead, host)
+						t.Errorf("the proxy received %s, with a redirect to %s for %s", line, lead, host)
 					}
 				}
 				if plainly && host != "" && len(proxy.requestLines()) == 0 {
-					t.Errorf("the proxy was not asked, led to %s for %s", lead, host)
+					t.Errorf("the proxy received nothing, with a redirect to %s for %s", lead, host)
 				}
 			}
 		}

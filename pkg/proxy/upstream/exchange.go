@@ -72,10 +72,10 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 		c.exchangePool.Put(x)
 	}()
 
-	route := c.currentSettings()
-	led := r // the request in its current form
-	for hops := 0; ; hops++ {
-		conn, failure := c.tryAddresses(x, route, led, hops > 0)
+	settings := c.currentSettings()
+	current := r // the request in its current form
+	for redirects := 0; ; redirects++ {
+		conn, failure := c.tryAddresses(x, settings, current, redirects > 0)
 		if failure != nil {
 			return 0, failure.Addr, failure
 		}
@@ -89,12 +89,12 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			c.discard(conn)
 			return 0, addr, conn.route.attributeToProxy(exchangeError(addr, err, true))
 		}
-		cause, follow := x.classifyAnswer(r, route, hops)
+		cause, follow := x.classifyAnswer(r, settings, redirects)
 		if follow {
 			c.discardAnswer(x, conn, body)
 			x.resetAnswer()
-			if hops == 0 {
-				led = r.redirectedToTLS()
+			if redirects == 0 {
+				current = r.redirectedToTLS()
 			}
 			continue
 		}
@@ -118,27 +118,27 @@ func (c *Client) finish(x *exchange, conn *conn, body framing, whole bool) {
 }
 
 // result converts the outcome of a relay to the error of Exchange.
-func (x *exchange) result(w upstreamRoute, cause Cause, err error) error {
+func (x *exchange) result(route upstreamRoute, cause Cause, err error) error {
 	if err != nil {
-		return x.classifyRelayError(w, err)
+		return x.classifyRelayError(route, err)
 	}
-	if cause = w.routeCause(cause, x.answer.status); cause != "" {
-		e := &Error{Cause: cause, Addr: w.addr}
+	if cause = route.routeCause(cause, x.answer.status); cause != "" {
+		e := &Error{Cause: cause, Addr: route.addr}
 		if cause == RedirectElsewhere {
 			e.Err = x.answer.redirectTarget
 		}
-		return w.attributeToProxy(e)
+		return route.attributeToProxy(e)
 	}
 	return nil
 }
 
 // classifyRelayError separates errors of the upstream from those of the client.
-func (x *exchange) classifyRelayError(w upstreamRoute, err error) error {
+func (x *exchange) classifyRelayError(route upstreamRoute, err error) error {
 	var broken *upstreamReadError
 	if !errors.As(err, &broken) {
 		return err
 	}
-	e := w.attributeToProxy(exchangeError(w.addr, broken.error, true))
+	e := route.attributeToProxy(exchangeError(route.addr, broken.error, true))
 	if x.sent {
 		e.ClientStatus = 0 // the client has a part of the answer
 	}
@@ -147,9 +147,9 @@ func (x *exchange) classifyRelayError(w upstreamRoute, err error) error {
 
 // tryAddresses tries the addresses in turn until one sends the head of an answer.
 // The head is then in x. redirected means that a redirect to TLS is followed.
-func (c *Client) tryAddresses(x *exchange, route *activeSettings, r *Request, redirected bool) (*conn, *Error) {
+func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
-	addrs := route.addrs(redirected)
+	addrs := settings.addrs(redirected)
 	left := len(addrs)
 	for _, sameFamily := range [...]bool{true, false} {
 		for _, addr := range addrs {
@@ -157,8 +157,8 @@ func (c *Client) tryAddresses(x *exchange, route *activeSettings, r *Request, re
 				continue
 			}
 			left--
-			w := route.routeTo(addr, r, redirected)
-			conn, err := c.tryAddress(x, attempt{w, route.handshakeSlots(w), route.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r})
+			route := settings.routeTo(addr, r, redirected)
+			conn, err := c.tryAddress(x, attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r})
 			if err == nil {
 				return conn, nil
 			}
@@ -204,8 +204,8 @@ func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
-	if kept, failure := c.tryIdle(x, a, request); kept != nil || failure != nil {
-		return kept, failure
+	if idle, failure := c.tryIdle(x, a, request); idle != nil || failure != nil {
+		return idle, failure
 	}
 	fresh, failure := c.openConnection(a)
 	if failure != nil {
@@ -224,15 +224,15 @@ func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 // idempotent (RFC 9110 section 9.2.2).
 func (c *Client) tryIdle(x *exchange, a attempt, request []byte) (*conn, *Error) {
 	for now := time.Now(); ; {
-		kept := c.reuseIdle(a.route, now)
-		if kept == nil {
+		idle := c.reuseIdle(a.route, now)
+		if idle == nil {
 			return nil, nil
 		}
-		err := x.sendAndReadHead(kept, a, request)
+		err := x.sendAndReadHead(idle, a, request)
 		if err == nil {
-			return kept, nil
+			return idle, nil
 		}
-		c.discard(kept)
+		c.discard(idle)
 		switch {
 		case errors.Is(err, errStaleConnection): // the next one may be usable
 		case !x.received && isConnectionLost(err):

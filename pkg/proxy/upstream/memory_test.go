@@ -111,7 +111,7 @@ func TestWaitingMemory(t *testing.T) {
 	}
 	_ = pw.Close()
 	if err := <-done; !errors.Is(err, io.EOF) {
-		t.Errorf("ask: %v", err)
+		t.Errorf("sendAndReadHead: %v", err)
 	}
 	if len(x.input) != firstReadSize || cap(x.output) != 0 {
 		t.Errorf("%d and %d bytes", len(x.input), cap(x.output))

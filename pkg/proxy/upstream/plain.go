@@ -25,8 +25,8 @@ const socketBuffer = 8 << 10
 // off because the connection is short.
 //
 // The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
-// would bind the socket before it knows the peer, and the port would be taken for
-// all destinations.
+// would bind the socket without the peer address, and the port would be taken
+// for all destinations.
 func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
@@ -35,7 +35,7 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 	}
 	tcp, is := conn.(*net.TCPConn)
 	if !is {
-		return nil, errors.Join(fmt.Errorf("dial %v: it is a %T", addr, conn), conn.Close())
+		return nil, errors.Join(fmt.Errorf("cannot connect to %v: the connection is a %T", addr, conn), conn.Close())
 	}
 	return tcp, nil
 }
@@ -71,7 +71,7 @@ func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
 
 // errStaleConnection is an idle connection that has ended, or with unrequested
 // bytes that would be read as the next answer. Nothing was sent.
-var errStaleConnection = errors.New("the kept connection cannot take a request")
+var errStaleConnection = errors.New("the idle connection cannot take a request")
 
 // RoundTrip implements stream. It writes inside of a read. The runtime clears the
 // poller's state and consults the poller after the first attempt. This saves the usual

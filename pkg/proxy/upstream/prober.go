@@ -13,8 +13,8 @@ func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, e
 
 // ExchangeError classifies the error of an accepted connection. received means that
 // a part of the answer had arrived.
-func ExchangeError(addr netip.AddrPort, err error, got bool) *Error {
-	return exchangeError(addr, err, got)
+func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
+	return exchangeError(addr, err, received)
 }
 
 // AnswerCause returns the cause that a complete answer shows. https means that its

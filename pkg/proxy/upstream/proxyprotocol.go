@@ -30,12 +30,12 @@ const (
 // but not an unspecified family.
 func appendProxyHeader(dst []byte, version ingress.ProxyProtocol, client, vip netip.AddrPort) []byte {
 	client, vip = normalizeAddr(client), normalizeAddr(vip)
-	known := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
+	addrsKnown := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
 	switch version {
 	case ingress.ProxyProtocolV1:
-		return appendProxyV1(dst, client, vip, known)
+		return appendProxyV1(dst, client, vip, addrsKnown)
 	case ingress.ProxyProtocolV2:
-		return appendProxyV2(dst, client, vip, known)
+		return appendProxyV2(dst, client, vip, addrsKnown)
 	default:
 		return dst
 	}

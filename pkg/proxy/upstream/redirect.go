@@ -73,34 +73,34 @@ func (a *answer) describeRedirect() cause.Details {
 	if err != nil || !cause.IsHostname(to.Hostname()) {
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
-	why := cause.Details{Names: []string{to.Hostname()}}
+	details := cause.Details{Names: []string{to.Hostname()}}
 	if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
-		why.Number = int(port)
+		details.Number = int(port)
 	}
 	switch to.Scheme {
 	case "http":
-		why.Reason = cause.RedirectToHTTP
+		details.Reason = cause.RedirectToHTTP
 	case "https":
-		why.Reason = cause.RedirectToHTTPS
+		details.Reason = cause.RedirectToHTTPS
 	default:
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
-	return why
+	return details
 }
 
 // classifyAnswer returns the cause that a well-formed answer shows, or reports that
 // it is a redirect to follow. redirects is the number of redirects so far.
-func (x *exchange) classifyAnswer(r *Request, route *activeSettings, hops int) (cause Cause, follow bool) {
+func (x *exchange) classifyAnswer(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
 	a := &x.answer
 	switch {
 	case !a.isRedirect():
 		return AnswerCause(a.status, false, a.loopDetected), false
-	case !SameOverHTTPS(a.location(), r.Host, r.Target, route.httpsPort):
+	case !SameOverHTTPS(a.location(), r.Host, r.Target, settings.httpsPort):
 		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false
-	case !route.followRedirects:
+	case !settings.followRedirects:
 		return RedirectToHTTPS, false
-	case hops == maxRedirects:
+	case redirects == maxRedirects:
 		return RedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
@@ -132,8 +132,8 @@ func forwardedHostAndProto(host, scheme string) []byte {
 // and these must show https. Only pkg/proxy/reqhead writes these fields; those of
 // the client are not forwarded.
 func (r *Request) redirectedToTLS() *Request {
-	led := *r
-	led.Head = make([]byte, 0, len(r.Head)+len(r.Host))
+	next := *r
+	next.Head = make([]byte, 0, len(r.Head)+len(r.Host))
 	authority := "" // Host of the client, with its port
 	for line := range bytes.Lines(r.Head) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
@@ -150,7 +150,7 @@ func (r *Request) redirectedToTLS() *Request {
 		case "Forwarded":
 			line = bytes.Replace(line, forwardedHostAndProto(authority, "http"), forwardedHostAndProto(r.Host, "https"), 1)
 		}
-		led.Head = append(led.Head, line...)
+		next.Head = append(next.Head, line...)
 	}
-	return &led
+	return &next
 }

@@ -162,7 +162,7 @@ func TestRedirects(t *testing.T) {
 			d.heads.Lock()
 			defer d.heads.Unlock()
 			if n := d.http.accepted(); n != test.plain || len(d.heads.list) != test.asked {
-				t.Errorf("%d connections, and asked %d times by TLS", n, len(d.heads.list))
+				t.Errorf("%d connections, and %d requests over TLS", n, len(d.heads.list))
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		t.Errorf("%d, %v", status, e)
 	}
 	if d.https.accepted() != 0 {
-		t.Error("it was followed")
+		t.Error("the redirect was followed")
 	}
 }
 
@@ -254,7 +254,7 @@ func TestRedirectFromTLS(t *testing.T) {
 	s.TLS = true
 	wantAnswered(t, newClient(t, s), newRequest())
 	if d.http.accepted() != 0 {
-		t.Error("it was asked without TLS")
+		t.Error("a request without TLS")
 	}
 }
 

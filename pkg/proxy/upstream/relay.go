@@ -147,7 +147,7 @@ func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
 // body again. The framing that goes out is therefore the one that was understood.
 func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
 	var c chunkReader
-	begun := false
+	started := false
 	for {
 		used, data, err := c.next(x.input[x.start:x.end])
 		if err != nil {
@@ -155,7 +155,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		}
 		x.start += used
 		if len(data) > 0 {
-			begun = true
+			started = true
 			x.appendBody(data, rechunk)
 		}
 		if c.done() {
@@ -167,7 +167,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		if used > 0 && x.start < x.end {
 			continue
 		}
-		if begun {
+		if started {
 			if err := x.flush(client); err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (x *exchange) write(client io.Writer, b []byte) error {
 	n, err := client.Write(b)
 	x.sent = x.sent || n > 0
 	if err != nil {
-		return fmt.Errorf("relay the answer to the client: %w", err)
+		return fmt.Errorf("cannot relay the answer to the client: %w", err)
 	}
 	return nil
 }

@@ -84,12 +84,12 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPKI(t)
-			goOn, gone := make(chan struct{}), make(chan struct{})
+			proceed, gone := make(chan struct{}), make(chan struct{})
 			r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 				for readRequest(b) {
 					_, _ = io.WriteString(conn, okAnswer)
 					if n == 1 {
-						<-goOn
+						<-proceed
 						end(conn)
 						close(gone)
 					}
@@ -97,7 +97,7 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 			})
 			c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
 			wantAnswered(t, c, newRequest())
-			close(goOn)
+			close(proceed)
 			<-gone
 			wantAnswered(t, c, newRequest())
 			wantAnswered(t, c, newRequest())
@@ -234,7 +234,7 @@ func TestServerNames(t *testing.T) {
 		return true
 	})
 	if len(asked) != 3 || !asked["api.example.com"] || !asked["other.example.com"] || !asked[""] {
-		t.Errorf("asked for %v", asked)
+		t.Errorf("SNI of %v", asked)
 	}
 	// The bound applies to any number of names.
 	for n := range 2 * maxIdle {
@@ -249,12 +249,12 @@ func TestTrustChanges(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
 	both := NewTrustedCAs([][]byte{p.root.Raw, other.root.Raw})
-	reached, goOn := make(chan struct{}), make(chan struct{})
+	reached, proceed := make(chan struct{}), make(chan struct{})
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 		for readRequest(b) {
 			if n == 2 {
 				reached <- struct{}{}
-				<-goOn
+				<-proceed
 			}
 			_, _ = io.WriteString(conn, okAnswer)
 		}
@@ -266,7 +266,7 @@ func TestTrustChanges(t *testing.T) {
 	wantAnsweredOn(t, kept)
 	c.putIdle(kept, time.Now())
 
-	// Two exchanges at once, so that one has its own connection.
+	// Two exchanges at once, so that each has a connection.
 	first := c.popIdle(kept.route)
 	under := make(chan *Error, 1)
 	go func() {
@@ -279,7 +279,7 @@ func TestTrustChanges(t *testing.T) {
 	settings.TrustedCAs = both
 	c.Update(settings)
 	wantIdle(t, c, 0, "a change of the trust")
-	goOn <- struct{}{}
+	proceed <- struct{}{}
 	if e := <-under; e != nil {
 		t.Errorf("what was under way: %v", e)
 	}
@@ -342,8 +342,8 @@ func TestNoTLS(t *testing.T) {
 	p := newPKI(t)
 	old := p.config(t, api)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	asksBack := p.config(t, api)
-	asksBack.ClientAuth = tls.RequireAnyClientCert
+	clientAuth := p.config(t, api)
+	clientAuth.ClientAuth = tls.RequireAnyClientCert
 	over := func(config *tls.Config) connHandler {
 		return func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, config)
@@ -369,7 +369,7 @@ func TestNoTLS(t *testing.T) {
 				_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			}
 		}, TLSHandshake, 502, "it answers in plain HTTP"},
-		"wants a certificate": {over(asksBack), TLSHandshake, 502, "certificate required"},
+		"requires a certificate": {over(clientAuth), TLSHandshake, 502, "certificate required"},
 		"closes": {func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
@@ -455,10 +455,10 @@ func TestTLSDeadline(t *testing.T) {
 // handshake slot.
 func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
-	heard := make(chan struct{}, maxHandshakes)
+	accepted := make(chan struct{}, maxHandshakes)
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 		_, _ = b.ReadByte()
-		heard <- struct{}{}
+		accepted <- struct{}{}
 		_, _ = io.Copy(io.Discard, b)
 	})
 	c := newClient(t, tlsSettings(r, newPKI(t).trustedCAs()))
@@ -471,7 +471,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 		}()
 	}
 	for range maxHandshakes {
-		<-heard
+		<-accepted
 	}
 	nstest.Await(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
 	c.Close()

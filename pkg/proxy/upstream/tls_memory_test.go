@@ -85,19 +85,19 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Fields(line)
-	if len(said) != 3 {
-		t.Fatalf("it says %q", line)
+	words := strings.Fields(line)
+	if len(words) != 3 {
+		t.Fatalf("it printed %q", line)
 	}
-	der, err := hex.DecodeString(said[2])
+	der, err := hex.DecodeString(words[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := netip.MustParseAddrPort(said[0])
+	at := netip.MustParseAddrPort(words[0])
 	s = Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: NewTrustedCAs([][]byte{der})}
 	through = s
 	through.Egress = ingress.Egress{
-		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
+		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])}}}},
 		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
 	return s, through

@@ -97,7 +97,7 @@ func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return nil, 0, fmt.Errorf("read its answer to CONNECT: %w", err)
+	return nil, 0, fmt.Errorf("cannot read the answer to CONNECT: %w", err)
 }
 
 // bufferedConn is a connection with bytes that were already read.

@@ -30,17 +30,17 @@ func connectThrough(t *testing.T, text string, secret ingress.Secret) (conn net.
 	t.Cleanup(func() { _ = near.Close() })
 	_ = near.SetDeadline(time.Now().Add(testTimeout))
 	_ = far.SetDeadline(time.Now().Add(testTimeout))
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		defer far.Close()
 		head, _ := readHead(bufio.NewReader(far))
-		heard <- head
+		received <- head
 		if text != "" { // net.Pipe delivers an empty write too
 			_, _ = io.WriteString(far, text)
 		}
 	}()
 	conn, err = tunnel(near, ingress443, secret)
-	return conn, <-heard, err
+	return conn, <-received, err
 }
 
 func TestConnectRequest(t *testing.T) {
@@ -83,16 +83,16 @@ func TestConnectAnswers(t *testing.T) {
 		"interim":                {answer: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
 		"a long head":            {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
 
-		"wants credentials": {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
-		"denied":            {answer: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"no reason":         {answer: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
-		"RFC 9209":          {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
-		"a redirect":        {answer: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
-		"an endless reason": {answer: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"bytes in a reason": {answer: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"tells our secret":  {answer: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"in its own field":  {answer: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"a text as error":   {answer: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"requires credentials": {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
+		"denied":               {answer: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"no reason":            {answer: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
+		"RFC 9209":             {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
+		"a redirect":           {answer: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
+		"an endless reason":    {answer: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"bytes in a reason":    {answer: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"reveals the secret":   {answer: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"in its own field":     {answer: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"a text as error":      {answer: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
 
 		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: it switches protocols, which was not asked for"},
 		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim answers"},
@@ -100,8 +100,8 @@ func TestConnectAnswers(t *testing.T) {
 		"LF":                  {answer: "HTTP/1.1 200 OK\n\n", says: "malformed answer: a line does not end in CRLF"},
 		"an endless head":     {answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed answer: its head is longer than 16384 bytes"},
 		"many fields":         {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed answer: more than 128 fields"},
-		"nothing":             {says: "read its answer to CONNECT: EOF"},
-		"half an answer":      {answer: "HTTP/1.1 200 OK\r\n", says: "read its answer to CONNECT: EOF"},
+		"nothing":             {says: "cannot read the answer to CONNECT: EOF"},
+		"half an answer":      {answer: "HTTP/1.1 200 OK\r\n", says: "cannot read the answer to CONNECT: EOF"},
 		"white space in name": {answer: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed answer: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {

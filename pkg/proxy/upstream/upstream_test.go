@@ -233,7 +233,7 @@ func checkTexts(t testing.TB, e *Error) {
 		}
 	}
 	if code != 0 && strings.ContainsAny(reason, "0123456789") {
-		t.Errorf("the client is told more than the cause: %q", reason)
+		t.Errorf("the client gets more than the cause: %q", reason)
 	}
 }
 
@@ -481,15 +481,15 @@ func TestIdleConnectionLost(t *testing.T) {
 // TestUnrequestedAnswerOnIdleConnection has an upstream that sends an unrequested
 // answer on an idle connection. It would be read as the next answer.
 func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
-	said := make(chan struct{})
+	turn := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
 		for readRequest(b) {
 			_, _ = io.WriteString(tcp, okAnswer)
 			if n == 1 {
 				// After the client has put the connection into its idle list.
-				<-said
+				<-turn
 				_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-				said <- struct{}{}
+				turn <- struct{}{}
 			}
 		}
 	})
@@ -500,8 +500,8 @@ func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
 			t.Fatalf("exchange %d: %+v", i, got)
 		}
 		if i == 0 {
-			said <- struct{}{}
-			<-said
+			turn <- struct{}{}
+			<-turn
 		}
 	}
 	r.expect(t, 2)
@@ -580,7 +580,7 @@ func TestUpdateClosesConnections(t *testing.T) {
 	c.Update(plainSettings(next))
 	wantIdle(t, c, 0, "a change of the addresses")
 	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.From != next.addr {
-		t.Errorf("asked %v, want %v", got.From, next.addr)
+		t.Errorf("tried %v, want %v", got.From, next.addr)
 	}
 }
 
@@ -630,21 +630,21 @@ func TestFamilies(t *testing.T) {
 		cause   Cause
 		code    int
 	}{
-		"IPv4 asks IPv4":                  {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
-		"IPv6 asks IPv6":                  {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
-		"IPv6 only":                       {vip4, []netip.Addr{v6}, r6.addr, "", 0},
-		"IPv4 only":                       {vip6, []netip.Addr{v4}, r4.addr, "", 0},
-		"IPv4 refuses":                    {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
-		"IPv4 is unroutable":              {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
-		"IPv6 is unroutable":              {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
-		"IPv4 drops":                      {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
-		"IPv6 drops":                      {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
-		"the second of a family":          {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
-		"all refuse":                      {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
-		"all drop":                        {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
-		"all unroutable":                  {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
-		"the request's family is told of": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
-		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
+		"IPv4 prefers IPv4":                {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
+		"IPv6 prefers IPv6":                {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
+		"IPv6 only":                        {vip4, []netip.Addr{v6}, r6.addr, "", 0},
+		"IPv4 only":                        {vip6, []netip.Addr{v4}, r4.addr, "", 0},
+		"IPv4 refuses":                     {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
+		"IPv4 is unroutable":               {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
+		"IPv6 is unroutable":               {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
+		"IPv4 drops":                       {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
+		"IPv6 drops":                       {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
+		"the second of a family":           {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
+		"all refuse":                       {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
+		"all drop":                         {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
+		"all unroutable":                   {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
+		"the request's family is reported": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
+		"none":                             {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond}})

@@ -91,17 +91,17 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	why := describeCertificate(cause.NameMismatch, leaf)
-	why.Names, why.More = certificateNames(leaf)
-	return &certificateRefusal{TLSName, why}
+	details := describeCertificate(cause.NameMismatch, leaf)
+	details.Names, details.More = certificateNames(leaf)
+	return &certificateRefusal{TLSName, details}
 }
 
 func (v *verifier) chainRefusal(leaf *x509.Certificate, err error, now time.Time) error {
-	why, _ := ExplainCertificate(leaf, err, now)
-	if why.Reason == cause.Expired || why.Reason == cause.NotYetValid {
-		return &certificateRefusal{TLSExpired, why}
+	details, _ := ExplainCertificate(leaf, err, now)
+	if details.Reason == cause.Expired || details.Reason == cause.NotYetValid {
+		return &certificateRefusal{TLSExpired, details}
 	}
-	return &certificateRefusal{TLSUntrusted, why}
+	return &certificateRefusal{TLSUntrusted, details}
 }
 
 // ExplainCertificate returns why a certificate was refused. It describes leaf
@@ -114,22 +114,22 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 	var other x509.HostnameError
 	switch errors.As(err, &invalid); {
 	case invalid.Reason == x509.Expired && invalid.Cert != nil:
-		why, when := describeCertificate(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
+		details, when := describeCertificate(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
 		if now.After(invalid.Cert.NotAfter) {
-			why.Reason, when = cause.Expired, invalid.Cert.NotAfter
+			details.Reason, when = cause.Expired, invalid.Cert.NotAfter
 		}
-		why.Time = max(0, min(when.Unix(), cause.LastTime))
-		return why, true
+		details.Time = max(0, min(when.Unix(), cause.LastTime))
+		return details, true
 	case invalid.Cert != nil:
-		why := describeCertificate(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
-		why.Number = int(invalid.Reason) + 1
-		return why, true
+		details := describeCertificate(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
+		details.Number = int(invalid.Reason) + 1
+		return details, true
 	case errors.As(err, &unknown):
 		return describeCertificate(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
 	case errors.As(err, &other):
-		why := describeCertificate(cause.NameMismatch, cmp.Or(leaf, other.Certificate))
-		why.Names, why.More = certificateNames(cmp.Or(leaf, other.Certificate))
-		return why, true
+		details := describeCertificate(cause.NameMismatch, cmp.Or(leaf, other.Certificate))
+		details.Names, details.More = certificateNames(cmp.Or(leaf, other.Certificate))
+		return details, true
 	default:
 		reason := cause.InvalidCertificate
 		if errors.As(err, &extension) {
@@ -152,17 +152,17 @@ func (r *certificateRefusal) Unwrap() error { return r.reason }
 
 // describeCertificate adds those names of a certificate that pass the check.
 func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Details {
-	why := cause.Details{Reason: reason}
+	details := cause.Details{Reason: reason}
 	if c == nil {
-		return why
+		return details
 	}
 	if cause.IsCommonName(c.Subject.CommonName) {
-		why.Subject = c.Subject.CommonName
+		details.Subject = c.Subject.CommonName
 	}
 	if cause.IsCommonName(c.Issuer.CommonName) {
-		why.Issuer = c.Issuer.CommonName
+		details.Issuer = c.Issuer.CommonName
 	}
-	return why
+	return details
 }
 
 // certificateNames returns the first names that a certificate is for, and the
