@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,8 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
 	slots := make(chan struct{}, maxConcurrentClients)
+	var clients sync.WaitGroup
+	defer clients.Wait() // each one has a deadline
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -93,7 +96,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 			}
 			return fmt.Errorf("accept on the status socket: %w", err)
 		}
-		go func() {
+		clients.Go(func() {
 			defer func() { <-slots }()
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(socketTimeout))
@@ -105,7 +108,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 				line, _ = json.Marshal(answered{Error: OneLine(err.Error())}) // a string
 			}
 			_, _ = conn.Write(append(line, '\n'))
-		}()
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type configuration struct {
 	path     string
 	accepted config.LastAccepted
+	save     func(event, name string, write func() error)
 	log      *slog.Logger
 
 	active    config.Config
@@ -131,12 +132,10 @@ func (c *configuration) accept(next config.Config) {
 	if c.evaluated.absent {
 		c.source = sourceDefault
 	}
-	// The copy serves a later start; failing to keep it must not stop a good
-	// configuration now.
-	if err := c.accepted.Save([]byte(c.evaluated.text)); err != nil {
-		c.log.Warn("a later start with a refused configuration would find no last good one",
-			slog.String("event", "config"), slog.Any("error", err))
-	}
+	// The copy is for the next start. If it cannot be saved, the configuration is in force
+	// nevertheless.
+	text := []byte(c.evaluated.text)
+	c.save("config", "last accepted configuration", func() error { return c.accepted.Save(text) })
 }
 
 // loadLastAccepted takes the last accepted configuration of an earlier run.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
@@ -92,19 +93,23 @@ type Notifier interface {
 
 // Dependencies are what a Loop works with. All but Drain are required.
 type Dependencies struct {
-	Log         *slog.Logger
-	Tracker     *report.Tracker
-	Addresses   Addresses
-	Files       Files
-	Table       Table
-	Proxy       Proxy
-	Loopback    LoopbackAddresses
-	Notifier    Notifier
-	Heartbeat   func() // called at least every 5 s while the loop lives
-	OnVIPChange func() // called when this host has gained or lost an API VIP
-	// Configured is called with the configuration in force, if there is one, at
-	// each look.
+	Log       *slog.Logger
+	Tracker   *report.Tracker
+	Addresses Addresses
+	Files     Files
+	Table     Table
+	Proxy     Proxy
+	Loopback  LoopbackAddresses
+	Notifier  Notifier
+	Heartbeat func() // called at least every 5 s while the loop lives
+	// Observed gets what each pass has seen, after the pass. It must not block.
+	Observed func(Observation)
+	// OnConfig gets the configuration in force, with the ports of the ingress routers,
+	// when it differs from the last call. It must not block.
 	OnConfig func(config.Config)
+	// Save has a file of the state directory written in another goroutine: an fsync can
+	// take seconds. event is the journal's, if that fails.
+	Save func(event, name string, write func() error)
 	// Followed is asked when the loop ends, whether another process of this
 	// service may follow, to which it leaves door and table then.
 	SuccessorExpected func() bool
@@ -126,6 +131,12 @@ type Inherited struct {
 	Table bool   // one of ours stands
 }
 
+// Observation is what one pass has seen, for other parts of the service.
+type Observation struct {
+	VIPs      []report.VIP
+	Addresses []ownership.Address // of this host
+}
+
 // Loop keeps the host in line with configuration, keepalived.conf and
 // addresses. Everything but Reload belongs to the goroutine of Run.
 type Loop struct {
@@ -138,6 +149,8 @@ type Loop struct {
 	failures    int // of attempts in a row
 
 	loopback loopbackState
+	vips     []report.VIP   // of the last pass
+	config   *config.Config // of the last call of OnConfig
 
 	readySent bool // the manager has been told
 
@@ -275,7 +288,8 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	l.observer.logOnChange("address", "cannot read this host's addresses; the last ones stay in force", err)
 	p := decide(s)
 	c := p.withRouterPorts(s.config)
-	if s.configKnown {
+	if s.configKnown && (l.config == nil || !reflect.DeepEqual(*l.config, c)) {
+		l.config = &c
 		l.OnConfig(c)
 	}
 	a := l.applyPlan(ctx, attempt{config: c, plan: p}, w.reload, now)
@@ -289,6 +303,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 		}
 	}
 	l.publish(p, a.reason, a.message+said)
+	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses})
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 
@@ -344,7 +359,7 @@ func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
 		l.Tracker.CountReload(l.observer.configuration.reloadResult(changed))
 	}
 	l.schedule.files = time.Time{}
-	if again := shorterWait(settling, l.observer.readFiles(now)); again > 0 {
+	if again := ShorterWait(settling, l.observer.readFiles(now)); again > 0 {
 		l.schedule.files = now.Add(again)
 	}
 	return reloading
@@ -374,8 +389,8 @@ func retryDelay(failures int) time.Duration {
 	return min(minRetryDelay<<min(failures, 10), maxRetryDelay)
 }
 
-// shorterWait is the shorter of two waits, of which 0 means none.
-func shorterWait(a, b time.Duration) time.Duration {
+// ShorterWait returns the shorter of two waits, of which 0 means none.
+func ShorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
 	}

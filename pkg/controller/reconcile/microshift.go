@@ -168,7 +168,9 @@ func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Dur
 	}
 	e.logOnChange("microshift", "MicroShift's configuration is not taken as it stands", untaken)
 	e.logOnChange("microshift-kept", "what an earlier run has kept of MicroShift's configuration is not taken", answer.RestoreErr)
-	e.logOnChange("microshift-keep", "a later start would not know what MicroShift has read", e.microShift.Save())
+	if write := e.microShift.Unsaved(); write != nil {
+		e.configuration.save("microshift", "configuration that MicroShift has read", write)
+	}
 	return answer.Watch, answer.RetryAfter
 }
 

@@ -53,6 +53,7 @@ func newObserver(parts Dependencies) observer {
 		configuration: configuration{
 			path:     parts.ConfigPath,
 			accepted: config.NewLastAccepted(parts.StateDir),
+			save:     parts.Save,
 			log:      parts.Log,
 		},
 		logged: make(map[string]string),
@@ -84,7 +85,7 @@ func (e *observer) readFiles(now time.Time) time.Duration {
 	e.logKeepalivedProblems(e.observation.keepalived)
 	watch = append(watch, e.keepalivedPath, keepalived.StaticPodPath(e.staticPodDir), keepalived.StaticPodPath(e.disabledStaticPodDir))
 	watch = append(watch, files...)
-	return shorterWait(again, e.observation.keepalived.RetryAfter)
+	return ShorterWait(again, e.observation.keepalived.RetryAfter)
 }
 
 // readManifests looks at keepalived's static pod: where it lies, and, when a

@@ -24,8 +24,8 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		VIPs:               reportVIPs(p.decision),
 		Config:             l.observer.configuration.report(),
 	}
-	old := l.Tracker.VIPs()
-	l.reportVIPChanges(old, look.VIPs)
+	l.reportVIPChanges(l.vips, look.VIPs)
+	l.vips = look.VIPs
 	l.Tracker.SetReconcileResult(look, time.Now())
 }
 
@@ -51,7 +51,6 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
-		l.OnVIPChange()
 		l.Tracker.CountVIPTransitions(countMissing(was, is) + countMissing(is, was))
 	}
 	for _, vip := range is {

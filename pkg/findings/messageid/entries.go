@@ -28,9 +28,9 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The VIP is still on this host; the configuration, or what is known of the VIPs,\nhas changed.",
 		},
 		{
-			Event: "challenge-begun", ID: "5d32fe61985f44e7aa095ee82bb29976",
+			Event: "challenge-started", ID: "5d32fe61985f44e7aa095ee82bb29976",
 			Subject:     "A challenge for @HOST@ has begun",
-			Explanation: "The first request for a token has been answered: @ASKER@, by its User-Agent,\nasked from @CLIENT@ and got @STATUS@. Lines follow when the outcome changes, and\none when nobody has asked for a minute. CAUSE, when it is set, says what is\nwrong with the ingress: the document that is named above has the mend.",
+			Explanation: "The first request for a token has been answered: @CLIENT_KIND@, by its User-Agent,\nasked from @CLIENT@ and got @STATUS@. Lines follow when the outcome changes, and\none when nobody has asked for a minute. CAUSE, when it is set, says what is\nwrong with the ingress: the document that is named above has the mend.",
 		},
 		{
 			Event: "challenge-changed", ID: "9a1e40b458154a9999e2d15364c7a500",
@@ -38,12 +38,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "It is @STATUS@ now. cert-manager's self check sees 404 or 503 until its solver\nand the route to that are there, and 200 from then on.",
 		},
 		{
-			Event: "challenge-over", ID: "68b4aef73eaa4e179d8a4eace693ae2d",
+			Event: "challenge-ended", ID: "68b4aef73eaa4e179d8a4eace693ae2d",
 			Subject:     "A challenge for @HOST@ is over",
 			Explanation: "Nobody has asked for a minute. @REQUESTS_OK@ of @REQUESTS@ requests were\nanswered with 200. If cert-manager's order did not succeed although all were,\nthe CA may not have reached this VIP: `http01-proxyd check` looks at that.",
 		},
 		{
-			Event: "challenges-muted", ID: "142c83647806457793e783e7eb04b39b",
+			Event: "challenges-suppressed", ID: "142c83647806457793e783e7eb04b39b",
 			Subject:     "Some requests for challenges have no lines of their own",
 			Explanation: "More challenges have begun within a minute than get lines: somebody asks for\ntokens that do not exist. The counters of `http01-proxyd status` have them all.",
 		},
@@ -78,7 +78,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The line is that process's own text: a crash of it, as a rule. Do not follow\nadvice in it. If it happens again, report it with the journal.",
 		},
 		{
-			Event: "gate", ID: "de1b1471320a48eab7a788d106762832",
+			Event: "proxy", ID: "de1b1471320a48eab7a788d106762832",
 			Subject:     "The gate was replaced",
 			Explanation: "The process that answers clients has ended, hung or not answered requests of this\nservice, as the message says. It was replaced by another, which takes over its\nports. What it had accepted is lost; a CA or cert-manager asks again. If it\nhappens again, report it with the journal.",
 		},
@@ -143,12 +143,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "What was trusted before stays in force: @COUNT@ CAs. The message says what is\nwrong, in which line. A mended file is taken by itself.",
 		},
 		{
-			Event: "trust-left-out", ID: "76905d5e27b342e19f10c049b02926e9",
+			Event: "trust-ignored", ID: "76905d5e27b342e19f10c049b02926e9",
 			Subject:     "A certificate of @PATH@ is not trusted",
 			Explanation: "All others of the file are. The message says which it is, and why.",
 		},
 		{
-			Event: "order", ID: "b6afa5bb797d42bf9e215fd9291942fc",
+			Event: "command", ID: "b6afa5bb797d42bf9e215fd9291942fc",
 			Subject:     "The gate cannot be told of all that is in force",
 			Explanation: "ERROR says what is too large for it. The gate goes on with what it was told\nbefore, or with a part of it, as the message says.",
 		},
@@ -163,7 +163,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "@HTTP_PROXY@ for http and @HTTPS_PROXY@ for https, of @SOURCE@, is in force. With\negressProxy.upstream: auto, ingress addresses outside the no-proxy list are\nreached through it; `http01-proxyd status` lists them.",
 		},
 		{
-			Event: "egress-waits", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
+			Event: "egress-pending", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
 			Subject:     "The egress proxy is not accepted yet",
 			Explanation: "A readiness endpoint has not answered through @HTTP_PROXY@ or @HTTPS_PROXY@: ERROR\nsays which, and why. All are asked again, at the latest every minute.",
 		},

@@ -137,16 +137,28 @@ func (r *Reader) currentVersion() savedVersion {
 // already, with the start that has read it and not with a later one, and what a host without MicroShift's directory comes to is no
 // configuration of its.
 func (r *Reader) Save() error {
+	if write := r.Unsaved(); write != nil {
+		return write()
+	}
+	return nil
+}
+
+// Unsaved returns what writes the state file, or nil if it is up to date. It can be called
+// in another goroutine, because an fsync can take seconds.
+func (r *Reader) Unsaved() (write func() error) {
 	if !r.known || r.provisional || !r.present || r.saved == r.currentVersion() {
 		return nil
 	}
-	text, err := json.Marshal(savedState{r.dir, r.invocation, r.modifiedSinceStart, r.inForce.sum[:], r.inForce.nonEmptyFiles, r.inForce.stamps, r.inForce.wire})
-	if err == nil {
-		err = textfile.Replace(r.stateFile.path, text)
-	}
-	if err != nil {
-		return fmt.Errorf("keep MicroShift's configuration: %w", err)
-	}
 	r.saved = r.currentVersion()
-	return nil
+	path := r.stateFile.path
+	text, err := json.Marshal(savedState{r.dir, r.invocation, r.modifiedSinceStart, r.inForce.sum[:], r.inForce.nonEmptyFiles, r.inForce.stamps, r.inForce.wire})
+	return func() error {
+		if err == nil {
+			err = textfile.Replace(path, text)
+		}
+		if err != nil {
+			return fmt.Errorf("save MicroShift's configuration: %w", err)
+		}
+		return nil
+	}
 }

@@ -16,12 +16,25 @@ import (
 
 // State is what the kernel holds under the table's name.
 type State struct {
-	Present  bool
-	Owned    bool         // by the Conn that was asked
-	Owner    string       // who owns it, in words; empty when nobody does
-	Port     uint16       // where it leads to; 0 when it leads nowhere
-	VIPs     []netip.Addr // the elements of its sets, IPv4 first, sorted
-	Counters []Counter    // of the rules that count, in the order of the table
+	Present bool
+	Owned   bool   // by the Conn that was asked
+	Owner   string // who owns it, in words; empty when nobody does
+
+	OwnerPort uint32       // the netlink port of the owner; 0 when nobody owns it
+	Port      uint16       // where it leads to; 0 when it leads nowhere
+	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
+	Counters  []Counter    // of the rules that count, in the order of the table
+}
+
+// NetlinkPort returns the port that owns the tables of this connection, or 0 while it is
+// broken.
+func (c *Conn) NetlinkPort() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sock == nil {
+		return 0
+	}
+	return c.sock.port
 }
 
 // Counter is how often a rule applied since the table was built. The kernel
@@ -45,7 +58,7 @@ func (c *Conn) State() (State, error) {
 	if f == nil {
 		return State{}, nil
 	}
-	s := State{Present: true, Owned: f.table.Owner == c.sock.port, Port: f.port(), VIPs: f.vips()}
+	s := State{Present: true, Owned: f.table.Owner == c.sock.port, OwnerPort: f.table.Owner, Port: f.port(), VIPs: f.vips()}
 	if f.table.Owner != 0 {
 		s.Owner = describeOwner(f.table.Owner)
 	}

@@ -114,7 +114,7 @@ func TestWatchdogLimitsMessages(t *testing.T) {
 
 func TestWatchdogDisabled(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "")
-	w, err := NewWatchdog()
+	w, err := NewWatchdog(func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestWatchdogDisabled(t *testing.T) {
 	beat()
 	done()
 	t.Setenv("WATCHDOG_USEC", "soon")
-	if _, err := NewWatchdog(); err == nil {
+	if _, err := NewWatchdog(func(err error) { t.Error(err) }); err == nil {
 		t.Error("a broken WATCHDOG_USEC is taken")
 	}
 }

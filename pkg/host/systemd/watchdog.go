@@ -29,14 +29,23 @@ const messagesPerInterval = 8
 
 type source struct{ name string }
 
-// NewWatchdog reads WATCHDOG_USEC and WATCHDOG_PID; without them, beats go
-// nowhere.
-func NewWatchdog() (*Watchdog, error) {
+// NewWatchdog reads WATCHDOG_USEC and WATCHDOG_PID. Without them, beats go
+// nowhere. failed gets the first of equal errors of sending.
+func NewWatchdog(failed func(error)) (*Watchdog, error) {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		return nil, fmt.Errorf("read systemd's watchdog setting: %w", err)
 	}
-	return newWatchdog(interval, func() { _ = send(daemon.SdNotifyWatchdog) }), nil
+	last := ""
+	return newWatchdog(interval, func() {
+		text := ""
+		if err := send(daemon.SdNotifyWatchdog); err != nil {
+			if text = err.Error(); text != last {
+				failed(err)
+			}
+		}
+		last = text
+	}), nil
 }
 
 // NewHeartbeat is for a process that somebody else than systemd watches over: send

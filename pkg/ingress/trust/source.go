@@ -229,15 +229,15 @@ func (s *Source) useLastGood(now time.Time) bool {
 // UsesLastGood holds while what is in force is not of the file as it is.
 func (s *Source) UsesLastGood() bool { return s.usesLastGood }
 
-// SaveLastGood writes the copy of what was taken last, if that is due. It takes the disk's
-// time, so it comes after everything else.
-func (s *Source) SaveLastGood() error {
-	text := s.pendingCopy
+// UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
+// to date. It can be called in another goroutine, because an fsync can take seconds.
+func (s *Source) UnsavedCopy() (write func() error) {
+	text, lastGood := s.pendingCopy, s.lastGood
 	if text == nil {
 		return nil
 	}
 	s.pendingCopy = nil
-	return s.lastGood.save(text)
+	return func() error { return lastGood.save(text) }
 }
 
 // maxDescribedNames is how many CAs a diagnosis names, and how much of each name.

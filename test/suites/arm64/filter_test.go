@@ -30,7 +30,7 @@ func suites() []suite {
 		// The controller's own children have the filter, and the allowed calls are enough
 		// for their work: the proxy answers challenges, the exporter serves metrics, and
 		// the prober reads certificates.
-		{"pkg/controller", []string{"TestGateIsHarmless", "TestExporterIsHarmless", "TestChallengeThroughTheVIP", "TestExpiryWatch"}},
+		{"pkg/controller", []string{"TestProxyIsUnprivileged", "TestExporterIsUnprivileged", "TestChallengeThroughTheVIP", "TestExpiryWatcher"}},
 		{"pkg/proxy", []string{"TestConfinedTLS"}},
 	}
 }
