@@ -44,15 +44,16 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
-		"cmd/internal/command": nil, // both binaries start with it
-		"pkg/host/address":     {"internal/rtnl"},
-		"pkg/apis/config/v1":   nil,                                 // the API's types
-		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
-		"pkg/findings":         {"internal/docurl"},
-		"pkg/diagnose":         nil,                                                                                                             // may import all: it looks at all of them
-		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                                        // a line of text is made printable in one way
-		"pkg/findings/cause":   {"pkg/findings"},                                                                                                // what a child reports, and its sentences: both sides link it
-		"pkg/prober":           {"pkg/ingress", "internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"cmd/internal/command":  nil, // both binaries start with it
+		"pkg/host/address":      {"internal/rtnl"},
+		"pkg/apis/config/v1":    nil,                                 // the API's types
+		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
+		"pkg/findings":          {"internal/docurl"},
+		"pkg/diagnose":          nil,                                                                                                             // may import all: it looks at all of them
+		"internal/child":        {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                                        // a line of text is made printable in one way
+		"pkg/findings/cause":    {"pkg/findings"},                                                                                                // what a child reports, and its sentences: both sides link it
+		"pkg/prober":            {"pkg/ingress", "internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"cmd/internal/terminal": {"pkg/report"},                                                                                                  // the text of the report
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
 		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/ingress"},
 		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the values that say how the ingress is reached
@@ -65,9 +66,10 @@ func TestImportRules(t *testing.T) {
 		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
 		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"},                                                   // the labels' values
 		"internal/httpfield":          nil,                                                                              // one grammar for both directions
+		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/ingress"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                       // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream", "pkg/ingress"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                         // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
@@ -79,7 +81,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/host/nftables/ruleset":   nil,
 		"internal/sandbox":            nil,
 		"pkg/report":                  nil,
-		"pkg/host/systemd":            {"pkg/findings/messageid"},
+		"pkg/report/client":           {"pkg/report"},
+		"pkg/controller/tracker":      {"pkg/report"},
+		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"pkg/ingress", "internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
@@ -88,7 +92,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/proxy/upstream", "pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
+		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
 		"pkg/controller":              nil, // may import all: it joins the parts
 		"internal/docurl":             nil, // addresses, for all that is printed
 		"internal/nonblock":           nil,

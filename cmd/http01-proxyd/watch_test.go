@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,8 +25,8 @@ var detail = strings.Repeat("the router has no route for this name; ", 6) + "end
 // reports gives a report with 20 challenges, and counts how often it was asked.
 func reports() func() report.Report {
 	var asked atomic.Int64
-	b := report.NewTracker("v1", time.Now(), func(_, _ report.Condition) {})
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
+	b := tracker.New("v1", time.Now(), func(_, _ report.Condition) {})
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
 		b.RecordChallenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
 	}
@@ -95,7 +96,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			at = w.await(at, "asked 3 times")
 			stop()
 			at = w.await(at, "not reachable since ")
-			at = w.await(at, "asked ") // what it told last stays
+			at = w.await(at, "asked ") // the last report stays
 			defer s.start(reports())()
 			at = w.await(at, "asked 2 times")
 			terminal.resize(60, 12)
@@ -128,7 +129,7 @@ func TestWatchWithoutService(t *testing.T) {
 	s := newService(t)
 	w := launch(t, newPTY(t), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
 	at := w.await(0, "not reachable since ")
-	if out := w.out.String(); strings.Contains(out, "what it told") || strings.Contains(out, anyColour) {
+	if out := w.out.String(); strings.Contains(out, "last report") || strings.Contains(out, anyColour) {
 		t.Errorf("%q", out)
 	}
 	defer s.start(reports())()

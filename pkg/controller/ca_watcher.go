@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -29,7 +30,7 @@ const (
 // settings of the proxy. Everything but settings belongs to the goroutine of run.
 type caWatcher struct {
 	log         *slog.Logger
-	tracker     *report.Tracker
+	tracker     *tracker.Tracker
 	files       *filewatch.Watcher
 	lastGood    trust.LastGoodCopy
 	systemPaths []string // where the CAs of this host can be
@@ -46,7 +47,7 @@ type caWatcher struct {
 	lastReported report.Trust
 }
 
-func newCAWatcher(o Options, tracker *report.Tracker, save saveFunc, next func(proxySettings)) (*caWatcher, error) {
+func newCAWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(proxySettings)) (*caWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err

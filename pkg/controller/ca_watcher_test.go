@@ -24,6 +24,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -76,7 +77,7 @@ func newCAWatcherTest(t *testing.T, dir string) *caWatcherTest {
 	t.Helper()
 	w := &caWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
-	tracker := report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
+	tracker := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		timing: timing{CAReadInterval: time.Hour}, // so that no read at that interval hides a lost file event

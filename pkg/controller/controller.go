@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 // uses only those before it.
 type components struct {
 	cleanup   cleanup // of what was constructed
-	tracker   *report.Tracker
+	tracker   *tracker.Tracker
 	watchdog  *systemd.Watchdog
 	writer    *stateWriter
 	files     *filewatch.Watcher
@@ -97,7 +98,7 @@ type components struct {
 // newComponents constructs the service. After an error, the cleanup of what it returns
 // closes what was opened.
 func newComponents(ctx context.Context, o Options) (*components, error) {
-	c := &components{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), writer: newStateWriter(o.Log)}
+	c := &components{tracker: tracker.New(o.Version, time.Now(), logTransition(o.Log)), writer: newStateWriter(o.Log)}
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log}

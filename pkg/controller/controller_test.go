@@ -154,7 +154,7 @@ func TestReloadNotifiesSystemd(t *testing.T) {
 		t.Errorf("after an invalid configuration: %q", got)
 	}
 	r := s.await("old port", func(r report.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
-	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition().Message, want) {
+	if want := "config.yaml:2:7: mode CustomDeployment requires customDeployment"; !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q lacks %q", r.Condition().Message, want)
 	}
 	s.configure(`mode: ""`)

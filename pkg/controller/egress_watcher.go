@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -42,7 +43,7 @@ const (
 // the network. Everything but the mailboxes belongs to the goroutine of run.
 type egressWatcher struct {
 	log              *slog.Logger
-	tracker          *report.Tracker
+	tracker          *tracker.Tracker
 	store            egress.Store
 	save             saveFunc
 	prober           networkProber
@@ -95,7 +96,7 @@ type appliedEgress struct {
 	setting egress.Configuration
 }
 
-func newEgressWatcher(o Options, tracker *report.Tracker, save saveFunc, next func(proxySettings)) (*egressWatcher, error) {
+func newEgressWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(proxySettings)) (*egressWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err

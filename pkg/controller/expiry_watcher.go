@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -36,7 +37,7 @@ const (
 // the start and every hour. A prober process reads them, and ends with each read.
 type expiryWatcher struct {
 	log              *slog.Logger
-	tracker          *report.Tracker
+	tracker          *tracker.Tracker
 	readCertificates func(context.Context, []prober.CertificateRequest) ([]report.Certificate, error)
 	interval         time.Duration
 	apiServerURLFile string // names the API
@@ -51,7 +52,7 @@ type expiryWatcher struct {
 	lastNameError string // why the last read was without a name
 }
 
-func newExpiryWatcher(log *slog.Logger, tracker *report.Tracker, apiServerURLFile string, interval time.Duration) *expiryWatcher {
+func newExpiryWatcher(log *slog.Logger, tracker *tracker.Tracker, apiServerURLFile string, interval time.Duration) *expiryWatcher {
 	return &expiryWatcher{log: log, tracker: tracker, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
 }
 

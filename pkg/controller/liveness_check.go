@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -67,7 +67,7 @@ const (
 //
 // The check does not detect a process that answers this host and no other.
 type livenessCheck struct {
-	tracker *report.Tracker
+	tracker *tracker.Tracker
 	stats   *statsRecorder
 	proxy   checkedProxy
 	timing  timing
@@ -76,7 +76,7 @@ type livenessCheck struct {
 
 	// Owned by run:
 	checkedProcess     *proxyProcess // that answer is about
-	answer             report.VIPProbe
+	answer             tracker.VIPProbe
 	unansweredSince    time.Time           // for the first VIP without an answer
 	failures           map[failureKind]int // in a row
 	replacementBackoff time.Duration       // before the next replacement without an answer
@@ -106,10 +106,10 @@ const (
 	underLoad
 )
 
-func newLivenessCheck(tracker *report.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
-	tracker.SetVIPProbe(report.VIPProbe{}, time.Now())
+func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
+	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
-		tracker: tracker, stats: stats, proxy: proxy, timing: t, wake: newTrigger(),
+		tracker: status, stats: stats, proxy: proxy, timing: t, wake: newTrigger(),
 		failures: make(map[failureKind]int), replacementBackoff: minReplacementBackoff,
 	}
 }
@@ -148,7 +148,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	}
 	if process != c.checkedProcess || len(vips) == 0 {
 		c.checkedProcess, c.unansweredSince = process, time.Time{}
-		c.answer = report.VIPProbe{}
+		c.answer = tracker.VIPProbe{}
 		clear(c.failures)
 	}
 	c.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
@@ -175,7 +175,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			return c.timing.LivenessRetryInterval
 		}
 	}
-	c.answer = report.VIPProbe{Answered: vips}
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.unansweredSince, c.nextReplacement, c.replacementBackoff = time.Time{}, time.Time{}, minReplacementBackoff
 	clear(c.failures)
 	c.publish()
@@ -201,7 +201,7 @@ func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f reque
 		return
 	}
 	if f.kind == notDelivered {
-		c.answer = report.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
+		c.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
 		c.publish()
 		return
 	}
@@ -353,7 +353,7 @@ func (t *observedTable) Apply(want ruleset.Table) error {
 		t.liveness.setTable(nil)
 		return err
 	}
-	if t.differs || !t.last.Equal(want) {
+	if t.differs || t.last != want {
 		t.last, t.differs = want, false
 		t.liveness.setTable(&want)
 	}

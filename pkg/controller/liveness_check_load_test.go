@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -26,10 +27,10 @@ func (r *replacements) requestReplacement(*proxyProcess, string) bool {
 func newFailingLivenessCheck(vip netip.Addr) (*livenessCheck, *replacements) {
 	r, _ := newStatsRecorderTest()
 	vips := []netip.Addr{vip}
-	r.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
+	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
 	proxy := &replacements{}
 	c := newLivenessCheck(r.tracker, r, proxy, timing{}.withDefaults())
-	c.answer = report.VIPProbe{Answered: vips}
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.publish()
 	return c, proxy
 }

@@ -122,7 +122,7 @@ func TestMicroShiftManaged(t *testing.T) {
 	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
 	writeFile(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
 	s.await("a collision", func(r report.Report) bool {
-		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == report.NotRequired
+		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 via lan0 covers it: configure another") && r.Condition().Reason == report.NotRequired
 	})
 	s.awaitLog("is not kept on lo")
 	writeFile(t, filepath.Join(dir, "config.yaml"), "")

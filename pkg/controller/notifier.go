@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -22,7 +23,7 @@ const (
 // notifier sends the state of the tracker to systemd.
 type notifier struct {
 	log     *slog.Logger
-	tracker *report.Tracker
+	tracker *tracker.Tracker
 	notify  systemd.Notifier
 
 	// mu is held from reading the tracker until systemd has the message: an older line

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -38,7 +39,7 @@ func newNotifierTest(t *testing.T) notifierTest {
 
 // setResult sets the result of a reconciliation.
 func (a notifierTest) setResult(n int) {
-	a.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", n)}, time.Now())
+	a.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", n)}, time.Now())
 }
 
 // receive returns the next message of the notifier.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -90,7 +90,7 @@ type proxyDependencies struct {
 	log          *slog.Logger
 	output       *child.Output // standard error of the processes
 	stats        *statsRecorder
-	tracker      *report.Tracker
+	tracker      *tracker.Tracker
 	causes       *causeSnapshot
 	listeners    *listenerSet
 	heartbeat    func()        // to systemd's watchdog

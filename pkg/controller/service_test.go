@@ -16,6 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // patience bounds every wait for a condition on a loaded machine.
@@ -119,7 +120,7 @@ func (s *service) await(what string, ok func(report.Report) bool) report.Report 
 	var last report.Report
 	var err error
 	if !nstest.Poll(func() bool {
-		last, err = report.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
+		last, err = client.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
 		return err == nil && ok(last)
 	}) {
 		s.t.Fatalf("no %s: %+v, %v", what, last, err)

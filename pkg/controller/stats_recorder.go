@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -34,7 +35,7 @@ const (
 // the log of each challenge, and a line a minute for everything else.
 type statsRecorder struct {
 	log           *slog.Logger
-	tracker       *report.Tracker
+	tracker       *tracker.Tracker
 	causes        *causeSnapshot
 	onUndelivered trigger // fires after a challenge that did not reach the ingress
 
@@ -49,7 +50,7 @@ type statsRecorder struct {
 	limitedConnections uint64      // of these, reset to make room for others
 }
 
-func newStatsRecorder(log *slog.Logger, tracker *report.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
+func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
 	return &statsRecorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered,
 		challenges: challengelog.New(), refused: make(map[report.Refusal]uint64),

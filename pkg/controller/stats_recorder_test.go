@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func newTestTracker() *report.Tracker {
-	return report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
+func newTestTracker() *tracker.Tracker {
+	return tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 }
 
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {

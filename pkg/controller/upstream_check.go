@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -28,7 +29,7 @@ const (
 // reports it before the next challenge fails. It probes only while this host holds a VIP.
 // The proxy process connects and does nothing else.
 type upstreamCheck struct {
-	tracker *report.Tracker
+	tracker *tracker.Tracker
 	probe   func(context.Context) []protocol.Reachability
 	causes  *causeSnapshot
 	wake    trigger     // requests a probe soon
@@ -38,7 +39,7 @@ type upstreamCheck struct {
 	targets []netip.AddrPort
 }
 
-func newUpstreamCheck(tracker *report.Tracker, probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, wake trigger) *upstreamCheck {
+func newUpstreamCheck(tracker *tracker.Tracker, probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, wake trigger) *upstreamCheck {
 	return &upstreamCheck{tracker: tracker, probe: probe, causes: causes, wake: wake}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -59,7 +60,7 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 
 func (p *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
 	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
-	p.tracker.SetReconcileResult(report.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
+	p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
 	p.observe(vips)
 	p.advance(minProbeInterval)
 }
@@ -116,7 +117,7 @@ func TestCanceledProbeChangesNothing(t *testing.T) {
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
 		}, newCauseSnapshot(), newTrigger())
 		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
+		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.probeAll(ctx)

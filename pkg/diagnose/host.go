@@ -23,6 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // Options are what the command line decides.
@@ -116,7 +117,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h.fetchReport = func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		return report.Fetch(ctx, o.StatusSocket)
+		return client.Fetch(ctx, o.StatusSocket)
 	}
 	h.report = sync.OnceValues(h.fetchReport)
 	go func() { _, _ = h.report() }()

@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 const (
@@ -77,7 +78,7 @@ func checkInternalPort(h *host) Result {
 	switch {
 	case strings.Contains(who, unitName):
 		return okResult("port %d is the service's: %s", port, who)
-	case errors.Is(err, report.ErrInvalidReport):
+	case errors.Is(err, client.ErrInvalidReport):
 		return skippedResult("the service runs, and its report does not say whether it has port %d; %s has", port, who)
 	case h.serviceUnresponsive():
 		return skippedResult("the service does not answer whether it has port %d; %s has", port, who)

@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // checkService judges the service by what it says itself and, where it is not
@@ -32,7 +33,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
 		return skippedResult("only root may ask the service how it is")
 	}
-	if errors.Is(h.reportError(), report.ErrInvalidReport) {
+	if errors.Is(h.reportError(), client.ErrInvalidReport) {
 		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, "error", h.reportError().Error())}, "")
 	}
 	if findings := h.sandboxFindings(); len(findings) > 0 {
@@ -63,7 +64,7 @@ func (h *host) serviceUnresponsive() bool {
 	err := h.reportError()
 	var late net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, client.ErrInvalidReport):
 		return false
 	case errors.As(err, &late) && late.Timeout():
 		return true

@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // TestSystemMessage: errors name the act for whoever has no other words.
@@ -24,7 +24,7 @@ func TestSystemMessage(t *testing.T) {
 		t.Errorf("it says %+v", result)
 	}
 	socket := filepath.Join(dir, "none.sock")
-	_, silent := report.Fetch(t.Context(), socket)
+	_, silent := client.Fetch(t.Context(), socket)
 	if got, want := systemMessage(silent), "dial unix "+socket+": connect: no such file or directory"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
@@ -37,7 +37,7 @@ func TestSystemMessage(t *testing.T) {
 	}
 	_, err := keepalived.Read(torn)
 	f, _ := (&host{vipsErr: err}).vipsFault()
-	if strings.Count(f.Message, "half-written") != 1 {
+	if strings.Count(f.Message, "is incomplete") != 1 {
 		t.Errorf("it says %+v", f)
 	}
 }

@@ -325,13 +325,13 @@ func serviceEntries() []Entry {
 		},
 		{
 			ID: ServiceReportUnreadable, Check: check, Level: Problem,
-			Symptom:     "`http01-proxyd status` ends with `the service answers, and its report is not readable`.",
+			Symptom:     "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
 			Message:     "the service runs, and does not say how it is: {error}",
 			Remediation: "see the line of the journal with EVENT=status-report (journalctl -u http01-proxyd EVENT=status-report); systemctl restart http01-proxyd refuses no connection, and takes the installed version, which may be newer than the running one; leave the process on the internal port alone, which is the service",
 		},
 		{
 			ID: ServiceNotReady, Check: check, Level: Problem,
-			Symptom:     "The state is `GateUnavailable`, stays `Starting`, or is one that no other check has a cause for.",
+			Symptom:     "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check has a cause for.",
 			Message:     "the service runs and is not ready: {state}",
 			Remediation: "journalctl -u http01-proxyd says why; systemctl restart http01-proxyd refuses no connection",
 		},

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -36,7 +36,7 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
 	p.server = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats)
-	p.heartbeat = systemd.NewHeartbeat(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
+	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)
 		return nil
@@ -60,7 +60,7 @@ type process struct {
 	server    *server.Server
 	upstream  *upstream.Client
 	settings  upstream.Settings // in force
-	heartbeat *systemd.Watchdog
+	heartbeat *heartbeat.Monitor
 	listening map[uint16]*listener
 	stopping  []*listener // ports in their grace period
 }

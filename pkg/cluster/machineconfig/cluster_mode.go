@@ -88,7 +88,7 @@ func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 }
 
 func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01ChallengeProxyMode, bool) {
-	const path, mend = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the front door`
+	const path, mend = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	n := nonNullMember(field, "mode")
 	switch {
 	case n == nil:

@@ -251,7 +251,7 @@ func TestClusterRefused(t *testing.T) {
 	t.Parallel()
 	metal := infrastructure("BareMetal", "baremetal", oneFamily)
 	asked := apiServer(defaultDoor)
-	const modes = `: write DefaultDeployment, CustomDeployment, or "" to disable the front door`
+	const modes = `: write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	const port = `spec.http01ChallengeProxy.customDeployment.internalPort`
 	const ports = `: give a whole number from 1024 to 65535`
 	field := func(text string) string { return apiServer("  http01ChallengeProxy: " + text + "\n") }
@@ -477,7 +477,7 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 			},
 		},
 		"an empty mode": {defaultDoor, "mode: ''\n", []string{"my.yaml:1:7: mode stands beside what a.yaml gives: keep one of the two"}},
-		"the same port": {customDoor, "metrics: {listenAddress: ':9888'}\n", []string{"complete my.yaml: my.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645"}},
+		"the same port": {customDoor, "metrics: {listenAddress: ':9888'}\n", []string{"complete my.yaml: my.yaml:1:26: metrics.listenAddress uses the proxy's port 9888: specify another port, such as 9645"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,7 @@ func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 				}
 				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewStateFile(w.stateDir))
 				before.Read(time.Now())
-				must(t, before.Save())
+				must(t, before.Unsaved()())
 				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
 			})
 			defer w.stop()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
@@ -94,7 +95,7 @@ type Notifier interface {
 // Dependencies are what a Loop works with. All but Drain are required.
 type Dependencies struct {
 	Log       *slog.Logger
-	Tracker   *report.Tracker
+	Tracker   *tracker.Tracker
 	Addresses Addresses
 	Files     Files
 	Table     Table

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -29,7 +30,7 @@ type fixture struct {
 	dir               string
 	stateDir          string // the state directory
 	loop              *Loop
-	tracker           *report.Tracker
+	tracker           *tracker.Tracker
 	addressEvents     chan struct{} // addresses
 	fileEvents        chan struct{} // files
 	held              []address.Address
@@ -120,7 +121,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	}
 	w.stateDir = w.dir
 	w.log = slog.New(slog.DiscardHandler)
-	w.tracker = report.NewTracker("test", w.start, func(_, _ report.Condition) {})
+	w.tracker = tracker.New("test", w.start, func(_, _ report.Condition) {})
 	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(w)
 	w.loop = New(Dependencies{

@@ -151,7 +151,7 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"no address of the node": {
 			sight:  func(s *observation) { s.microShift.err = microshift.ErrNoNodeAddress },
-			reason: report.NoVIPs, says: "give node.nodeIP",
+			reason: report.NoVIPs, says: "set node.nodeIP in",
 		},
 		"broken since": {
 			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
@@ -433,7 +433,7 @@ func TestNodeAddressOnOtherLink(t *testing.T) {
 		})
 		defer w.stop()
 		idle(nodeAddressTimeout / 2)
-		w.expect("no address", report.NoVIPs, "give node.nodeIP")
+		w.expect("no address", report.NoVIPs, "set node.nodeIP in")
 		idle(nodeAddressTimeout)
 		w.expect("another link's", report.NotRequired, "port 80 of 198.51.100.9")
 		w.withLock(func() { w.held = append(w.held, parsePrefixes("192.0.2.9/24 eth0")...) })
@@ -443,7 +443,7 @@ func TestNodeAddressOnOtherLink(t *testing.T) {
 		w.withLock(func() { w.held = w.held[:1] })
 		w.addressEvents <- struct{}{}
 		idle(nodeAddressTimeout / 2)
-		w.expect("it goes", report.NoVIPs, "give node.nodeIP")
+		w.expect("it goes", report.NoVIPs, "set node.nodeIP in")
 	})
 }
 

@@ -31,8 +31,8 @@ func TestNoVIPsMessages(t *testing.T) {
 		for _, step := range []struct{ does, conf, says, not string }{
 			{"absent", "", "although keepalived's static pod is here", "platform"},
 			{"no ingress", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "stay in force"},
-			{"half-written", orphan[:40], "half-written", "gives API VIP"},
-			{"no ingress again", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "half-written"},
+			{"half-written", orphan[:40], "is incomplete", "gives API VIP"},
+			{"no ingress again", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "is incomplete"},
 			{"gone", "", "although keepalived's static pod is here", "gives API VIP"},
 		} {
 			if step.conf == "" {

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // publish puts the result of a pass on the board.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
-	look := report.ReconcileResult{
+	look := tracker.ReconcileResult{
 		Reason:             reason,
 		Message:            message,
 		UnreachableMessage: p.unreachableMessage,

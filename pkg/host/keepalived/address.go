@@ -8,32 +8,31 @@ import (
 	"strings"
 )
 
-// maxLabelBytes is the longest address label: IFNAMSIZ less the terminating NUL.
+// maxLabelBytes is the longest address label: IFNAMSIZ minus the terminating NUL.
 const maxLabelBytes = 15
 
-// quote makes a word of the configuration fit for a one-line message.
+// quote prepares a token of the configuration for a one-line message.
 func quote(s string) string { return strconv.Quote(s) }
 
-// parseVIP reads ADDRESS or ADDRESS/MASK. A mask that is out of range costs
-// keepalived a message, but not the address (parse_ipaddress of
-// vrrp_ipaddress.c), so it is not looked at.
+// parseVIP parses ADDRESS or ADDRESS/MASK. The mask is ignored: keepalived logs a mask that
+// is out of range and keeps the address (parse_ipaddress of vrrp_ipaddress.c).
 func parseVIP(s string) (addr netip.Addr, reason string) {
 	s, _, _ = strings.Cut(s, "/")
 	addr, err := netip.ParseAddr(s)
 	switch {
 	case err != nil && strings.Contains(s, "$"):
-		return netip.Addr{}, "no definition of this name is before it"
+		return netip.Addr{}, "this name is not defined above"
 	case err != nil:
-		return netip.Addr{}, "it is no IP address"
+		return netip.Addr{}, "it is not an IP address"
 	case addr.Zone() != "":
 		return addr, "it has a zone"
 	}
 	return addr, ""
 }
 
-// checkAddressOptions says why keepalived would drop an address for the words after it, or
-// nothing (alloc_ipaddress of vrrp_ipaddress.c). Words that it does not know
-// cost no more than a message.
+// checkAddressOptions returns why keepalived drops an address because of the options after
+// it, or "". Keepalived logs unknown options and keeps the address (alloc_ipaddress of
+// vrrp_ipaddress.c).
 func checkAddressOptions(addr netip.Addr, w []token) string {
 	devs := 0
 	for i := 0; i < len(w); i++ {
@@ -42,18 +41,18 @@ func checkAddressOptions(addr netip.Addr, w []token) string {
 			continue
 		}
 		if i++; i == len(w) {
-			return quote(key) + " lacks its value"
+			return quote(key) + " requires a value"
 		}
 		value := w[i].text
 		switch {
 		case key == "dev" && devs > 0:
-			return "it names more than one dev"
+			return "dev is set more than once"
 		case key == "dev":
 			devs++
 		case key == "label" && len(value) > maxLabelBytes:
-			return "its label is longer than 15 characters"
+			return "the label is longer than 15 characters"
 		case (key == "broadcast" || key == "brd") && !validBroadcast(addr, value):
-			return "its broadcast address does not fit"
+			return "the broadcast address is invalid"
 		}
 	}
 	return ""

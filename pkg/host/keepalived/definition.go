@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// definition is the value of one $NAME. A multi-line one has more than its
-// first line, or none yet while it is being read.
+// definition is the value of one $NAME. A multi-line definition has several lines, or none
+// while it is still being read.
 type definition struct {
 	lines     []string
 	multiline bool
@@ -23,9 +23,9 @@ func (d definition) firstLine() string {
 
 func singleLine(value string) definition { return definition{lines: []string{value}} }
 
-// parseDefinition recognises $NAME=VALUE (check_definition of lib/parser.c: no
-// blank before the equals sign). A value that ends in a backslash goes on in
-// the lines that follow.
+// parseDefinition parses $NAME=VALUE. No blank is allowed before the equals sign
+// (check_definition of lib/parser.c). A value that ends in a backslash continues on the
+// following lines.
 func parseDefinition(s string) (name string, def definition, ok bool) {
 	if s == "" || s[0] != '$' {
 		return "", definition{}, false
@@ -46,7 +46,7 @@ func parseDefinition(s string) (name string, def definition, ok bool) {
 	return name, def, true
 }
 
-// leadingIdentifier returns the name that s starts with, or nothing.
+// leadingIdentifier returns the identifier at the start of s, or "".
 func leadingIdentifier(s string) string {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -60,21 +60,21 @@ func leadingIdentifier(s string) string {
 }
 
 var (
-	errExpandedLineTooLong = errors.New("a definition makes this line longer than keepalived takes: shorten it")
-	errExpansionLimit      = errors.New("the definitions expand without end or to too much text: write the lines out")
+	errExpandedLineTooLong = errors.New("the expanded line is longer than keepalived accepts: shorten the definition")
+	errExpansionLimit      = errors.New("the definitions expand without end or to too much text: write the lines without definitions")
 )
 
-// expander substitutes definitions and keeps count of what that costs.
+// expander substitutes definitions and limits how much text they produce.
 type expander struct {
 	defs          map[string]definition
-	bytes         int // of text that came out of definitions
+	bytes         int // text produced by definitions
 	substitutions int
 }
 
 func newExpander(configID, dir string) *expander {
 	return &expander{defs: map[string]definition{
-		// The definitions that keepalived makes itself (set_std_definitions),
-		// apart from _RANDOM and _ENV, whose values only its process knows.
+		// Definitions that keepalived sets itself (set_std_definitions). _RANDOM and _ENV are
+		// missing: only the keepalived process has their values.
 		"_INSTANCE": singleLine(configID),
 		"_PWD":      singleLine(dir),
 		"_HASH":     singleLine("#"),
@@ -82,7 +82,7 @@ func newExpander(configID, dir string) *expander {
 	}}
 }
 
-// addExpandedLine takes one line of n bytes from the budget.
+// addExpandedLine counts one line of n bytes against maxExpandedBytes.
 func (e *expander) addExpandedLine(n int) error {
 	e.bytes += n + lineCost
 	if e.bytes > maxExpandedBytes {
@@ -91,9 +91,9 @@ func (e *expander) addExpandedLine(n int) error {
 	return nil
 }
 
-// expand replaces $NAME and ${NAME} until none that is defined is left: values
-// may hold further names. rest is what multi-line definitions have after their
-// first lines; the last one comes first in the file that results.
+// expand replaces $NAME and ${NAME} until no defined name is left. Values may contain further
+// names. rest holds the lines of multi-line definitions after their first lines. The last
+// entry of rest comes first in the resulting file.
 func (e *expander) expand(s string) (out string, rest [][]string, changed bool, err error) {
 	for at := 0; ; {
 		i := strings.IndexByte(s[at:], '$')
@@ -119,7 +119,7 @@ func (e *expander) expand(s string) (out string, rest [][]string, changed bool, 
 			rest = append(rest, def.lines[1:])
 		}
 		if strings.HasPrefix(strings.TrimLeft(value, blanks), "~") {
-			break // what it repeats is expanded when it is repeated
+			break // the repeated text is expanded when it is repeated
 		}
 	}
 	if changed {
@@ -128,11 +128,10 @@ func (e *expander) expand(s string) (out string, rest [][]string, changed bool, 
 	return s, rest, changed, err
 }
 
-// lookup finds the definition that the text s names at its start, where the
-// dollar sign is; n is how much of s stands for it. A name without braces must
-// be followed by a blank, a comma, a closing parenthesis or the end, and a
-// multi-line definition must be the last on its line (find_definition of
-// lib/parser.c).
+// lookup returns the definition named at the start of s, which starts with the dollar sign. n
+// is the length of the reference. A name without braces must be followed by a blank, a comma,
+// a closing parenthesis or the end of the line. A multi-line definition must be the last text
+// on its line (find_definition of lib/parser.c).
 func (e *expander) lookup(s string) (def definition, n int, ok bool) {
 	if strings.HasPrefix(s, "${") {
 		name := leadingIdentifier(s[2:])
@@ -159,8 +158,8 @@ func (e *expander) lookup(s string) (def definition, n int, ok bool) {
 	return def, n, true
 }
 
-// stripRuntimeReference takes the braces off ${_RANDOM MIN MAX} and ${_ENV NAME}, so that
-// they are not taken for a block's; the name stays and makes no address.
+// stripRuntimeReference removes the braces of ${_RANDOM MIN MAX} and ${_ENV NAME}, so that
+// they do not count as the braces of a block. The name remains, and parseVIP rejects it.
 func stripRuntimeReference(s, name string) (def definition, n int, ok bool) {
 	end := strings.IndexByte(s, '}')
 	if end < 0 {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keepalived owns the way from keepalived.conf to the API and ingress
-// VIPs of a cluster.
+// Package keepalived reads the API and ingress VIPs of a cluster from keepalived.conf. The
+// controller and `check` link it.
 //
-// The file is read as keepalived 2.2 reads it: first a preprocessor that works
-// line by line (comments, definitions, conditional lines, includes, a line of
-// its own for each brace), then nested blocks. Where keepalived logs a problem
-// and goes on, so does this package, and it notes what it left out
-// (Discovery.Ignored). It is stricter in what would make an answer a guess:
-// unbalanced braces, unterminated quotes, ~SEQ and ~LST, zones and IPv4-mapped
-// addresses are errors. Blocks are told by their braces alone, so blocks that
-// a later keepalived brings are passed over; a keepalived that does not know
-// them gets lost there (lib/parser.c, process_stream).
+// The file is parsed as keepalived 2.2 parses it. A preprocessor handles comments,
+// definitions, conditional lines and includes, and puts each brace on its own line. Then
+// nested blocks are parsed. Where keepalived logs a problem and continues, this package does
+// the same and records what it ignored (Discovery.Ignored). It is stricter where a guess
+// would be needed: unbalanced braces, unterminated quotes, ~SEQ and ~LST, zones and
+// IPv4-mapped addresses are errors. Blocks are recognised by their braces alone, so unknown
+// blocks of later keepalived versions are skipped. A keepalived that does not know such a
+// block misparses it (lib/parser.c, process_stream).
 //
-// The file is written in place, not renamed (OpenShift renders it so), hence a
-// reader meets empty and partial ones. Read says what is in the file now;
-// Reader remembers the last good answer and decides when to believe a loss.
+// OpenShift writes the file in place and does not rename it, so a reader can find an empty or
+// partial file. Read returns what the file contains now. Reader keeps the last good
+// configuration and decides when a removal takes effect.
 package keepalived

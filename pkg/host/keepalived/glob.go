@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-var errTooManyBraces = fmt.Errorf("its braces stand for more than %d patterns: name fewer files", maxGlobBraces)
+var errTooManyBraces = fmt.Errorf("the braces expand to more than %d patterns: reduce the alternatives", maxGlobBraces)
 
-// expandGlob finds the files of a pattern as glob(3) with GLOB_BRACE does:
-// each alternative by itself, sorted, and * and ? do not stand for a leading
-// dot. searched is what a change of the answer would show up in: the directory
-// of each alternative's first wildcard, or the path itself.
+// expandGlob returns the files that match a pattern, as glob(3) with GLOB_BRACE does. Each
+// brace alternative is expanded separately and sorted. The wildcards * and ? do not match a
+// leading dot. searched lists the paths to watch: the directory of each alternative's first
+// wildcard, or the path itself.
 func expandGlob(pattern string) (paths, searched []string, err error) {
 	alternatives, err := expandBraces(pattern)
 	if err != nil {
@@ -35,16 +35,16 @@ func expandGlob(pattern string) (paths, searched []string, err error) {
 		paths = append(paths, found...)
 	}
 	if len(paths) > maxFiles {
-		return nil, searched, fmt.Errorf("more than %d files match: name fewer", maxFiles)
+		return nil, searched, fmt.Errorf("more than %d files match: use a narrower pattern", maxFiles)
 	}
 	return paths, searched, nil
 }
 
 func globPattern(pattern string) ([]string, error) {
-	// glob(3) negates a class with !, Go with ^.
+	// glob(3) negates a class with !, Go uses ^.
 	found, err := filepath.Glob(strings.ReplaceAll(pattern, "[!", "[^"))
 	if errors.Is(err, filepath.ErrBadPattern) {
-		return []string{pattern}, nil // a bracket that is not closed stands for itself
+		return []string{pattern}, nil // an unclosed bracket is literal text
 	}
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func globPattern(pattern string) ([]string, error) {
 	return found, nil
 }
 
-// wildcardMatchesDot reports whether a wildcard at the start of a part of the
-// pattern has matched a leading dot.
+// wildcardMatchesDot reports whether a wildcard at the start of a path element matched a
+// leading dot.
 func wildcardMatchesDot(pattern, path string) bool {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	for i := range min(len(want), len(got)) {
@@ -66,14 +66,14 @@ func wildcardMatchesDot(pattern, path string) bool {
 	return false
 }
 
-// literalDir is the directory that a pattern's first wildcard searches.
+// literalDir returns the directory in which a pattern's first wildcard is expanded.
 func literalDir(pattern string) string {
 	literal := pattern[:strings.IndexAny(pattern, `*?[\`)]
 	return literal[:max(1, strings.LastIndexByte(literal, '/'))]
 }
 
-// expandBraces resolves {a,b} like csh, nested ones too. {} and braces that
-// are not closed stand for themselves.
+// expandBraces expands {a,b} as csh does, including nested braces. {} and unclosed braces are
+// literal text.
 func expandBraces(pattern string) ([]string, error) {
 	work, out := []string{pattern}, []string(nil)
 	for len(work) > 0 {
@@ -95,7 +95,8 @@ func expandBraces(pattern string) ([]string, error) {
 	return out, nil
 }
 
-// firstBracePair finds the first brace that has a closing one and something between.
+// firstBracePair returns the first opening brace that has a closing brace and text between
+// them.
 func firstBracePair(s string) (open, closing int) {
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -128,7 +129,7 @@ func closingBrace(s string, open int) int {
 	return -1
 }
 
-// splitAlternatives splits at the commas that are in no inner brace.
+// splitAlternatives splits at commas outside inner braces.
 func splitAlternatives(s string) []string {
 	var out []string
 	depth, start := 0, 0

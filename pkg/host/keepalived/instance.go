@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// roleOf reads the role off the end of an instance's name; the cluster's name
-// before it may hold anything, _API_0 included.
+// roleOf derives the role from the end of an instance's name. The cluster name before it may
+// contain any text, even _API_0.
 func roleOf(name string) (Role, int) {
 	digits := name[strings.LastIndexByte(name, '_')+1:]
 	prefix := strings.TrimSuffix(name, digits)
@@ -28,8 +28,8 @@ func roleOf(name string) (Role, int) {
 	}
 }
 
-// parseInstanceIndex reads a decimal number as a Go template prints it: digits only,
-// no leading zero.
+// parseInstanceIndex parses a decimal number as a Go template prints it: digits only, no
+// leading zero.
 func parseInstanceIndex(s string) (int, bool) {
 	if s == "" || len(s) > maxInstanceDigits || len(s) > 1 && s[0] == '0' {
 		return 0, false
@@ -47,7 +47,7 @@ func sortByIndex(in []Instance) {
 	slices.SortStableFunc(in, func(a, b Instance) int { return cmp.Compare(a.Index, b.Index) })
 }
 
-// family is an address family; the zero value is none.
+// family is an address family. The zero value means that no family is set.
 type family uint8
 
 const (
@@ -63,8 +63,8 @@ func familyOf(a netip.Addr) family {
 	return familyIPv6
 }
 
-// applySetting takes the settings of an instance that fix its address family
-// (vrrp_parser.c; virtual_ipaddress and unicast_peer do it too).
+// applySetting handles the settings that fix an instance's address family (vrrp_parser.c).
+// virtual_ipaddress and unicast_peer fix it too.
 func (in *instanceState) applySetting(w []token) {
 	switch w[0].text {
 	case "native_ipv6":
@@ -76,7 +76,8 @@ func (in *instanceState) applySetting(w []token) {
 	}
 }
 
-// acceptFamily fixes the instance's family when it has none; it reports whether f fits.
+// acceptFamily sets the instance's family if none is set, and reports whether f is the
+// instance's family.
 func (in *instanceState) acceptFamily(f family) bool {
 	if in.family == familyNone {
 		in.family = f
@@ -84,28 +85,27 @@ func (in *instanceState) acceptFamily(f family) bool {
 	return in.family == f
 }
 
-// acceptFamilyOf fixes the family to that of an address, when it is one.
+// acceptFamilyOf sets the instance's family to that of an address, if s is an address.
 func (in *instanceState) acceptFamilyOf(s string) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		in.acceptFamily(familyOf(a))
 	}
 }
 
-// rejectReason says why an address cannot be a VIP of the cluster although somebody
-// may have meant one, or nothing. The zero Addr and whatever other instances
-// have is none of its business.
+// rejectReason returns why an address cannot be a VIP of the cluster, or "". It accepts the
+// zero Addr and all addresses of instances with another role.
 func (in *instanceState) rejectReason(a netip.Addr) string {
 	switch {
 	case in.Role == RoleOther || !a.IsValid():
 		return ""
 	case a.Zone() != "":
-		return "has a zone: write the address without it, and the interface as dev NAME"
+		return "has a zone: remove the zone and set the interface with dev NAME"
 	case a.Is4In6():
 		return "is an IPv4-mapped IPv6 address: write it as " + a.Unmap().String()
 	case a.IsUnspecified():
-		return "is the unspecified address: write the VIP"
+		return "is the unspecified address: use the VIP"
 	case a.IsMulticast():
-		return "is a multicast address: write the VIP"
+		return "is a multicast address: use the VIP"
 	default:
 		return ""
 	}

@@ -9,16 +9,14 @@ const (
 	whitespace = " \t\f\n\r\v"
 )
 
-// decomment takes the comment and the surrounding blanks off one line, as
-// decomment of keepalived's lib/parser.c does (2.2.8):
-//   - # and ! start a comment anywhere outside double quotes;
-//   - \# and \! outside quotes stand for the character itself;
-//   - a backslash shields the character after it, so \" neither opens nor
-//     closes a quoted string;
-//   - a backslash that ends the line stays, also when a comment is before it:
-//     it continues a definition.
+// decomment removes the comment and the surrounding blanks from one line, as decomment of
+// keepalived's lib/parser.c does (2.2.8):
+//   - # and ! start a comment outside double quotes.
+//   - \# and \! outside quotes are the character itself.
+//   - A backslash escapes the next character, so \" neither opens nor closes a quoted string.
+//   - A backslash at the end of the line remains, even after a comment: it continues a definition.
 //
-// Single quotes mean nothing here. unterminated reports an open double quote.
+// Single quotes have no meaning. unterminated reports an open double quote.
 func decomment(s string) (text string, unterminated bool) {
 	s = strings.TrimLeft(s, blanks)
 	var b strings.Builder
@@ -56,11 +54,10 @@ func appendUnlessComment(b *strings.Builder, comment bool, c byte) {
 	}
 }
 
-// splitAtBrace cuts a line before its first brace, or after it where the line
-// starts with one, so that each brace comes to stand alone; rest is empty when
-// there is nothing to cut. Braces inside double quotes are text, and nothing
-// after a double quote that is never closed is looked at (read_line of
-// lib/parser.c).
+// splitAtBrace splits a line before its first brace, or after the brace if the line starts
+// with it. Each brace becomes a line of its own. rest is empty if there is nothing to split.
+// Braces inside double quotes are text, and text after an unclosed double quote is not
+// examined (read_line of lib/parser.c).
 func splitAtBrace(s string) (head, rest string, at int) {
 	at = firstBrace(s)
 	if at < 0 {
@@ -88,15 +85,14 @@ func firstBrace(s string) int {
 	return -1
 }
 
-// token is one word of a line; at is its offset there.
+// token is one token of a line. offset is its position in the line.
 type token struct {
 	text   string
 	offset int
 }
 
-// tokenize splits a line as alloc_strvec of lib/parser.c does: at white space and
-// around double-quoted strings, whose quotes are taken off; what follows a
-// quote that is never closed is dropped.
+// tokenize splits a line as alloc_strvec of lib/parser.c does: at white space and around
+// double-quoted strings, whose quotes are removed. Text after an unclosed quote is dropped.
 func tokenize(s string) []token {
 	var out []token
 	for i := 0; i < len(s); {

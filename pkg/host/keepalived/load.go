@@ -18,17 +18,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// fingerprint tells one content of the configuration from another.
+// fingerprint identifies one content of the configuration.
 type fingerprint [sha256.Size]byte
 
-// reading is a Discovery with what Reader needs to judge it.
+// reading is a Discovery with the data that Reader needs to assess it.
 type reading struct {
 	Discovery
 	content        fingerprint // of everything that was read, in order
-	missingNewline bool        // see lines.torn
+	missingNewline bool        // see preprocessor.missingNewline
 }
 
-// loader reads files for one reading, within its bounds.
+// loader reads the files of one reading within the limits.
 type loader struct {
 	files []string
 	total int
@@ -40,13 +40,13 @@ func newLoader() *loader { return &loader{sum: sha256.New()} }
 func readFile(path string) (reading, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return reading{}, fmt.Errorf("read the host name, keepalived's config id: %w", err)
+		return reading{}, fmt.Errorf("read the host name, keepalived's config ID: %w", err)
 	}
 	configID, _, _ := strings.Cut(host, ".")
 	return readWithConfigID(path, configID)
 }
 
-// readWithConfigID is readFile for a host with the given config id.
+// readWithConfigID is readFile for a host with the given config ID.
 func readWithConfigID(path, configID string) (reading, error) {
 	ld := newLoader()
 	r, err := ld.read(path, configID)
@@ -65,7 +65,7 @@ func (ld *loader) read(path, configID string) (reading, error) {
 	return newReading(path, found, err)
 }
 
-// newReading makes a reading of what parsing the file at path found.
+// newReading builds a reading from the parse result of the file at path.
 func newReading(path string, found parseResult, err error) (reading, error) {
 	r := reading{missingNewline: found.missingNewline}
 	r.Ignored = found.ignored
@@ -80,14 +80,14 @@ func newReading(path string, found parseResult, err error) (reading, error) {
 	return r, nil
 }
 
-// addPath notes a path that the answer depends on.
+// addPath records a path that the result depends on.
 func (ld *loader) addPath(path string) {
 	if !slices.Contains(ld.files, path) {
 		ld.files = append(ld.files, path)
 	}
 }
 
-// readFile reads a regular file whole. It does not block on a FIFO.
+// readFile reads a whole regular file. It does not block on a FIFO.
 func (ld *loader) readFile(path string) ([]byte, error) {
 	data, err := textfile.Read(path, min(maxFileBytes, maxTotalBytes-ld.total))
 	if errors.Is(err, textfile.ErrTooLong) {
@@ -111,10 +111,10 @@ func (ld *loader) addToDigest(path string, data []byte) {
 	}
 }
 
-// include is the includer of files on disk.
+// include is the includer for files on disk.
 func (ld *loader) include(dir, pattern string) ([]source, error) {
 	if !strings.HasPrefix(pattern, "/") {
-		// Not filepath.Join: x/../y is y only when x is no symbolic link.
+		// Not filepath.Join: x/../y equals y only if x is not a symbolic link.
 		pattern = dir + "/" + pattern
 	}
 	paths, searched, err := expandGlob(pattern)
@@ -132,7 +132,7 @@ func (ld *loader) include(dir, pattern string) ([]source, error) {
 		}
 		data, err := ld.readFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone since it was found
+			continue // removed after it was listed
 		}
 		if err != nil {
 			return nil, err
@@ -142,9 +142,9 @@ func (ld *loader) include(dir, pattern string) ([]source, error) {
 	return out, nil
 }
 
-// includable applies keepalived's rule: it passes over what is not a regular
-// file and what anyone may execute (check_glob_file of lib/parser.c). A file
-// that cannot be looked at stays, for its reading to say why.
+// includable applies keepalived's rule: files that are not regular or that are executable are
+// ignored (check_glob_file of lib/parser.c). It keeps a file that cannot be examined, so that
+// reading it reports the error.
 func includable(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestReadWithoutAPIInstance(t *testing.T) {
 	}
 }
 
-// TestConfigID reads conditional lines under the host's own name.
+// TestConfigID resolves conditional lines with the host's own name.
 func TestConfigID(t *testing.T) {
 	host, err := os.Hostname()
 	must(t, err)

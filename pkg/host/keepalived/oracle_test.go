@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// corpusID is the config id under which the corpus is read.
+// corpusID is the config ID for the corpus.
 const corpusID = "node1"
 
-// corpus lists the configurations that keepalived itself takes.
+// corpus lists the configurations that keepalived itself accepts.
 func corpus(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.conf")
@@ -34,8 +34,8 @@ func corpus(t *testing.T) []string {
 	return append(paths, "testdata/includes/main.conf")
 }
 
-// TestAgainstKeepalived has the real keepalived load each file of the corpus
-// and compares what it says it has loaded with what this package finds.
+// TestAgainstKeepalived loads each file of the corpus into the real keepalived and compares
+// the loaded configuration with the result of this package.
 func TestAgainstKeepalived(t *testing.T) {
 	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "veth", "peer", "name", "peer0")
@@ -45,8 +45,8 @@ func TestAgainstKeepalived(t *testing.T) {
 	}
 	for _, path := range corpus(t) {
 		t.Run(path, func(t *testing.T) {
-			// Each keepalived takes a second to stop. Side by side they share
-			// the link only, of which nothing is asserted.
+			// Each keepalived takes a second to stop. In parallel they share only the link,
+			// and nothing is asserted about it.
 			t.Parallel()
 			found, err := readWithConfigID(path, corpusID)
 			must(t, err)
@@ -67,9 +67,9 @@ func sortedAddrsByName(instances []Instance) map[string][]string {
 }
 
 func sortedStrings(addrs []netip.Addr) []string {
-	// Keepalived up to 2.2 keeps an address that is there twice; and it reads
-	// an include twice that is not a line of its own (the copy that it makes of
-	// the configuration has both the include and what was included).
+	// keepalived up to 2.2 keeps duplicate addresses. It also reads an include twice if it is
+	// not on a line of its own, because its copy of the configuration contains both the
+	// include and the included text.
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	out := []string{}
 	for _, a := range slices.Compact(addrs) {
@@ -78,8 +78,8 @@ func sortedStrings(addrs []netip.Addr) []string {
 	return out
 }
 
-// loadedByKeepalived runs keepalived in the foreground until it has dumped its
-// configuration (-d), and returns the addresses of each instance.
+// loadedByKeepalived runs keepalived in the foreground until it has dumped its configuration
+// (-d), and returns the addresses of each instance.
 func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -144,8 +144,8 @@ func parseDump(t *testing.T, dump []string) map[string][]string {
 			found[name] = append(found[name], a)
 		case indent == 1:
 			inAddrs = false
-			// Lines without indent are messages of the parent process, which may
-			// come in between.
+			// Unindented lines are messages of the parent process, which can appear in
+			// between.
 		}
 	}
 	out := make(map[string][]string)

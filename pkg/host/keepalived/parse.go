@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// keywords that this package has to know.
+// Keywords with a meaning in this package.
 const (
 	keywordInstance = "vrrp_instance"
 	keywordVIPs     = "virtual_ipaddress"
@@ -15,14 +15,14 @@ const (
 	keywordPeers    = "unicast_peer"
 )
 
-// parseResult is what parsing found, whether or not an error ended it.
+// parseResult is the result of parsing, with or without an error.
 type parseResult struct {
 	instances      []Instance
 	ignored        []IgnoredEntry
-	missingNewline bool // see lines.torn
+	missingNewline bool // see preprocessor.missingNewline
 }
 
-// blockKind is what a block means here.
+// blockKind is the meaning of a block in this package.
 type blockKind uint8
 
 const (
@@ -39,25 +39,25 @@ type block struct {
 	header line
 }
 
-// parser follows the blocks of a configuration.
+// parser tracks the blocks of a configuration.
 type parser struct {
 	input         *preprocessor
 	blocks        []block
 	header        *line // the last line, while a brace may follow it
 	current       *instanceState
 	result        parseResult
-	instanceNames map[string]bool // instance names
+	instanceNames map[string]bool
 }
 
 // instanceState is the vrrp_instance that is being read.
 type instanceState struct {
 	Instance
-	family family // of its VRRP adverts; addresses of another one are ignored
+	family family // of its VRRP adverts; addresses of other families are ignored
 	seen   map[netip.Addr]bool
 }
 
-// parse reads a configuration. It does no input or output but through include,
-// and its answer depends on nothing else than its arguments.
+// parse parses a configuration. All its I/O goes through include, and the result depends only
+// on the arguments.
 func parse(root source, configID string, include includer) (parseResult, error) {
 	p := &parser{input: newPreprocessor(root, configID, include), instanceNames: make(map[string]bool)}
 	err := p.run()
@@ -91,15 +91,15 @@ func (p *parser) run() error {
 	}
 }
 
-// checkComplete judges the end of the configuration.
+// checkComplete checks that the configuration does not end too early.
 func (p *parser) checkComplete() error {
 	switch n := len(p.blocks); {
 	case p.input.blank:
-		return incompletef(p.input.end, "nothing is in the file")
+		return incompletef(p.input.end, "the file is empty")
 	case p.input.defining != "":
 		return incompletef(p.input.end, "the file ends inside the definition of $%s", p.input.defining)
 	case p.header != nil && p.blockKindOf(*p.header) != blockOther:
-		return incompletef(p.input.end, "the file ends where the { of %q is due", p.header.text)
+		return incompletef(p.input.end, "the file ends before the { of %q", p.header.text)
 	case n > 0:
 		top := p.blocks[n-1]
 		return incompletef(p.input.end, "the file ends inside the block %q of line %d: its } is missing", top.header.text, top.header.pos.Line)
@@ -107,7 +107,7 @@ func (p *parser) checkComplete() error {
 	return nil
 }
 
-// parseStatement takes a line that is no brace.
+// parseStatement handles a line that is not a brace.
 func (p *parser) parseStatement(l line) error {
 	if err := p.rejectMissingBrace(l.pos); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (p *parser) parseStatement(l line) error {
 	return nil
 }
 
-// rejectMissingBrace refuses a line at pos where the brace of the one before is due.
-// Keepalived would go on, with its next closing brace ending the wrong block.
+// rejectMissingBrace rejects a line at pos if the previous line requires an opening brace.
+// keepalived would continue, and its next closing brace would end the wrong block.
 func (p *parser) rejectMissingBrace(pos Pos) error {
 	if p.header != nil && p.blockKindOf(*p.header) != blockOther {
 		return syntaxErrorf(pos, "expected the { of %q from line %d: add it", p.header.text, p.header.pos.Line)
@@ -141,7 +141,7 @@ func (p *parser) rejectMissingBrace(pos Pos) error {
 	return nil
 }
 
-// blockKindOf tells which kind of block a line opens where it stands.
+// blockKindOf returns the kind of block that a line opens at the current position.
 func (p *parser) blockKindOf(l line) blockKind {
 	w := tokenize(l.text)
 	if len(w) == 0 {
@@ -170,7 +170,7 @@ func (p *parser) blockKindOf(l line) blockKind {
 
 func (p *parser) openBlock(l line) error {
 	if p.header == nil {
-		return syntaxErrorf(l.pos, "unexpected {: no keyword is before it")
+		return syntaxErrorf(l.pos, "unexpected {: no keyword precedes it")
 	}
 	if len(p.blocks) == maxNesting {
 		return syntaxErrorf(l.pos, "blocks are nested more than %d deep", maxNesting)
@@ -200,7 +200,7 @@ func (p *parser) closeBlock(l line) error {
 	p.header = nil
 	n := len(p.blocks)
 	if n == 0 {
-		return syntaxErrorf(l.pos, "unexpected }: no block is open; take it away or add the { that is missing before it")
+		return syntaxErrorf(l.pos, "unexpected }: no block is open; remove it or add the missing {")
 	}
 	b := p.blocks[n-1]
 	p.blocks = p.blocks[:n-1]
@@ -211,17 +211,17 @@ func (p *parser) closeBlock(l line) error {
 	return nil
 }
 
-// beginInstance starts an instance. Keepalived skips one without a name of one word,
-// and one whose name it has met before (vrrp_handler of vrrp_parser.c).
+// beginInstance starts an instance. keepalived skips an instance whose name is missing, has
+// several words, or is already in use (vrrp_handler of vrrp_parser.c).
 func (p *parser) beginInstance(l line) error {
 	w := tokenize(l.text)
 	if len(w) != 2 {
-		p.recordIgnored(l.pos, "a vrrp_instance needs a name of one word: keepalived skips this one")
+		p.recordIgnored(l.pos, "a vrrp_instance requires a name of one word: keepalived skips this instance")
 		return nil
 	}
 	name := w[1].text
 	if p.instanceNames[name] {
-		p.recordIgnored(l.pos, "a vrrp_instance "+quote(name)+" is there already: keepalived skips this one")
+		p.recordIgnored(l.pos, "duplicate vrrp_instance "+quote(name)+": keepalived skips this instance")
 		return nil
 	}
 	if len(p.instanceNames) == maxInstances {
@@ -233,11 +233,11 @@ func (p *parser) beginInstance(l line) error {
 	return nil
 }
 
-// parseAddress takes one line of a virtual_ipaddress block.
+// parseAddress handles one line of a virtual_ipaddress block.
 func (p *parser) parseAddress(l line, w []token) error {
 	in := p.current
 	if addrText, _, _ := strings.Cut(w[0].text, "/"); addrText == "" {
-		return nil // OpenShift renders the VIP that a family lacks as "/128 label vip"
+		return nil // OpenShift renders the missing VIP of a family as "/128 label vip"
 	}
 	pos, text := l.position(w[0].offset), quote(w[0].text)
 	addr, reason := parseVIP(w[0].text)
@@ -248,10 +248,10 @@ func (p *parser) parseAddress(l line, w []token) error {
 		reason = checkAddressOptions(addr, w[1:])
 	}
 	if reason == "" && p.blocks[len(p.blocks)-1].kind == blockVIPs && !in.acceptFamily(familyOf(addr)) {
-		reason = "it is not of the instance's address family"
+		reason = "it does not have the instance's address family"
 	}
 	if reason != "" {
-		p.recordIgnored(pos, in.Name+": keepalived leaves "+text+" out: "+reason)
+		p.recordIgnored(pos, in.Name+": keepalived ignores "+text+": "+reason)
 		return nil
 	}
 	if !in.seen[addr] {
@@ -267,7 +267,7 @@ func (p *parser) recordIgnored(pos Pos, text string) {
 	}
 }
 
-// collectVIPs picks the addresses of one role: by index, then by place in the file.
+// collectVIPs returns the addresses of one role, by index and then by position in the file.
 func collectVIPs(instances []Instance, role Role) []netip.Addr {
 	var picked []Instance
 	for _, in := range instances {

@@ -48,8 +48,8 @@ func TestReadCorpus(t *testing.T) {
 			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
 		},
 		{
-			// Not in the corpus that keepalived is asked about: it refuses an
-			// instance without any VIP, whatever the others have.
+			// Not in the corpus for the real keepalived, which rejects an instance without a
+			// VIP.
 			file: "alone/openshift-missing-pair",
 			want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")},
 		},
@@ -89,21 +89,21 @@ func TestReadCorpus(t *testing.T) {
 			file: "dropped",
 			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.6", "2001:db8::7", "2001:db8::12"), Ingress: parseAddrs("2001:db8::8", "192.0.2.9")},
 			ignored: []string{
-				`testdata/dropped.conf:8:9: dropped_API_0: keepalived leaves "192.0.2.256" out: it is no IP address`,
-				`testdata/dropped.conf:9:9: dropped_API_0: keepalived leaves "192.0.2.07" out: it is no IP address`,
-				`testdata/dropped.conf:10:9: dropped_API_0: keepalived leaves "api.example.com" out: it is no IP address`,
-				`testdata/dropped.conf:12:9: dropped_API_0: keepalived leaves "$UNDEFINED" out: no definition of this name is before it`,
-				`testdata/dropped.conf:13:9: dropped_API_0: keepalived leaves "192.0.2.2" out: it names more than one dev`,
-				`testdata/dropped.conf:14:9: dropped_API_0: keepalived leaves "192.0.2.3" out: "label" lacks its value`,
-				`testdata/dropped.conf:15:9: dropped_API_0: keepalived leaves "192.0.2.4" out: its broadcast address does not fit`,
-				`testdata/dropped.conf:16:9: dropped_API_0: keepalived leaves "192.0.2.5" out: its label is longer than 15 characters`,
-				`testdata/dropped.conf:17:9: dropped_API_0: keepalived leaves "2001:db8::5" out: it is not of the instance's address family`,
-				`testdata/dropped.conf:21:9: dropped_API_0: keepalived leaves "2001:db8::6" out: its broadcast address does not fit`,
-				`testdata/dropped.conf:32:9: dropped_INGRESS_0: keepalived leaves "192.0.2.8" out: it is not of the instance's address family`,
-				`testdata/dropped.conf:46:9: dropped_INGRESS_1: keepalived leaves "2001:db8::9" out: it is not of the instance's address family`,
-				`testdata/dropped.conf:50:1: a vrrp_instance "dropped_API_0" is there already: keepalived skips this one`,
-				`testdata/dropped.conf:57:1: a vrrp_instance needs a name of one word: keepalived skips this one`,
-				`testdata/dropped.conf:73:9: dropped_API_2: keepalived leaves "192.0.2.12" out: it is not of the instance's address family`,
+				`testdata/dropped.conf:8:9: dropped_API_0: keepalived ignores "192.0.2.256": it is not an IP address`,
+				`testdata/dropped.conf:9:9: dropped_API_0: keepalived ignores "192.0.2.07": it is not an IP address`,
+				`testdata/dropped.conf:10:9: dropped_API_0: keepalived ignores "api.example.com": it is not an IP address`,
+				`testdata/dropped.conf:12:9: dropped_API_0: keepalived ignores "$UNDEFINED": this name is not defined above`,
+				`testdata/dropped.conf:13:9: dropped_API_0: keepalived ignores "192.0.2.2": dev is set more than once`,
+				`testdata/dropped.conf:14:9: dropped_API_0: keepalived ignores "192.0.2.3": "label" requires a value`,
+				`testdata/dropped.conf:15:9: dropped_API_0: keepalived ignores "192.0.2.4": the broadcast address is invalid`,
+				`testdata/dropped.conf:16:9: dropped_API_0: keepalived ignores "192.0.2.5": the label is longer than 15 characters`,
+				`testdata/dropped.conf:17:9: dropped_API_0: keepalived ignores "2001:db8::5": it does not have the instance's address family`,
+				`testdata/dropped.conf:21:9: dropped_API_0: keepalived ignores "2001:db8::6": the broadcast address is invalid`,
+				`testdata/dropped.conf:32:9: dropped_INGRESS_0: keepalived ignores "192.0.2.8": it does not have the instance's address family`,
+				`testdata/dropped.conf:46:9: dropped_INGRESS_1: keepalived ignores "2001:db8::9": it does not have the instance's address family`,
+				`testdata/dropped.conf:50:1: duplicate vrrp_instance "dropped_API_0": keepalived skips this instance`,
+				`testdata/dropped.conf:57:1: a vrrp_instance requires a name of one word: keepalived skips this instance`,
+				`testdata/dropped.conf:73:9: dropped_API_2: keepalived ignores "192.0.2.12": it does not have the instance's address family`,
 			},
 		},
 		{
@@ -113,12 +113,12 @@ func TestReadCorpus(t *testing.T) {
 				Ingress: parseAddrs("192.0.2.5"),
 			},
 			ignored: []string{
-				`testdata/definitions.conf:13:9: d_API_0: keepalived leaves "$API/32" out: no definition of this name is before it`,
-				`testdata/definitions.conf:16:9: d_API_0: keepalived leaves "192.0.2" out: it is no IP address`,
-				`testdata/definitions.conf:19:9: d_API_0: keepalived leaves "$UNDEFINED" out: no definition of this name is before it`,
-				`testdata/definitions.conf:20:9: d_API_0: keepalived leaves "$AFTER" out: no definition of this name is before it`,
-				`testdata/definitions.conf:26:9: d_API_0: keepalived leaves "node1" out: it is no IP address`,
-				`testdata/definitions.conf:36:9: d_INGRESS_0: keepalived leaves "192.0.2.5," out: it is no IP address`,
+				`testdata/definitions.conf:13:9: d_API_0: keepalived ignores "$API/32": this name is not defined above`,
+				`testdata/definitions.conf:16:9: d_API_0: keepalived ignores "192.0.2": it is not an IP address`,
+				`testdata/definitions.conf:19:9: d_API_0: keepalived ignores "$UNDEFINED": this name is not defined above`,
+				`testdata/definitions.conf:20:9: d_API_0: keepalived ignores "$AFTER": this name is not defined above`,
+				`testdata/definitions.conf:26:9: d_API_0: keepalived ignores "node1": it is not an IP address`,
+				`testdata/definitions.conf:36:9: d_INGRESS_0: keepalived ignores "192.0.2.5,": it is not an IP address`,
 			},
 		},
 		{file: "multiline", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.4", "192.0.2.5"), Ingress: parseAddrs("192.0.3.1", "192.0.3.2", "192.0.3.4", "192.0.3.5")}},
@@ -153,7 +153,7 @@ func TestReadCorpus(t *testing.T) {
 	}
 }
 
-// files is an includer over text in memory, by exact path.
+// files is an includer for files in memory, by exact path.
 type files map[string]string
 
 func (f files) include(dir, pattern string) ([]source, error) {
@@ -195,34 +195,34 @@ func TestParseErrors(t *testing.T) {
 		want       string
 		incomplete bool
 	}{
-		{name: "empty", text: "", want: "/k.conf:1:1: nothing is in the file: keepalived.conf looks half-written", incomplete: true},
-		{name: "only white space", text: " \n\t\r\n", want: "/k.conf:2:2: nothing is in the file", incomplete: true},
-		{name: "NUL bytes", text: apiInstance("") + "\x00\x00\x00", want: "/k.conf:4:1: a NUL byte", incomplete: true},
+		{name: "empty", text: "", want: "/k.conf:1:1: the file is empty: keepalived.conf is incomplete", incomplete: true},
+		{name: "only white space", text: " \n\t\r\n", want: "/k.conf:2:2: the file is empty", incomplete: true},
+		{name: "NUL bytes", text: apiInstance("") + "\x00\x00\x00", want: "/k.conf:4:1: NUL byte found", incomplete: true},
 		{name: "block not closed", text: "vrrp_instance x_API_0 {\n", want: `/k.conf:1:24: the file ends inside the block "vrrp_instance x_API_0" of line 1`, incomplete: true},
 		{name: "inner block not closed", text: "vrrp_instance x_API_0 {\n virtual_ipaddress {\n 192.0.2.1\n}\n", want: "ends inside the block", incomplete: true},
-		{name: "brace due at the end", text: "vrrp_instance x_API_0", want: `the file ends where the { of "vrrp_instance x_API_0" is due`, incomplete: true},
+		{name: "brace due at the end", text: "vrrp_instance x_API_0", want: `the file ends before the { of "vrrp_instance x_API_0"`, incomplete: true},
 		{name: "quote at the end", text: `script "abc`, want: "/k.conf:1:12: the file ends inside a quoted string", incomplete: true},
 		{name: "definition at the end", text: "$A= \\\n abc \\\n", want: "the file ends inside the definition of $A", incomplete: true},
-		{name: "included file half-written", text: "include vips\n", files: files{"/vips": "vrrp_instance x_API_0 {\n"}, want: "/vips:1:24: the file ends inside the block", incomplete: true},
-		{name: "quote not closed", text: "a\n  script \"abc\nb\n", want: "/k.conf:2:3: a double quote is opened and not closed on this line: close it"},
-		{name: "brace without keyword", text: "{ }", want: "/k.conf:1:1: unexpected {: no keyword is before it"},
+		{name: "included file incomplete", text: "include vips\n", files: files{"/vips": "vrrp_instance x_API_0 {\n"}, want: "/vips:1:24: the file ends inside the block", incomplete: true},
+		{name: "quote not closed", text: "a\n  script \"abc\nb\n", want: "/k.conf:2:3: unclosed double quote: close it on this line"},
+		{name: "brace without keyword", text: "{ }", want: "/k.conf:1:1: unexpected {: no keyword precedes it"},
 		{name: "second brace", text: "a { {", want: "/k.conf:1:5: unexpected {"},
 		{name: "brace too many", text: apiInstance("") + "  }\n", want: "/k.conf:4:3: unexpected }: no block is open"},
 		{name: "brace missing", text: "vrrp_instance x_API_0\nstate MASTER\n}\n", want: `/k.conf:2:1: expected the { of "vrrp_instance x_API_0" from line 1: add it`},
 		{name: "inner brace missing", text: apiInstance(" virtual_ipaddress\n }"), want: `/k.conf:3:2: expected the { of "virtual_ipaddress" from line 2`},
 		{name: "closing brace missing", text: apiInstance(" virtual_ipaddress {\n 192.0.2.1\n track_script {\n chk\n }"), want: `/k.conf:4:15: unexpected { inside "virtual_ipaddress" of line 2`},
-		{name: "zone", text: apiInstance(" virtual_ipaddress { fe80::1%eth0/64 }"), want: `/k.conf:2:22: x_API_0: "fe80::1%eth0/64" has a zone: write the address without it`},
+		{name: "zone", text: apiInstance(" virtual_ipaddress { fe80::1%eth0/64 }"), want: `/k.conf:2:22: x_API_0: "fe80::1%eth0/64" has a zone: remove the zone`},
 		{name: "IPv4-mapped", text: apiInstance(" virtual_ipaddress { ::ffff:192.0.2.1 }"), want: `/k.conf:2:22: x_API_0: "::ffff:192.0.2.1" is an IPv4-mapped IPv6 address: write it as 192.0.2.1`},
 		{name: "unspecified", text: apiInstance(" virtual_ipaddress { :: }"), want: "is the unspecified address"},
 		{name: "multicast", text: apiInstance(" virtual_ipaddress_excluded { 224.0.0.18 }"), want: "is a multicast address"},
-		{name: "sequence", text: "~SEQ(N, 1, 3) 192.0.2.$N\n", want: "/k.conf:1:1: ~SEQ is not supported here: write out the lines"},
-		{name: "list in a definition", text: "$L=~LST(N, 1, 3) 192.0.2.$N\n$L\n", want: "/k.conf:2:1: ~LST is not supported here"},
-		{name: "undefined in braces", text: apiInstance(" virtual_ipaddress { ${VIP}/32 }"), want: "/k.conf:2:22: ${VIP} is no definition that can be used here"},
-		{name: "long line", text: strings.Repeat("a ", 600), want: "/k.conf:1:1: longer than the 1023 bytes that keepalived takes"},
+		{name: "sequence", text: "~SEQ(N, 1, 3) 192.0.2.$N\n", want: "/k.conf:1:1: ~SEQ is not supported: write the resulting lines"},
+		{name: "list in a definition", text: "$L=~LST(N, 1, 3) 192.0.2.$N\n$L\n", want: "/k.conf:2:1: ~LST is not supported"},
+		{name: "undefined in braces", text: apiInstance(" virtual_ipaddress { ${VIP}/32 }"), want: "/k.conf:2:22: ${VIP} cannot be expanded here"},
+		{name: "long line", text: strings.Repeat("a ", 600), want: "/k.conf:1:1: the line is longer than the 1023 bytes that keepalived accepts"},
 		{name: "nesting", text: deep, want: "nested more than 64 deep"},
 		{name: "definition of itself", text: "$A=$A\n$A\n", want: "expand without end"},
-		{name: "growing definition of itself", text: "$A=a $A\n$A\n", want: "longer than keepalived takes"},
-		{name: "doubling definitions", text: doubling.String() + "$B10\n", want: "longer than keepalived takes"},
+		{name: "growing definition of itself", text: "$A=a $A\n$A\n", want: "longer than keepalived accepts"},
+		{name: "doubling definitions", text: doubling.String() + "$B10\n", want: "longer than keepalived accepts"},
 		{name: "multi-line bomb", text: bomb.String() + "$A40\n", want: "expand without end"},
 		{name: "multi-line loop", text: "$A= \\\n x \\\n $A \\\n y\n\n$A\n", want: "expand without end"},
 		{name: "include of itself", text: "include k.conf\n", files: files{"/k.conf": "include k.conf\n"}, want: "/k.conf:1:1: include k.conf: /k.conf includes itself"},
@@ -260,7 +260,7 @@ func TestParseAccepts(t *testing.T) {
 		{name: "unknown blocks, nested", text: "future { vrrp_instance y_API_0 { virtual_ipaddress { 192.0.2.9 } } }\n" + apiInstance("auth { virtual_ipaddress { 192.0.2.8 } }"+vips), want: parseAddrs("192.0.2.1")},
 		{name: "a long comment", text: "# " + strings.Repeat("x", 3000) + "\n" + apiInstance(vips), want: parseAddrs("192.0.2.1")},
 		{name: "random and environment", text: apiInstance(" priority ${_RANDOM 10 20}\n notify ${_ENV HOME}/x\n" + vips), want: parseAddrs("192.0.2.1")},
-		// keepalived 2.2.7 garbles this line; its manual says what it ought to be.
+		// keepalived 2.2.7 misparses this line. Its manual documents the expected result.
 		{name: "condition in a definition", text: "$ME=@node1\n$NOT=@^node1\n" + apiInstance(" virtual_ipaddress {\n $ME 192.0.2.7\n $NOT 192.0.2.8\n }"), want: parseAddrs("192.0.2.7")},
 		{name: "block over two files", text: "include a\ninclude b\n", files: files{"/a": "vrrp_instance x_API_0 {\n", "/b": vips + "}\n"}, want: parseAddrs("192.0.2.1")},
 		{name: "definition from an include", text: "include a\n" + apiInstance("virtual_ipaddress { $VIP }"), files: files{"/a": "$VIP=192.0.2.1\n"}, want: parseAddrs("192.0.2.1")},
@@ -281,9 +281,8 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts OpenShift's files at every byte: what is left is told to
-// be incomplete, or it holds a part of the truth and nothing else, and a
-// Reader that knew the whole keeps it.
+// TestTruncated truncates OpenShift's files at every byte. The result must be ErrIncomplete
+// or a subset of the VIPs, and a Reader with the complete configuration must keep it.
 func TestTruncated(t *testing.T) {
 	for _, name := range corpus(t) {
 		if !strings.HasPrefix(path.Base(name), "openshift-") {
@@ -302,7 +301,7 @@ func TestTruncated(t *testing.T) {
 					t.Fatalf("cut at byte %d: %v", n, err)
 				}
 				if !isSubset(got.VIPs.API, whole.VIPs.API) || !isSubset(got.VIPs.Ingress, whole.VIPs.Ingress) {
-					t.Fatalf("cut at byte %d: VIPs %v are not of %v", n, got.VIPs, whole.VIPs)
+					t.Fatalf("cut at byte %d: VIPs %v are not a subset of %v", n, got.VIPs, whole.VIPs)
 				}
 				checkLastGoodKept(t, n, got, err, whole)
 			}

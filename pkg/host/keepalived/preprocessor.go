@@ -10,22 +10,22 @@ import (
 // source is one configuration file.
 type source struct {
 	path string
-	dir  string // where its relative includes start
+	dir  string // base directory of relative includes
 	data []byte
 }
 
-// includer finds the files that an include line of a file in dir names, in the
-// order in which they are read. Files that are absent are no error.
+// includer returns the files that an include line of a file in dir names, in the order in
+// which they are read. Absent files are not an error.
 type includer func(dir, pattern string) ([]source, error)
 
-// line is one logical line: a brace alone, or text without braces.
+// line is one logical line: a single brace, or text without braces.
 type line struct {
 	text     string
 	pos      Pos
-	expanded bool // offsets in text are not columns any more
+	expanded bool // offsets in text no longer match columns of the file
 }
 
-// offset returns the place of the byte at offset i.
+// position returns the position of the byte at offset i.
 func (l line) position(i int) Pos {
 	p := l.pos
 	if !l.expanded {
@@ -39,33 +39,33 @@ func (l line) tail(i int) line {
 	return line{text: l.text[i:], pos: l.position(i), expanded: l.expanded}
 }
 
-// openFile is a file that is being read; next waits in the same include.
+// openFile is a file that is being read. next lists the remaining files of the same include.
 type openFile struct {
 	source
 	lineNo int
 	next   []source
 }
 
-// preprocessor is keepalived's preprocessor: it turns files into logical lines. The
-// order of its sources is that of read_line in lib/parser.c: what is left of
-// the last line, then what is left of multi-line definitions, then the files.
+// preprocessor turns files into logical lines, as keepalived does. It reads its sources in
+// the order of read_line in lib/parser.c: the rest of the last line, then the rest of
+// multi-line definitions, then the files.
 type preprocessor struct {
 	include  includer
 	configID string
 	expander *expander
 
 	files       []*openFile
-	pending     []line      // at most one: the rest of a line that a brace cut
+	pending     []line      // at most one: the rest of a line that was split at a brace
 	expansions  []expansion // innermost last
-	defining    string      // the multi-line definition that is being read
-	filesOpened int         // files opened
+	defining    string      // name of the multi-line definition that is being read
+	filesOpened int         // files opened so far
 
-	end            Pos  // behind the last line that was read
-	blank          bool // no file has held anything but white space
+	end            Pos  // end of the last line that was read
+	blank          bool // all files so far contain only white space
 	missingNewline bool // a file ends in text without a newline
 }
 
-// expansion is what is left of a multi-line definition, and where it was used.
+// expansion is the rest of a multi-line definition and the position of its use.
 type expansion struct {
 	lines []string
 	pos   Pos
@@ -90,8 +90,7 @@ func (l *preprocessor) open(sources []source) {
 	l.files = append(l.files, &openFile{source: sources[0], next: sources[1:]})
 }
 
-// next returns the next logical line that is not empty; ok is false at the end
-// of all files.
+// next returns the next logical line that is not empty. ok is false at the end of all files.
 func (l *preprocessor) next() (out line, ok bool, err error) {
 	for {
 		raw, ok, err := l.nextRaw()
@@ -105,7 +104,7 @@ func (l *preprocessor) next() (out line, ok bool, err error) {
 		if raw, err = l.expandLine(raw); err != nil {
 			return line{}, false, err
 		}
-		if raw.text == "" || raw.text == `\` { // a backslash alone: what a comment that ends in one leaves
+		if raw.text == "" || raw.text == `\` { // a single backslash remains of a comment that ends in one
 			continue
 		}
 		if pattern, ok := includePattern(raw.text); ok {
@@ -116,8 +115,8 @@ func (l *preprocessor) next() (out line, ok bool, err error) {
 		}
 		head, rest, at := splitAtBrace(raw.text)
 		if strings.HasSuffix(head, "$") && strings.HasPrefix(rest, "{") {
-			// Keepalived would take the braces for a block's.
-			return line{}, false, syntaxErrorf(raw.position(at-1), "$%s is no definition that can be used here: define it above, and end the line after it when it has several lines", throughClosingBrace(rest))
+			// keepalived would treat the braces as those of a block.
+			return line{}, false, syntaxErrorf(raw.position(at-1), "$%s cannot be expanded here: define it above; a multi-line definition must end the line", throughClosingBrace(rest))
 		}
 		if rest != "" {
 			l.pending = append(l.pending, raw.tail(at))
@@ -128,13 +127,13 @@ func (l *preprocessor) next() (out line, ok bool, err error) {
 	}
 }
 
-// throughClosingBrace cuts s behind its first closing brace.
+// throughClosingBrace returns s up to and including its first closing brace.
 func throughClosingBrace(s string) string {
 	name, _, _ := strings.Cut(s, "}")
 	return name + "}"
 }
 
-// nextRaw returns the next line before its preprocessing.
+// nextRaw returns the next line before preprocessing.
 func (l *preprocessor) nextRaw() (line, bool, error) {
 	if n := len(l.pending); n > 0 {
 		out := l.pending[n-1]
@@ -157,7 +156,7 @@ func (l *preprocessor) nextRaw() (line, bool, error) {
 	return l.nextFileLine()
 }
 
-// nextFileLine returns the next line of the files that is more than a comment.
+// nextFileLine returns the next line of the files that is not only a comment.
 func (l *preprocessor) nextFileLine() (line, bool, error) {
 	for len(l.files) > 0 {
 		f := l.files[len(l.files)-1]
@@ -179,7 +178,7 @@ func (l *preprocessor) nextFileLine() (line, bool, error) {
 	return line{}, false, nil
 }
 
-// closeFile ends the innermost file and goes on with the next of its include.
+// closeFile closes the innermost file and opens the next file of its include.
 func (l *preprocessor) closeFile() {
 	n := len(l.files) - 1
 	next := l.files[n].next
@@ -187,34 +186,34 @@ func (l *preprocessor) closeFile() {
 	l.open(next)
 }
 
-// decodeLine takes one line of a file.
+// decodeLine handles one line of a file.
 func (l *preprocessor) decodeLine(f *openFile, s string, complete bool) (line, error) {
 	indent := len(s) - len(strings.TrimLeft(s, blanks))
 	out := line{pos: Pos{File: f.path, Line: f.lineNo, Column: indent + 1}}
 	l.end = Pos{File: f.path, Line: f.lineNo, Column: len(s) + 1}
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		out.pos.Column = i + 1
-		return out, incompletef(out.pos, "a NUL byte")
+		return out, incompletef(out.pos, "NUL byte found")
 	}
 	if s == "" {
-		// An empty line, but not a comment, ends a definition.
+		// An empty line ends a definition. A comment does not.
 		l.defining = ""
 		return out, nil
 	}
 	var unterminated bool
 	out.text, unterminated = decomment(s)
-	// Keepalived's VRRP process reads the copy that its parent made of the
-	// lines that it had taken the comments off, and takes them off again: \#
-	// starts a comment after all (init_data and read_line of lib/parser.c).
+	// keepalived's parent process writes a copy of the configuration without comments. Its
+	// VRRP process reads that copy and removes comments again, so \# starts a comment after
+	// all (init_data and read_line of lib/parser.c).
 	out.text, _ = decomment(out.text)
 	l.blank = l.blank && strings.TrimLeft(s, blanks) == ""
 	switch {
 	case unterminated && !complete:
 		return out, incompletef(l.end, "the file ends inside a quoted string")
 	case unterminated:
-		return out, syntaxErrorf(out.pos, "a double quote is opened and not closed on this line: close it")
+		return out, syntaxErrorf(out.pos, "unclosed double quote: close it on this line")
 	case len(out.text) > maxLine:
-		return out, syntaxErrorf(out.pos, "longer than the %d bytes that keepalived takes: split it", maxLine)
+		return out, syntaxErrorf(out.pos, "the line is longer than the %d bytes that keepalived accepts: split it", maxLine)
 	}
 	if !complete && out.text != "" && out.text != "}" {
 		l.missingNewline = true
@@ -222,8 +221,8 @@ func (l *preprocessor) decodeLine(f *openFile, s string, complete bool) (line, e
 	return out, nil
 }
 
-// continueDefinition adds a line to the definition that is being read; a line
-// without a backslash at its end is the last.
+// continueDefinition adds a line to the definition that is being read. A line without a
+// backslash at its end is the last one.
 func (l *preprocessor) continueDefinition(s string) {
 	text, more := strings.CutSuffix(s, `\`)
 	if more {
@@ -239,8 +238,8 @@ func (l *preprocessor) continueDefinition(s string) {
 	}
 }
 
-// expandLine applies conditions and definitions to a line; one that is used up
-// by them comes back empty.
+// expandLine applies conditions and definitions to a line. A line that only sets a
+// definition, or whose condition is false, becomes empty.
 func (l *preprocessor) expandLine(in line) (line, error) {
 	for {
 		in = l.resolveConditional(in)
@@ -253,7 +252,7 @@ func (l *preprocessor) expandLine(in line) (line, error) {
 			return in, nil
 		}
 		if s := in.text; strings.HasPrefix(s, "~SEQ") || strings.HasPrefix(s, "~LST") {
-			return in, syntaxErrorf(in.pos, "%s is not supported here: write out the lines that it stands for", s[:4])
+			return in, syntaxErrorf(in.pos, "%s is not supported: write the resulting lines instead", s[:4])
 		}
 		if !strings.Contains(in.text, "$") || strings.HasPrefix(in.text, "~") {
 			return in, nil
@@ -276,7 +275,7 @@ func (l *preprocessor) expandLine(in line) (line, error) {
 	}
 }
 
-// resolveConditional resolves @id and @^id in front of a line.
+// resolveConditional evaluates @id and @^id at the start of a line.
 func (l *preprocessor) resolveConditional(in line) line {
 	if !strings.HasPrefix(in.text, "@") {
 		return in
@@ -291,9 +290,9 @@ func (l *preprocessor) resolveConditional(in line) line {
 	return in.tail(len(in.text) - len(tail))
 }
 
-// includePattern recognises include and its strict variants (is_include of
-// lib/parser.c), which differ only in what keepalived says about absent files.
-// The rest of the line, quotes included, is the pattern.
+// includePattern recognises include and its strict variants (is_include of lib/parser.c).
+// They differ only in what keepalived logs about absent files. The rest of the line,
+// including quotes, is the pattern.
 func includePattern(s string) (string, bool) {
 	rest, ok := strings.CutPrefix(s, "include")
 	if !ok || rest == "" {
@@ -308,8 +307,8 @@ func includePattern(s string) (string, bool) {
 	return strings.TrimLeft(rest[1:], blanks), true
 }
 
-// openIncludes opens the files of an include line. The file that the line came from is
-// still open, even at its end: files are closed when a further line is wanted.
+// openIncludes opens the files of an include line. The file with the include line is still
+// open, even at its end: files are closed when a further line is requested.
 func (l *preprocessor) openIncludes(at line, pattern string) error {
 	f := l.files
 	if len(f) > maxIncludeDepth {

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// SettleTime is how long a loss must stand unchanged to be believed.
+	// SettleTime is how long a removal must stay unchanged before it takes effect.
 	SettleTime = 2 * time.Second
 
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
 )
 
-// Snapshot is what Reader says about the configuration.
+// Snapshot is the configuration in force, as Reader returns it.
 type Snapshot struct {
-	// Discovery is what is in force. Its Files name what is to be watched, for
-	// this answer and for the reading that may replace it.
+	// Discovery is the configuration in force. Its Files are the paths to watch, both for
+	// this configuration and for the one that may replace it.
 	Discovery Discovery
-	// Known is false until there has been any answer.
+	// Known is false until a configuration has been accepted.
 	Known bool
-	// Stale says that Discovery is the last good answer and not what the last
-	// reading found.
+	// Stale means that Discovery is the last good configuration and not the content of the
+	// file.
 	Stale bool
-	// Err is why there is no answer, why it is stale, or, with Known and not
-	// Stale, what the answer is when it has no VIPs: it wraps ErrNoAPIInstance
-	// or fs.ErrNotExist then.
+	// Err is why no configuration is known or why it is stale. If Known is set and Stale is
+	// not, Err is why the configuration has no VIPs. It wraps ErrNoAPIInstance or
+	// fs.ErrNotExist in that case.
 	Err error
-	// RetryAfter is when to read again without a change being noticed; 0: no
-	// need.
+	// RetryAfter is when to read again even if no change is noticed. 0 means that no retry is
+	// needed.
 	RetryAfter time.Duration
 }
 
-// Reader remembers the last good answer of one configuration file, so that a
-// half-written file takes nothing away. It is not safe for concurrent use.
+// Reader keeps the last good content of one configuration file, so that a partly written file
+// removes nothing. It is not safe for concurrent use.
 type Reader struct {
 	read func() (reading, error)
 
@@ -48,29 +48,27 @@ type Reader struct {
 	lastGood    reading
 	lastGoodErr error
 
-	pending        bool        // the last reading was not taken over
+	pending        bool        // the last reading was not accepted
 	pendingContent fingerprint // of that reading
-	pendingSince   time.Time   // when its content was first seen
+	pendingSince   time.Time   // when that content was first read
 }
 
-// NewReader returns a Reader of the file at path. It does not read yet.
+// NewReader returns a Reader for the file at path. It does not read the file yet.
 func NewReader(path string) *Reader {
 	return &Reader{read: func() (reading, error) { return readFile(path) }}
 }
 
-// Read reads the file anew; now is the present time, which a caller takes from
-// one monotonic clock.
+// Read reads the file again. now is the current time of one monotonic clock.
 //
-// A complete file takes effect at once, with all that it adds or changes. It
-// does not when something is gone that the last good answer had (an API
-// instance, an address of one without another in its place, the ingress VIP of
-// an API VIP's family, the file itself), or when the file ends without a
-// newline, or has no API instance: then it must have had the same content for
-// SettleTime. A file that cannot be read or parsed never takes effect.
+// A complete file takes effect at once, with everything that it adds or changes. A file must
+// keep the same content for SettleTime in these cases: it lacks an API instance, a number of
+// addresses or an ingress family of the last good configuration; it was deleted; it ends
+// without a newline; or it has no API instance. A file that cannot be read or parsed never
+// takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
 	got, err := r.read()
-	doubt, believable := r.assess(got, err)
-	if doubt == nil {
+	reason, acceptable := r.assess(got, err)
+	if reason == nil {
 		return r.accept(got, err)
 	}
 	content := got.content
@@ -81,27 +79,27 @@ func (r *Reader) Read(now time.Time) Snapshot {
 		r.pending, r.pendingContent, r.pendingSince = true, content, now
 	}
 	age := now.Sub(r.pendingSince)
-	if believable && age >= SettleTime {
+	if acceptable && age >= SettleTime {
 		return r.accept(got, err)
 	}
-	retry := min(max(age, minRetry), maxRetry) // doubles when the caller follows it
-	if believable {
+	retry := min(max(age, minRetry), maxRetry) // doubles if the caller follows it
+	if acceptable {
 		retry = min(retry, SettleTime-age)
 	}
-	held := r.lastGood.Discovery
-	held.Files = union(got.Files, held.Files)
-	return Snapshot{Discovery: held, Known: r.known, Stale: r.known, Err: doubt, RetryAfter: retry}
+	inForce := r.lastGood.Discovery
+	inForce.Files = union(got.Files, inForce.Files)
+	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: retry}
 }
 
-// accept takes a reading over as the answer.
+// accept makes a reading the configuration in force.
 func (r *Reader) accept(got reading, err error) Snapshot {
 	r.known, r.lastGood, r.lastGoodErr, r.pending = true, got, err, false
 	return Snapshot{Discovery: got.Discovery, Known: true, Err: err}
 }
 
-// assess says why a reading does not take effect at once, nil when it does;
-// believable tells whether it may later.
-func (r *Reader) assess(got reading, err error) (doubt error, believable bool) {
+// assess returns why a reading does not take effect at once, or nil. acceptable reports
+// whether it can take effect later.
+func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) {
 	absent := errors.Is(err, fs.ErrNotExist)
 	none := errors.Is(err, ErrNoAPIInstance)
 	if err != nil && !absent && !none {
@@ -121,9 +119,9 @@ func (r *Reader) assess(got reading, err error) (doubt error, believable bool) {
 	return nil, true
 }
 
-var errMissingNewline = errors.New("a file of it ends without a newline")
+var errMissingNewline = errors.New("a file ends without a newline")
 
-// findLoss says what of the old answer the new one does not have.
+// findLoss returns what the old configuration had and the new one lacks.
 func findLoss(before, after Discovery) error {
 	for _, was := range before.Instances {
 		if was.Role != RoleAPI || len(was.Addrs) == 0 {
@@ -131,7 +129,7 @@ func findLoss(before, after Discovery) error {
 		}
 		i := slices.IndexFunc(after.Instances, func(in Instance) bool { return in.Name == was.Name })
 		if i < 0 {
-			return fmt.Errorf("instance %s is gone", was.Name)
+			return fmt.Errorf("instance %s was removed", was.Name)
 		}
 		for _, f := range []family{familyIPv4, familyIPv6} {
 			if countFamily(after.Instances[i].Addrs, f) < countFamily(was.Addrs, f) {
@@ -141,7 +139,7 @@ func findLoss(before, after Discovery) error {
 	}
 	for _, f := range []family{familyIPv4, familyIPv6} {
 		if countFamily(before.VIPs.API, f) > 0 && countFamily(before.VIPs.Ingress, f) > 0 && countFamily(after.VIPs.Ingress, f) == 0 {
-			return fmt.Errorf("the ingress VIP that goes with %s is gone", firstOfFamily(before.VIPs.API, f))
+			return fmt.Errorf("the ingress VIP of the address family of %s was removed", firstOfFamily(before.VIPs.API, f))
 		}
 	}
 	return nil
@@ -166,7 +164,7 @@ func firstOfFamily(addrs []netip.Addr, f family) netip.Addr {
 	return netip.Addr{}
 }
 
-// union returns the strings of both lists, in order, each once.
+// union returns the strings of both lists in order, each once.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, s := range b {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// memoryReader is a Reader of a file in memory; one that f lacks is absent.
+// memoryReader returns a Reader of a file in memory. A file that f lacks is absent.
 func memoryReader(f files, name string) *Reader {
 	return &Reader{read: func() (reading, error) {
 		text, ok := f[name]
@@ -31,8 +31,8 @@ func memoryReader(f files, name string) *Reader {
 	}}
 }
 
-// checkLastGoodKept has a Reader know the whole file and then read its first n bytes, which
-// are read as cut and err say.
+// checkLastGoodKept checks that a Reader that has accepted the whole file keeps it after
+// reading its first n bytes. cut and err are the result of that reading.
 func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole reading) {
 	t.Helper()
 	cut.content = [sha256.Size]byte{1} // differs from the content of the whole file
@@ -49,7 +49,8 @@ func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole readin
 	}
 }
 
-// configText writes a file of instances: name and addresses (with commas) in turn.
+// configText returns a file with instances, given as alternating names and comma-separated
+// addresses.
 func configText(instances ...string) string {
 	var out strings.Builder
 	out.WriteString("global_defs {\n}\n")
@@ -84,44 +85,44 @@ func TestReader(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{name: "half-written at the start, then whole", steps: []step{
+		{name: "partly written at the start, then complete", steps: []step{
 			{text: "", err: ErrIncomplete, retry: minRetry},
 			{at: 1 * s, text: half, err: ErrIncomplete, retry: minRetry},
 			{at: 2 * s, text: half, err: ErrIncomplete, retry: 1 * s},
 			{at: 9 * s, text: half, err: ErrIncomplete, retry: maxRetry},
 			{at: 10 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "no file is an answer", steps: []step{
+		{name: "no file is accepted", steps: []step{
 			{text: absent, known: true, err: fs.ErrNotExist},
 			{at: 1 * s, text: half, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
 			{at: 1 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "no instance is an answer after a while", steps: []step{
+		{name: "no instance is accepted after a while", steps: []step{
 			{text: noAPI, err: ErrNoAPIInstance, retry: minRetry},
 			{at: 1500 * time.Millisecond, text: noAPI, err: ErrUnsettled, retry: 500 * time.Millisecond},
 			{at: 2 * s, text: noAPI, ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: noAPI + "\n", ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "a broken file never replaces", steps: []step{
+		{name: "an invalid file never takes effect", steps: []step{
 			good,
 			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
 			{at: 1000 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: maxRetry},
 			{at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
 		}},
-		{name: "a deleted file is believed after a while", steps: []step{
+		{name: "a deleted file takes effect after a while", steps: []step{
 			good,
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: 1},
 			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
 		}},
-		{name: "deleted and made again in time", steps: []step{
+		{name: "deleted and created again in time", steps: []step{
 			good,
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 2 * s, text: full, api: v4, ingr: i4, known: true},
 			{at: 3 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 		}},
-		{name: "a change of content starts the wait anew", steps: []step{
+		{name: "a change of content restarts the wait", steps: []step{
 			good,
 			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
 			{at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
@@ -153,7 +154,7 @@ func TestReader(t *testing.T) {
 			{at: 3 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
 			{at: 4 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
 		}},
-		{name: "a clock that goes back starts the wait anew", steps: []step{
+		{name: "a clock that goes back restarts the wait", steps: []step{
 			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
 			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
@@ -185,8 +186,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderKeepsVIPsUntilSettled walks at random through cut, absent and whole files
-// and checks each loss against what the file has been since.
+// TestReaderKeepsVIPsUntilSettled reads random sequences of truncated, absent and complete
+// files. VIPs may disappear only after the file has been unchanged for SettleTime.
 func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
 	must(t, err)
@@ -211,14 +212,14 @@ func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
 			}
 			if before.Known && !got.Known {
-				t.Fatalf("seed %d, step %d: an answer was forgotten", seed, i)
+				t.Fatalf("seed %d, step %d: a known configuration was dropped", seed, i)
 			}
 			before = got
 		}
 	}
 }
 
-// mutateFile gives the file other content.
+// mutateFile changes the content of the file.
 func mutateFile(rnd *rand.Rand, f files, text string) {
 	switch rnd.IntN(5) {
 	case 0:
@@ -261,7 +262,7 @@ func writeFile(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// must ends the test on an error.
+// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -17,15 +17,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// staticPodFile is keepalived's static pod in a folder of kubelet's.
+// staticPodFile is the name of keepalived's static pod in a manifest directory of the
+// kubelet.
 const staticPodFile = "keepalived.yaml"
 
-// StaticPodPath is where keepalived's static pod lies in dir.
+// StaticPodPath returns the path of keepalived's static pod in dir.
 func StaticPodPath(dir string) string { return filepath.Join(dir, staticPodFile) }
 
-// UserManaged reports whether OpenShift has put keepalived aside because the
-// cluster's loadBalancer.type is UserManaged: its static pod lies in dir
-// (/etc/kubernetes/disabled-manifests) then. An absent dir is no error.
+// UserManaged reports whether OpenShift has disabled keepalived because the cluster's
+// loadBalancer.type is UserManaged. In that case the static pod is in dir
+// (/etc/kubernetes/disabled-manifests). An absent dir is not an error.
 func UserManaged(dir string) (bool, error) {
 	path := StaticPodPath(dir)
 	switch _, err := os.Lstat(path); {
@@ -34,17 +35,17 @@ func UserManaged(dir string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	default:
-		return false, fmt.Errorf("look for keepalived's disabled static pod (is %s a directory that this service may search?): %w", dir, err)
+		return false, fmt.Errorf("check for keepalived's disabled static pod in %s, which this service must be able to search: %w", dir, err)
 	}
 }
 
-// StaticPodIngress reads the ingress VIPs that OpenShift hands to keepalived's
-// static pod: the value of --ingress-vips in dir/keepalived.yaml
-// (machine-config-operator templates/common/on-prem/files/keepalived.yaml).
-// They are those of the whole cluster, in the cluster's order, while a node's
-// keepalived.conf has only the instances that the node takes part in
-// (templates/master/00-master/on-prem/files/keepalived-keepalived.yaml). An
-// absent manifest is fs.ErrNotExist.
+// StaticPodIngress reads the ingress VIPs that OpenShift passes to keepalived's static pod:
+// the value of --ingress-vips in dir/keepalived.yaml (machine-config-operator
+// templates/common/on-prem/files/keepalived.yaml). The list contains the VIPs of the whole
+// cluster in the cluster's order. A node's keepalived.conf only contains the instances that
+// the node takes part in
+// (templates/master/00-master/on-prem/files/keepalived-keepalived.yaml). The error for an
+// absent manifest wraps fs.ErrNotExist.
 func StaticPodIngress(dir string) ([]netip.Addr, error) {
 	path := StaticPodPath(dir)
 	data, err := textfile.Read(path, maxFileBytes)
@@ -58,7 +59,7 @@ func StaticPodIngress(dir string) ([]netip.Addr, error) {
 	return vips, nil
 }
 
-// podManifest is as much of a Pod as matters here.
+// podManifest holds the fields of a Pod that are used here.
 type podManifest struct {
 	Spec struct {
 		InitContainers []container `yaml:"initContainers"`
@@ -85,16 +86,16 @@ func parseStaticPod(data []byte) ([]netip.Addr, error) {
 	return nil, nil
 }
 
-// flagAddresses returns the addresses of a flag's value, which is a list with
-// commas, in the next word or behind an equals sign.
-func flagAddresses(words []string, flag string) ([]netip.Addr, error) {
-	for i, word := range words {
-		value, joined := strings.CutPrefix(word, flag+"=")
+// flagAddresses returns the addresses in a flag's value: a comma-separated list in the next
+// argument or after an equals sign.
+func flagAddresses(args []string, flag string) ([]netip.Addr, error) {
+	for i, arg := range args {
+		value, joined := strings.CutPrefix(arg, flag+"=")
 		if !joined {
-			if word != flag || i+1 == len(words) {
+			if arg != flag || i+1 == len(args) {
 				continue
 			}
-			value = words[i+1]
+			value = args[i+1]
 		}
 		return parseAddressList(flag, value)
 	}
@@ -109,15 +110,16 @@ func parseAddressList(flag, value string) ([]netip.Addr, error) {
 		}
 		addr, err := netip.ParseAddr(text)
 		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
-			return nil, fmt.Errorf("%s has %q, which is no VIP", flag, text)
+			return nil, fmt.Errorf("%s contains %q, which is not a VIP", flag, text)
 		}
 		out = append(out, addr)
 	}
 	return out, nil
 }
 
-// CompleteFromStaticPod returns v with the ingress VIPs that it lacks, taken from keepalived's
-// static pod in dir; without one, it is v as it is. An error is returned beside v.
+// CompleteFromStaticPod returns v with its missing ingress VIPs added from keepalived's
+// static pod in dir. Without a static pod it returns v. v is returned together with an error,
+// too.
 func (v VIPs) CompleteFromStaticPod(dir string) (VIPs, error) {
 	if !v.LacksIngress() {
 		return v, nil
@@ -129,8 +131,8 @@ func (v VIPs) CompleteFromStaticPod(dir string) (VIPs, error) {
 	return v.WithMissingIngress(others), err
 }
 
-// WithMissingIngress returns v with those of others for each family in which v has an
-// API VIP and no ingress VIP.
+// WithMissingIngress returns v with the addresses of others added for each family in which v
+// has an API VIP and no ingress VIP.
 func (v VIPs) WithMissingIngress(others []netip.Addr) VIPs {
 	out := VIPs{API: v.API, Ingress: slices.Clone(v.Ingress)}
 	for _, f := range []family{familyIPv4, familyIPv6} {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// staticPod has the shape of machine-config-operator's
+// staticPod has the structure of machine-config-operator's
 // templates/common/on-prem/files/keepalived.yaml.
 const staticPod = `kind: Pod
 apiVersion: v1
@@ -75,12 +75,12 @@ func TestStaticPodIngress(t *testing.T) {
 		"none":                       {"spec: {containers: [{command: [sleep]}]}", nil, ""},
 		"flag without value":         {"spec: {containers: [{command: ['--ingress-vips']}]}", nil, ""},
 		"empty value":                {"spec: {containers: [{command: ['--ingress-vips', '']}]}", nil, ""},
-		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips has "a.example"`},
+		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips contains "a.example"`},
 		"half-written":               {half, nil, "keepalived.yaml: "},
 		"a list of other use":        {"spec: {containers: 3}", nil, "keepalived.yaml: "},
 		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", vipAddrs("192.0.2.6"), ""},
-		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is no VIP`},
-		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is no VIP`},
+		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is not a VIP`},
+		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is not a VIP`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

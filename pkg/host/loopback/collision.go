@@ -15,19 +15,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// Collision is an address that somebody else has.
+// Collision is an internal address that is already in use.
 type Collision struct {
 	Address netip.Addr
 	Reason  string
 }
 
 func (c *Collision) Error() string {
-	return fmt.Sprintf("%v, the internal address of MicroShift's API server, is not put on lo: %s: give another network.serviceNetwork or "+
-		"apiServer.advertiseAddress in MicroShift's configuration, or take that away", c.Address, c.Reason)
+	return fmt.Sprintf("cannot add %v, the internal address of MicroShift's API server, to lo: %s: configure another network.serviceNetwork or "+
+		"apiServer.advertiseAddress for MicroShift, or remove the conflict", c.Address, c.Reason)
 }
 
-// FindLink tells on which link an internal address is, where MicroShift has it; "" when
-// it is nowhere. The error is a [Collision] when somebody else has it.
+// FindLink returns the link on which MicroShift has an internal address, or "" if it is on no
+// link. The error is a [Collision] if the address is in use elsewhere.
 func FindLink(addr netip.Addr) (link string, err error) {
 	all, err := address.List()
 	if err != nil {
@@ -46,7 +46,7 @@ func findLink(addr netip.Addr, all []address.Address) (link string, err error) {
 		if a.Bits == addr.BitLen() && microshift.IsInternalLink(name) {
 			return name, nil
 		}
-		elsewhere = &Collision{addr, fmt.Sprintf("it is on %s, as %v/%d", name, a.IP, a.Bits)}
+		elsewhere = &Collision{addr, fmt.Sprintf("%s has %v/%d", name, a.IP, a.Bits)}
 	}
 	if elsewhere != nil {
 		return "", elsewhere
@@ -54,20 +54,20 @@ func findLink(addr netip.Addr, all []address.Address) (link string, err error) {
 	return "", checkNoRoute(addr)
 }
 
-// checkNoRoute refuses an address to which a route leads, but for a default one: who has
-// that network would not be reached any more.
+// checkNoRoute returns a Collision if a route other than a default route leads to an address:
+// the destination of that route would become unreachable.
 func checkNoRoute(addr netip.Addr) error {
 	network, link, found, err := route.Match(addr)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EHOSTUNREACH) {
-		return &Collision{addr, "a blackhole, prohibit or unreachable route leads to it"}
+		return &Collision{addr, "a blackhole, prohibit or unreachable route covers it"}
 	}
 	if err != nil || !found || network.Bits() == 0 {
 		return err
 	}
-	return &Collision{addr, fmt.Sprintf("the route %v by %s leads to it", network, linkName(link))}
+	return &Collision{addr, fmt.Sprintf("the route %v via %s covers it", network, linkName(link))}
 }
 
-// linkName is for messages, so one that cannot be had is a number.
+// linkName returns a name for messages. An unknown link is named by its number.
 func linkName(index uint32) string {
 	if links, err := address.Links(); err == nil {
 		if i := slices.IndexFunc(links, func(l address.Link) bool { return l.Index == index }); i >= 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loopback owns the internal address of MicroShift's API server where this
-// service keeps it on lo for MicroShift: it puts it there when nobody else has it,
-// with a mark that the kernel keeps, and takes away nothing but what has that mark.
+// Package loopback manages the internal address of MicroShift's API server on lo. It adds the
+// address if it is not in use, with a marker in the kernel, and removes only addresses with
+// that marker. The controller, `check` and `cleanup` link it.
 package loopback

@@ -12,36 +12,35 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// markMetric is the metric of the addresses that were put here: "http". Nothing follows
-// from it, since an address of its own on lo needs no route; but it is in the kernel
-// as long as the address is, over restarts and crashes, and goes with it, so that
-// there is no record that could be wrong. One that somebody else takes away and puts
-// there again has no mark, and is his.
+// markMetric is the metric of the addresses that this service adds ("http"). It has no effect
+// on routing: a single address on lo needs no route. The kernel keeps it as long as the
+// address exists, over restarts and crashes, so no record on disk can become wrong. An
+// address that another program deletes and adds again loses the metric and is not removed.
 const markMetric = 0x68747470
 
-// Manager keeps addresses on lo. It belongs to one goroutine.
+// Manager adds and removes addresses on lo. It belongs to one goroutine.
 type Manager struct{ log *slog.Logger }
 
-// NewManager returns a keeper. It does nothing yet.
+// NewManager returns a Manager. It changes nothing yet.
 func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
 
-// Keep has the wanted addresses on lo that are nowhere else, and takes away others
-// that it, or an earlier process, has put there, but for those that are to stay. The
-// error says what is in the way of which address, and what to do; what is there
-// already stays then.
-func (k *Manager) Ensure(want, stay []netip.Addr) error {
+// Ensure adds the addresses in want to lo unless they are on another link. It removes other
+// addresses that this or an earlier process added, except those in keep. The error names each
+// address that cannot be added, with the reason and the remediation. Addresses that exist are
+// kept in that case.
+func (m *Manager) Ensure(want, keep []netip.Addr) error {
 	all, err := address.List()
 	if err != nil {
 		return err
 	}
-	removed, err := removeMarked(all, slices.Concat(want, stay))
+	removed, err := removeMarked(all, slices.Concat(want, keep))
 	for _, addr := range removed {
-		k.logChange(addr, "is taken from lo")
+		m.logChange("removed %v, the internal address of MicroShift's API server, from lo", addr)
 	}
-	return errors.Join(err, k.addMissing(want, all))
+	return errors.Join(err, m.addMissing(want, all))
 }
 
-// Cleanup takes away what a process has put that is gone.
+// Cleanup removes the addresses that an earlier process added.
 func Cleanup() (removed []netip.Addr, err error) {
 	all, err := address.List()
 	if err != nil {
@@ -50,11 +49,11 @@ func Cleanup() (removed []netip.Addr, err error) {
 	return removeMarked(all, nil)
 }
 
-// removeMarked takes from lo what was put there, but for what is to stay.
-func removeMarked(all []address.Address, stay []netip.Addr) (removed []netip.Addr, err error) {
+// removeMarked removes the addresses with the marker from lo, except those in keep.
+func removeMarked(all []address.Address, keep []netip.Addr) (removed []netip.Addr, err error) {
 	var problems []error
 	for _, a := range all {
-		if a.Link != address.Loopback || a.Bits != a.IP.BitLen() || a.Metric != markMetric || slices.Contains(stay, a.IP) {
+		if a.Link != address.Loopback || a.Bits != a.IP.BitLen() || a.Metric != markMetric || slices.Contains(keep, a.IP) {
 			continue
 		}
 		if err := address.RemoveFromLoopback(a.IP); err != nil {
@@ -66,16 +65,15 @@ func removeMarked(all []address.Address, stay []netip.Addr) (removed []netip.Add
 	return removed, errors.Join(problems...)
 }
 
-// addMissing puts on lo what is nowhere, and to which nothing leads, the last one first, and
-// none before one that cannot be there: a MicroShift that starts looks for them in
-// their order, and when it finds one it does not put those behind that
-// (addServiceIPLoopback).
-func (k *Manager) addMissing(want []netip.Addr, all []address.Address) error {
+// addMissing adds the addresses that are on no link and have no route, the last one first. It
+// adds none before an address that cannot be added: a starting MicroShift looks for them in
+// order, and after it finds one it does not add the following ones (addServiceIPLoopback).
+func (m *Manager) addMissing(want []netip.Addr, all []address.Address) error {
 	var problems []error
 	for _, addr := range slices.Backward(want) {
 		link, err := findLink(addr, all)
 		if err == nil && link == "" && len(problems) == 0 {
-			err = k.addAddress(addr)
+			err = m.addAddress(addr)
 		}
 		if err != nil {
 			problems = append(problems, err)
@@ -84,15 +82,14 @@ func (k *Manager) addMissing(want []netip.Addr, all []address.Address) error {
 	return errors.Join(problems...)
 }
 
-func (k *Manager) addAddress(addr netip.Addr) error {
+func (m *Manager) addAddress(addr netip.Addr) error {
 	added, err := address.AddToLoopback(addr, markMetric)
 	if added {
-		k.logChange(addr, "is on lo now")
+		m.logChange("added %v, the internal address of MicroShift's API server, to lo", addr)
 	}
 	return err
 }
 
-func (k *Manager) logChange(addr netip.Addr, what string) {
-	k.log.Info(fmt.Sprintf("%v, the internal address of MicroShift's API server, %s", addr, what),
-		slog.String("event", "advertise-address"), slog.String("address", addr.String()))
+func (m *Manager) logChange(format string, addr netip.Addr) {
+	m.log.Info(fmt.Sprintf(format, addr), slog.String("event", "advertise-address"), slog.String("address", addr.String()))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// loopbackAddresses lists the single addresses of lo, in the kernel's order.
+// loopbackAddresses lists the single addresses of lo in the kernel's order.
 func loopbackAddresses(t *testing.T) string {
 	t.Helper()
 	var found []string
@@ -37,12 +37,13 @@ func parseAddrs(texts ...string) []netip.Addr {
 	return out
 }
 
-// newTestManager is a keeper in a namespace of which lo is as it was at the end.
+// newTestManager returns a Manager in a namespace whose lo is restored at the end of the
+// test.
 func newTestManager(t *testing.T) (*Manager, *bytes.Buffer) {
 	t.Helper()
 	nstest.Require(t)
 	var log bytes.Buffer
-	k := NewManager(slog.New(slog.NewTextHandler(&log, nil)))
+	m := NewManager(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() {
 		for _, args := range [][]string{
 			{"ip", "address", "flush", "dev", "lo"}, {"ip", "address", "add", "127.0.0.1/8", "dev", "lo"}, {"ip", "address", "add", "::1/128", "dev", "lo"},
@@ -50,10 +51,10 @@ func newTestManager(t *testing.T) (*Manager, *bytes.Buffer) {
 			runCleanup(t, args...)
 		}
 	})
-	return k, &log
+	return m, &log
 }
 
-// runCleanup runs a command when the test is over, and with it its context.
+// runCleanup runs a command after the end of the test's context.
 func runCleanup(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -76,39 +77,39 @@ func must(t *testing.T, err error) {
 }
 
 func TestEnsure(t *testing.T) {
-	k, log := newTestManager(t)
+	m, log := newTestManager(t)
 	both := parseAddrs("10.44.0.0", "fd02::1:0")
-	must(t, k.Ensure(both, nil))
-	expectLoopback(t, "at first", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Ensure(both, nil))
+	must(t, m.Ensure(both, nil))
+	expectLoopback(t, "first", "10.44.0.0/32 fd02::1:0/128")
+	must(t, m.Ensure(both, nil))
 	expectLoopback(t, "again", "10.44.0.0/32 fd02::1:0/128")
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
-	must(t, k.Ensure(both, nil))
-	expectLoopback(t, "once taken away", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Ensure(nil, both))
-	expectLoopback(t, "given by hand since", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Ensure(parseAddrs("172.31.0.0"), nil))
+	must(t, m.Ensure(both, nil))
+	expectLoopback(t, "after a deletion", "10.44.0.0/32 fd02::1:0/128")
+	must(t, m.Ensure(nil, both))
+	expectLoopback(t, "configured manually since", "10.44.0.0/32 fd02::1:0/128")
+	must(t, m.Ensure(parseAddrs("172.31.0.0"), nil))
 	expectLoopback(t, "another network", "172.31.0.0/32")
-	must(t, k.Ensure(nil, nil))
+	must(t, m.Ensure(nil, nil))
 	expectLoopback(t, "at the end", "")
-	if n := strings.Count(log.String(), "is on lo now"); n != 4 {
+	if n := strings.Count(log.String(), "added "); n != 4 {
 		t.Errorf("logged:\n%s", log.String())
 	}
 }
 
-// TestEnsureIgnoresForeignAddress: what MicroShift has taken away and put there again is
-// MicroShift's.
+// TestEnsureIgnoresForeignAddress: an address that MicroShift has deleted and added again
+// belongs to MicroShift.
 func TestEnsureIgnoresForeignAddress(t *testing.T) {
-	k, _ := newTestManager(t)
-	must(t, k.Ensure(parseAddrs("10.44.0.0"), nil))
+	m, _ := newTestManager(t)
+	must(t, m.Ensure(parseAddrs("10.44.0.0"), nil))
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "lo")
-	must(t, k.Ensure(nil, nil))
-	expectLoopback(t, "put there by another", "10.44.0.0/32")
+	must(t, m.Ensure(nil, nil))
+	expectLoopback(t, "added by another program", "10.44.0.0/32")
 }
 
 func TestEnsureRejectsCollisions(t *testing.T) {
-	k, _ := newTestManager(t)
+	m, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "lan0") })
 	for _, args := range []string{
@@ -118,47 +119,47 @@ func TestEnsureRejectsCollisions(t *testing.T) {
 	} {
 		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
-	for addr, says := range map[string]string{
-		"10.44.0.0":  "it is on lan0, as 10.44.0.0/31: give another network.serviceNetwork",
-		"172.31.0.0": "the route 172.16.0.0/12 by lan0 leads to it: give another",
-		"fd02::1:0":  "the route fd02::/32 by lan0 leads to it",
-		"10.46.0.0":  "a blackhole, prohibit or unreachable route leads to it: give another",
-		"10.48.0.0":  "a blackhole, prohibit or unreachable route leads to it",
-		"192.0.2.0":  "the route 192.0.2.0/24 by lan0",
+	for addr, want := range map[string]string{
+		"10.44.0.0":  "lan0 has 10.44.0.0/31: configure another network.serviceNetwork",
+		"172.31.0.0": "the route 172.16.0.0/12 via lan0 covers it: configure another",
+		"fd02::1:0":  "the route fd02::/32 via lan0 covers it",
+		"10.46.0.0":  "a blackhole, prohibit or unreachable route covers it: configure another",
+		"10.48.0.0":  "a blackhole, prohibit or unreachable route covers it",
+		"192.0.2.0":  "the route 192.0.2.0/24 via lan0",
 	} {
-		err := k.Ensure(parseAddrs(addr), nil)
-		if err == nil || !strings.Contains(err.Error(), says) {
+		err := m.Ensure(parseAddrs(addr), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
-	// One that is free before one that is not: MicroShift shall put both.
-	if err := k.Ensure(parseAddrs("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 by lan0") {
+	// A free address before one in use: MicroShift must add both itself.
+	if err := m.Ensure(parseAddrs("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 via lan0") {
 		t.Errorf("one of two: %v", err)
 	}
 	expectLoopback(t, "after collisions", "")
-	if err := k.Ensure(parseAddrs("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "it is on lan0") {
+	if err := m.Ensure(parseAddrs("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "lan0 has") {
 		t.Errorf("one of two: %v", err)
 	}
 	expectLoopback(t, "one behind it", "fd03::1:0/128")
-	must(t, k.Ensure(parseAddrs("10.47.0.0", "fd03::1:0"), nil)) // default routes alone lead there
+	must(t, m.Ensure(parseAddrs("10.47.0.0", "fd03::1:0"), nil)) // only default routes cover them
 	expectLoopback(t, "beside them", "10.47.0.0/32 fd03::1:0/128")
-	must(t, k.Ensure(nil, nil))
+	must(t, m.Ensure(nil, nil))
 }
 
 func TestEnsureAddressOnBridge(t *testing.T) {
-	k, _ := newTestManager(t)
+	m, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "bridge")
 	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "br-ex") })
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "br-ex")
-	must(t, k.Ensure(parseAddrs("10.44.0.0"), nil))
-	expectLoopback(t, "MicroShift has it on OVN's bridge", "")
+	must(t, m.Ensure(parseAddrs("10.44.0.0"), nil))
+	expectLoopback(t, "the address is on OVN's bridge", "")
 }
 
-// TestForeignAddressesStay: an address with a metric of somebody else's, one of another
-// length and one on another link are not ours, and where MicroShift has the address
-// it may be elsewhere too.
+// TestForeignAddressesStay: addresses with another metric, another prefix length or on
+// another link are not removed. An address that MicroShift has on its link may also be on
+// other links.
 func TestForeignAddressesStay(t *testing.T) {
-	k, _ := newTestManager(t)
+	m, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "lan0") })
 	ours := strconv.Itoa(markMetric)
@@ -169,10 +170,10 @@ func TestForeignAddressesStay(t *testing.T) {
 	} {
 		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
-	must(t, k.Ensure(parseAddrs("10.44.0.0", "fd02::1:0"), nil))
-	must(t, k.Ensure(nil, nil))
-	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
-		t.Errorf("cleanup: %v, %v", gone, err)
+	must(t, m.Ensure(parseAddrs("10.44.0.0", "fd02::1:0"), nil))
+	must(t, m.Ensure(nil, nil))
+	if removed, err := Cleanup(); err != nil || len(removed) > 0 {
+		t.Errorf("cleanup: %v, %v", removed, err)
 	}
 	expectLoopback(t, "others'", "10.44.0.0/32 fd02::1:0/128")
 	for _, link := range []string{"lo", "lan0"} {
@@ -182,24 +183,24 @@ func TestForeignAddressesStay(t *testing.T) {
 	}
 }
 
-// TestRestartAndCleanup: a follower knows what was put; without one, cleanup takes
-// it away, of both families.
+// TestRestartAndCleanup: the next process removes what an earlier one added, and so does
+// cleanup, in both families.
 func TestRestartAndCleanup(t *testing.T) {
-	k, _ := newTestManager(t)
+	m, _ := newTestManager(t)
 	both := parseAddrs("10.44.0.0", "fd02::1:0")
-	must(t, k.Ensure(both, nil))
-	next := NewManager(k.log)
+	must(t, m.Ensure(both, nil))
+	next := NewManager(m.log)
 	must(t, next.Ensure(both, nil))
 	expectLoopback(t, "over a restart", "10.44.0.0/32 fd02::1:0/128")
-	must(t, NewManager(k.log).Ensure(both[:1], nil))
-	expectLoopback(t, "a follower that wants less", "10.44.0.0/32")
+	must(t, NewManager(m.log).Ensure(both[:1], nil))
+	expectLoopback(t, "the next process requires less", "10.44.0.0/32")
 	must(t, next.Ensure(both, nil))
-	gone, err := Cleanup()
-	if err != nil || !slices.Equal(gone, both) {
-		t.Errorf("cleanup: %v, %v", gone, err)
+	removed, err := Cleanup()
+	if err != nil || !slices.Equal(removed, both) {
+		t.Errorf("cleanup: %v, %v", removed, err)
 	}
 	expectLoopback(t, "after cleanup", "")
-	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
-		t.Errorf("a second cleanup: %v, %v", gone, err)
+	if removed, err := Cleanup(); err != nil || len(removed) > 0 {
+		t.Errorf("a second cleanup: %v, %v", removed, err)
 	}
 }

@@ -9,45 +9,46 @@ import (
 	"slices"
 )
 
-// What MicroShift takes where nothing is given (updateComputedValues).
+// MicroShift's defaults (updateComputedValues).
 const (
 	defaultServiceNetworkIPv4 = "10.43.0.0/16"
 	defaultServiceNetworkIPv6 = "fd02::/112"
 )
 
-// ErrNoNodeAddress says that the node's address is not given and the host has none
-// that could be taken.
-var ErrNoNodeAddress = errors.New("this host has no address that MicroShift would take for the node's: give node.nodeIP in MicroShift's configuration")
+// ErrNoNodeAddress means that the configuration sets no node address and the host has no
+// suitable one.
+var ErrNoNodeAddress = errors.New("this host has no address that MicroShift would detect as the node's: set node.nodeIP in MicroShift's configuration")
 
-// Computed is what a Config comes to on a host.
+// Computed holds the values that MicroShift computes from its Config on a host.
 type Computed struct {
-	NodeIPs        []netip.Addr   // of the node: one, or one of each family
-	ServiceNetwork []netip.Prefix // one, or one of each family
+	NodeIPs        []netip.Addr   // one, or one per family
+	ServiceNetwork []netip.Prefix // one, or one per family
 	ServiceIP      netip.Addr     // of the service "kubernetes"
-	// Internal are the addresses by which the inside of the cluster reaches the API
-	// server, the first of them the one that it advertises. Nothing may be led away
-	// from them.
+	// Internal are the addresses at which the API server is reached from inside the cluster.
+	// The first one is the address that the API server advertises. Packets to these addresses
+	// must never be redirected.
 	Internal              []netip.Addr
-	AdvertiseAddressGiven bool // the first of Internal was given, and MicroShift puts it nowhere
-	// Mistaken are those of Internal that MicroShift would take for the node's own if
-	// they were on lo when it starts, since its configuration does not give that.
+	AdvertiseAddressGiven bool // the first Internal address is configured, and MicroShift does not assign it to a link
+	// MisdetectedAsNodeIP are those Internal addresses that MicroShift would detect as the
+	// node's own if they were on lo when it starts, because its configuration does not set
+	// the node's address.
 	MisdetectedAsNodeIP []netip.Addr
-	Router              Router // of the ingress
+	Router              Router
 }
 
-// Router is where MicroShift's router listens.
+// Router describes where MicroShift's router listens.
 type Router struct {
-	Removed     bool // there is none
+	Removed     bool // no router is deployed
 	Addresses   []netip.Addr
 	HTTP, HTTPS uint16
 }
 
-// ListensOn reports whether the router answers on an address and port by HTTP.
+// ListensOn reports whether the router serves HTTP on an address and port.
 func (r Router) ListensOn(addr netip.Addr, port uint16) bool {
 	return !r.Removed && r.HTTP == port && slices.Contains(r.Addresses, addr)
 }
 
-// Compute finds what MicroShift would find on this host.
+// Compute returns the values that MicroShift computes on host h.
 func (c Config) Compute(h Host) (Computed, error) {
 	out := Computed{AdvertiseAddressGiven: c.AdvertiseAddress.IsValid()}
 	own, err := c.internalAddresses(c.ServiceNetwork)
@@ -55,15 +56,15 @@ func (c Config) Compute(h Host) (Computed, error) {
 		return out, err
 	}
 	if out.AdvertiseAddressGiven {
-		own = own[1:] // which may well be the node's
+		own = own[1:] // the advertised address can be the node's address
 	}
-	bare := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
+	base := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
 	node := c.NodeIP
 	if !node.IsValid() {
-		node = bare.nodeAddress()
+		node = base.nodeAddress()
 	}
-	// What was given needs no address of the node, and what was given must be known
-	// even where that has none.
+	// Configured networks do not depend on the node's address, and they must be known even if
+	// the host has no such address.
 	if out.ServiceNetwork = c.ServiceNetwork; len(out.ServiceNetwork) == 0 && node.IsValid() {
 		out.ServiceNetwork = []netip.Prefix{defaultServiceNetwork(node)}
 	}
@@ -73,7 +74,7 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if len(out.ServiceNetwork) > 0 {
 		out.ServiceIP = out.ServiceNetwork[0].Addr().Next()
 	}
-	out.MisdetectedAsNodeIP = c.misdetected(bare, node, out.Internal)
+	out.MisdetectedAsNodeIP = c.misdetected(base, node, out.Internal)
 	if !node.IsValid() {
 		return out, ErrNoNodeAddress
 	}
@@ -82,7 +83,7 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if v4 && v6 {
 		other := c.NodeIPv6
 		if !other.IsValid() {
-			other = bare.nodeAddressIPv6()
+			other = base.nodeAddressIPv6()
 		}
 		if other.IsValid() && other != node {
 			out.NodeIPs = append(out.NodeIPs, other)
@@ -95,20 +96,20 @@ func (c Config) Compute(h Host) (Computed, error) {
 	return out, nil
 }
 
-// invalidValue finds the internal addresses that must not be on lo before MicroShift
-// starts. In a dual stack it takes the host's first IPv6 address for the node's
-// where none is given, and lo comes first (GetHostIPv6).
-func (c Config) misdetected(bare Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
+// misdetected returns the internal addresses that must not be on lo before MicroShift starts.
+// In a dual stack without node.nodeIPv6, MicroShift uses the host's first IPv6 address, and
+// lo is listed first (GetHostIPv6).
+func (c Config) misdetected(base Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
 	v4, v6 := c.addressFamilies(node)
 	return slices.DeleteFunc(slices.Clone(internal), func(a netip.Addr) bool {
-		asNode := !c.NodeIP.IsValid() && bare.withLoopbackAddress(a).nodeAddress() != node
+		asNode := !c.NodeIP.IsValid() && base.withLoopbackAddress(a).nodeAddress() != node
 		asOther := v4 && v6 && a.Is6() && !c.NodeIPv6.IsValid()
 		return !asNode && !asOther
 	})
 }
 
-// addressFamilies are those of the cluster network, which is of the node's family when it
-// is not given.
+// addressFamilies returns the families of the cluster network. Without a configured cluster
+// network it is the node's family.
 func (c Config) addressFamilies(node netip.Addr) (v4, v6 bool) {
 	if len(c.ClusterNetwork) == 0 {
 		return node.Is4(), node.Is6()
@@ -126,7 +127,7 @@ func defaultServiceNetwork(node netip.Addr) netip.Prefix {
 	return netip.MustParsePrefix(defaultServiceNetworkIPv6)
 }
 
-// internalAddresses are the addresses of the API server inside the cluster.
+// internalAddresses returns the addresses of the API server inside the cluster.
 func (c Config) internalAddresses(services []netip.Prefix) ([]netip.Addr, error) {
 	var out []netip.Addr
 	if c.AdvertiseAddress.IsValid() {
@@ -148,8 +149,8 @@ func (c Config) internalAddresses(services []netip.Prefix) ([]netip.Addr, error)
 	return out, nil
 }
 
-// FirstAddressAfter is the first address behind a network: MicroShift takes the next network of
-// a single address (firstIPFromNextSubnet).
+// FirstAddressAfter returns the first address after a network. MicroShift uses the single
+// address of the next network (firstIPFromNextSubnet).
 func FirstAddressAfter(p netip.Prefix) (netip.Addr, error) {
 	last := p.Masked().Addr().AsSlice()
 	for bit := p.Bits(); bit < len(last)*8; bit++ {
@@ -158,13 +159,13 @@ func FirstAddressAfter(p netip.Prefix) (netip.Addr, error) {
 	end, _ := netip.AddrFromSlice(last)
 	next := end.Next()
 	if !next.IsValid() {
-		return netip.Addr{}, fmt.Errorf("there is no address behind network.serviceNetwork %v, where MicroShift's internal API address would be: give another network, or apiServer.advertiseAddress", p)
+		return netip.Addr{}, fmt.Errorf("no address follows network.serviceNetwork %v, so MicroShift has no internal API address: configure another network or apiServer.advertiseAddress", p)
 	}
 	return next, nil
 }
 
-// DefaultInternalAddresses are the internal addresses of any MicroShift with the default networks,
-// for where its configuration is not known.
+// DefaultInternalAddresses returns the internal addresses of a MicroShift with default
+// networks, for hosts whose configuration is not known.
 func DefaultInternalAddresses() []netip.Addr {
 	var out []netip.Addr
 	for _, network := range []string{defaultServiceNetworkIPv4, defaultServiceNetworkIPv6} {
@@ -175,15 +176,15 @@ func DefaultInternalAddresses() []netip.Addr {
 	return out
 }
 
-// ChallengePort is the one that CAs ask, by RFC 8555 section 8.3.
+// ChallengePort is the port to which CAs connect (RFC 8555 section 8.3).
 const ChallengePort = 80
 
-// maxUpstreamPerFamily is how many addresses of one family the router is asked at: they are
-// all the same router.
+// maxUpstreamPerFamily limits the router addresses that are used in each family. All of them
+// reach the same router.
 const maxUpstreamPerFamily = 4
 
-// UpstreamAddresses are the addresses at which the router is asked: the node's, where it
-// listens on them, before others, and an internal one only for want of others.
+// UpstreamAddresses returns the addresses at which the proxy connects to the router. The
+// node's addresses come first. An internal address is used only if a family has no other.
 func (c Computed) UpstreamAddresses() []netip.Addr {
 	rank := func(a netip.Addr) int {
 		switch {

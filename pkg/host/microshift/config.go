@@ -11,42 +11,42 @@ import (
 	"slices"
 )
 
-// Config is what a MicroShift's files say, and its defaults where they say
-// nothing and these do not hang on the host. It is a value that nobody changes.
+// Config is the configuration in MicroShift's files, with those of its defaults that do not
+// depend on the host. It is immutable.
 type Config struct {
 	HostnameOverride string
 	BaseDomain       string // of cluster names: api.<BaseDomain>
 
-	NodeIP   netip.Addr // not valid: the host's own
-	NodeIPv6 netip.Addr // of a dual stack; not valid: the host's own
+	NodeIP   netip.Addr // invalid: detected on the host
+	NodeIPv6 netip.Addr // in a dual stack; invalid: detected on the host
 
-	ServiceNetwork []netip.Prefix // empty: by the family of the node's address
-	ClusterNetwork []netip.Prefix // empty: the same; what has both families is a dual stack
+	ServiceNetwork []netip.Prefix // empty: default of the node's address family
+	ClusterNetwork []netip.Prefix // empty: the node's address family; two families make a dual stack
 
-	AdvertiseAddress  netip.Addr // not valid: computed from the service network
+	AdvertiseAddress  netip.Addr // invalid: computed from the service network
 	SubjectAltNames   []string   // of the API server's external certificate; empty: the host's names
 	NamedCertificates []NamedCertificate
 
 	Ingress Ingress
 }
 
-// NamedCertificate is a certificate that the API server presents to who asks for
-// one of its names; without names, for those in the certificate.
+// NamedCertificate is a certificate that the API server presents to clients that request one
+// of its names. Without Names, the names in the certificate apply.
 type NamedCertificate struct {
 	Names    []string `json:"names"`
 	CertPath string   `json:"certPath"`
 	KeyPath  string   `json:"keyPath"`
 }
 
-// Ingress says where the router listens.
+// Ingress describes where the router listens.
 type Ingress struct {
-	Removed       bool     // there is none
-	ListenAddress []string // addresses and names of links; empty: all of the host's
+	Removed       bool     // no router is deployed
+	ListenAddress []string // addresses and link names; empty: all addresses of the host
 	HTTP, HTTPS   uint16
 }
 
-// rawConfig is as much of the configuration as matters here. Its keys are found as
-// MicroShift finds them, which unmarshals JSON too: in any case.
+// rawConfig holds the keys of the configuration that are used here. Keys match in any case,
+// as in MicroShift, which unmarshals JSON too.
 type rawConfig struct {
 	DNS struct {
 		BaseDomain string `json:"baseDomain"`
@@ -75,15 +75,15 @@ type rawConfig struct {
 	} `json:"ingress"`
 }
 
-// defaultBaseDomain is MicroShift's (dnsDefaults).
+// defaultBaseDomain is MicroShift's default (dnsDefaults).
 const defaultBaseDomain = "example.com"
 
-// Default is a MicroShift without files.
+// Default returns the configuration of a MicroShift without files.
 func Default() Config {
 	return Config{BaseDomain: defaultBaseDomain, Ingress: Ingress{HTTP: 80, HTTPS: 443}}
 }
 
-// Read reads the configuration in dir. Without files it is the default one.
+// Read reads the configuration in dir. Without files it returns the default.
 func Read(dir string) (Config, error) {
 	files, _, err := readFiles(dir)
 	if err != nil {
@@ -92,17 +92,17 @@ func Read(dir string) (Config, error) {
 	return parse(files)
 }
 
-// parse judges the files together.
+// parse parses and validates the files together.
 func parse(files []file) (Config, error) {
 	_, c, err := parseRaw(files)
 	return c, err
 }
 
-// parseRaw is parse, and returns besides what the files say in its own words:
-// MicroShift does not start with any mistake, so the first one is enough to tell.
+// parseRaw is parse and also returns the merged keys. Every error is fatal for MicroShift, so
+// parseRaw stops at the first file that it cannot merge.
 func parseRaw(files []file) (rawConfig, Config, error) {
 	refused := func(of string, err error) (rawConfig, Config, error) {
-		return rawConfig{}, Config{}, fmt.Errorf("MicroShift's %s is not taken: %w", of, err)
+		return rawConfig{}, Config{}, fmt.Errorf("MicroShift's %s is invalid: %w", of, err)
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f file) bool { return len(bytes.TrimSpace(f.text)) == 0 })
 	merged, of, err := mergeFiles(files)
@@ -124,9 +124,9 @@ func parseRaw(files []file) (rawConfig, Config, error) {
 	return w, c, nil
 }
 
-// mergeFiles merges what files say, or tells which of them is at fault. As in MicroShift
-// a list in place of keys only counts, and is refused, when no keys come after it, and
-// any other value only when it is alone.
+// mergeFiles merges the files. With an error, of names the file that caused it. As in
+// MicroShift, a list in place of a mapping is an error only if no mapping follows it. Any
+// other value is an error unless it is the only one.
 func mergeFiles(files []file) (merged map[string]any, of string, err error) {
 	var p normalizer
 	var all any
@@ -142,7 +142,7 @@ func mergeFiles(files []file) (merged map[string]any, of string, err error) {
 			before, _ := all.(map[string]any)
 			all = mergePatch(before, keys)
 		case i == 0 || isList:
-			all, of = value, f.path // with its nulls
+			all, of = value, f.path // including its null values
 		default:
 			err = errNotMapping
 		}
@@ -150,21 +150,22 @@ func mergeFiles(files []file) (merged map[string]any, of string, err error) {
 			return nil, f.path, err
 		}
 	}
-	merged, is := all.(map[string]any)
-	if !is && all != nil {
+	merged, ok := all.(map[string]any)
+	if !ok && all != nil {
 		return nil, of, errNotMapping
 	}
 	return merged, "", nil
 }
 
-var errNotMapping = errors.New("it is no mapping: write keys and values")
+var errNotMapping = errors.New("the content is not a mapping: write keys and values")
 
-// errNoKeys is about comments alone, say, which MicroShift merges with nothing
-// (MergePatch of evanphx/json-patch), and takes when it is the only file with a text.
-var errNoKeys = errors.New("it has no keys, and MicroShift does not start when other files are beside such a one: delete it")
+// errNoKeys applies to files that contain only comments, for example. MicroShift cannot merge
+// such a file with others (MergePatch of evanphx/json-patch). It accepts the file if no other
+// file has content.
+var errNoKeys = errors.New("the file has no keys, and MicroShift does not start with such a file beside others: delete it")
 
-// validate turns what is written into addresses. Empty values count as absent, as in
-// MicroShift (incorporateUserSettings).
+// validate converts the keys to typed values. Empty values count as absent, as in MicroShift
+// (incorporateUserSettings).
 func (w *rawConfig) validate() (Config, error) {
 	c := Default()
 	c.HostnameOverride, c.SubjectAltNames, c.NamedCertificates = w.Node.HostnameOverride, w.APIServer.SubjectAltNames, w.APIServer.NamedCertificates
@@ -178,7 +179,7 @@ func (w *rawConfig) validate() (Config, error) {
 		}
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" {
-			problems = append(problems, invalidValue(key, "%q, which is no address", text))
+			problems = append(problems, invalidValue(key, "%q, which is not an address", text))
 		}
 		*into = a.Unmap()
 	}
@@ -189,7 +190,7 @@ func (w *rawConfig) validate() (Config, error) {
 		addr netip.Addr
 	}{{"node.nodeIP", c.NodeIP}, {"node.nodeIPv6", c.NodeIPv6}} {
 		if node.addr.IsValid() && !node.addr.IsGlobalUnicast() {
-			problems = append(problems, invalidValue(node.key, "%v, by which no other host reaches this one", node.addr))
+			problems = append(problems, invalidValue(node.key, "%v, which other hosts cannot reach", node.addr))
 		}
 	}
 	address(&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress)
@@ -206,23 +207,23 @@ func (w *rawConfig) validate() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// maxNetworks is one for each family (validateNetworkStack).
+// maxNetworks is one per family (validateNetworkStack).
 const maxNetworks = 2
 
 func parsePrefixes(key string, texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxNetworks {
-		return nil, &valueError{key, fmt.Sprintf("has %d entries, and one for each family is the most", len(texts))}
+		return nil, &valueError{key, fmt.Sprintf("has %d entries; at most one per address family is allowed", len(texts))}
 	}
 	var out []netip.Prefix
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {
-			return nil, &valueError{key, fmt.Sprintf("has %q, which is no network such as 10.43.0.0/16", text)}
+			return nil, &valueError{key, fmt.Sprintf("contains %q, which is not a network such as 10.43.0.0/16", text)}
 		}
 		out = append(out, p.Masked())
 	}
 	if len(out) == maxNetworks && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, &valueError{key, "has two networks of one family"}
+		return nil, &valueError{key, "has two networks of one address family"}
 	}
 	return out, nil
 }
@@ -234,9 +235,9 @@ func (w *rawConfig) validateIngress() (Ingress, error) {
 	case "Removed":
 		in.Removed = true
 	default:
-		return in, invalidValue("ingress.status", "%q, and may be Managed or Removed", w.Ingress.Status)
+		return in, invalidValue("ingress.status", "%q; allowed values are Managed and Removed", w.Ingress.Status)
 	}
-	// A list of empty texts is given, and means what an empty one does.
+	// A list that contains only empty strings equals an empty list.
 	in.ListenAddress = slices.DeleteFunc(slices.Clone(w.Ingress.ListenAddress), func(s string) bool { return s == "" })
 	if len(in.ListenAddress) == 0 {
 		in.ListenAddress = nil
@@ -250,7 +251,7 @@ func (w *rawConfig) validateIngress() (Ingress, error) {
 			continue
 		}
 		if *p.value < 1 || *p.value > 65535 {
-			return in, invalidValue("ingress.ports."+p.key, "%d, and may be 1 to 65535", *p.value)
+			return in, invalidValue("ingress.ports."+p.key, "%d; allowed values are 1 to 65535", *p.value)
 		}
 		*p.into = uint16(*p.value)
 	}

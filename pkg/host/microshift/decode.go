@@ -12,34 +12,34 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// errNotJSON is about the only values of YAML that are left by then and that JSON has not.
-var errNotJSON = errors.New("it has what JSON does not know, a number such as .nan or .inf: write another")
+// errNotJSON applies to the remaining YAML values that JSON cannot represent.
+var errNotJSON = errors.New("the content has a value that JSON cannot represent, such as .nan or .inf: use another value")
 
-// errKeyNotScalar is about keys that the library would tell of in Go's words.
-var errKeyNotScalar = errors.New("it has a list or a mapping in place of a key's name: write a name")
+// errKeyNotScalar replaces a message of the library that names Go types.
+var errKeyNotScalar = errors.New("a key is a list or a mapping: a key must be a string")
 
-// decode turns the first document of a file into what JSON knows, by the library that
-// sigs.k8s.io/yaml reads it with for MicroShift: what YAML is differs from one to the
-// next. A file of comments alone is nil. p bounds all files together.
+// decode converts the first document of a file to JSON values. It uses the library with which
+// sigs.k8s.io/yaml reads the file for MicroShift, because YAML libraries differ. A file that
+// contains only comments is nil. p limits all files together.
 func decode(text []byte, p *normalizer) (any, error) {
 	var tree any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
-		says := strings.TrimPrefix(err.Error(), "yaml: ")
-		if strings.HasPrefix(says, "invalid map key: ") {
+		message := strings.TrimPrefix(err.Error(), "yaml: ")
+		if strings.HasPrefix(message, "invalid map key: ") {
 			return nil, errKeyNotScalar
 		}
-		return nil, fmt.Errorf("not valid YAML: %s: correct it there", says)
+		return nil, fmt.Errorf("invalid YAML: %s", message)
 	}
 	plain, err := p.normalize(tree, 0)
 	if err != nil {
 		return nil, err
 	}
-	// Through JSON, which knows no bytes that are no UTF-8.
+	// The conversion to JSON replaces bytes that are not valid UTF-8.
 	if text, err = json.Marshal(plain); err != nil {
 		return nil, errNotJSON
 	}
 	numbers := json.NewDecoder(bytes.NewReader(text))
-	numbers.UseNumber() // as they are written
+	numbers.UseNumber() // keeps numbers as they are written
 	var value any
 	err = numbers.Decode(&value)
 	return value, err

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// TestDocumentedConfigurations: each example of MicroShift's configuration in the
-// document says something that is understood.
+// TestDocumentedConfigurations parses each configuration example of the document. Each must
+// change a value.
 func TestDocumentedConfigurations(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/microshift.md")

@@ -17,30 +17,30 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// The bounds of what is read: a host's configuration has some KiB.
+// Limits on the files that are read. A host's configuration has a few KiB.
 const (
 	maxFileBytes  = 256 << 10
 	maxFiles      = 128
 	maxBytes      = 1 << 20
-	maxDirs       = 128  // below config.d: each is watched
-	maxDirEntries = 4096 // of config.d, those included that are not read
+	maxDirs       = 128  // below config.d; each directory is watched
+	maxDirEntries = 4096 // of config.d, including files that are not read
 )
 
-// file is one that was read.
+// file is a file with its content.
 type file struct {
 	path string
 	text []byte
 }
 
-// ConfigFile and DropInDir are where a MicroShift keeps its configuration below
-// its directory.
+// ConfigFile returns the path of the main configuration file in dir.
 func ConfigFile(dir string) string { return filepath.Join(dir, "config.yaml") }
 
-// DropInDir is the directory of the files that add to ConfigFile's.
+// DropInDir returns the directory of the files that extend ConfigFile.
 func DropInDir(dir string) string { return filepath.Join(dir, "config.d") }
 
-// Present reports whether a host's MicroShift keeps its configuration in dir, or may
-// do so, where that cannot be told: its internal addresses are never to be caught.
+// Present reports whether MicroShift's configuration directory exists. It returns true if
+// this cannot be determined, because packets to MicroShift's internal addresses must never be
+// redirected.
 func Present(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -49,9 +49,9 @@ func Present(dir string) bool {
 	return info.IsDir()
 }
 
-// readFiles reads all files of the configuration, in MicroShift's order: the main
-// one, and then those of config.d as filepath.WalkDir comes to them. watch names,
-// whatever is returned beside it, where a change could be.
+// readFiles reads all files of the configuration in MicroShift's order: the main file, then
+// the files of config.d in the order of filepath.WalkDir. watch lists the paths to watch for
+// changes, also with an error.
 func readFiles(dir string) (files []file, watch []string, err error) {
 	watch = []string{ConfigFile(dir), DropInDir(dir)}
 	paths, dirs, err := listDropIns(DropInDir(dir))
@@ -69,16 +69,16 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 			return nil, watch, fmt.Errorf("read MicroShift's configuration: %w", explainPermission(err))
 		}
 		if total += len(text); total > maxBytes {
-			return nil, watch, fmt.Errorf("read MicroShift's configuration: its files have more than %d bytes together: leave in %s what is needed", maxBytes, dir)
+			return nil, watch, fmt.Errorf("read MicroShift's configuration: the files have more than %d bytes in total: remove unneeded content from %s", maxBytes, dir)
 		}
 		files = append(files, file{path, text})
 	}
 	return files, watch, nil
 }
 
-// listDropIns lists the files of config.d that count, and the directories below it. A
-// link is read when it leads to a file, and not gone into when it leads to a
-// directory, as WalkDir has it; nor is config.d itself when it is a link.
+// listDropIns lists the drop-in files of config.d and the directories below it. As in
+// WalkDir, a symbolic link to a file is read and a symbolic link to a directory is not
+// followed. config.d is ignored if it is a symbolic link itself.
 func listDropIns(root string) (paths, dirs []string, err error) {
 	info, err := os.Lstat(root)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
@@ -94,16 +94,16 @@ func listDropIns(root string) (paths, dirs []string, err error) {
 	return w.paths, w.dirs, nil
 }
 
-// explainPermission adds what to do when only root may read a file.
+// explainPermission adds the remediation for a file that only root can read.
 func explainPermission(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: the service is not root: make it world-readable (chmod a+rX)", err)
+		return fmt.Errorf("the service does not run as root: make the file world-readable (chmod a+rX): %w", err)
 	}
 	return err
 }
 
-// dirWalk goes through a directory as filepath.WalkDir does, which reads the whole of
-// one before it tells of the first entry.
+// dirWalk walks a directory like filepath.WalkDir, with limits: WalkDir reads a whole
+// directory before its first callback.
 type dirWalk struct {
 	root        string
 	paths, dirs []string
@@ -120,7 +120,7 @@ func (w *dirWalk) readDir(dir string) (err error) {
 		return err
 	}
 	if w.entries += len(list); w.entries > maxDirEntries {
-		return fmt.Errorf("%s has more than %d entries: leave in it what is needed", w.root, maxDirEntries)
+		return fmt.Errorf("%s has more than %d entries: remove unneeded entries", w.root, maxDirEntries)
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range list {
@@ -135,12 +135,12 @@ func (w *dirWalk) addEntry(path string, entry fs.DirEntry) error {
 	switch {
 	case entry.IsDir():
 		if w.dirs = append(w.dirs, path); len(w.dirs) > maxDirs {
-			return fmt.Errorf("%s has more than %d directories: leave in it what is needed", w.root, maxDirs)
+			return fmt.Errorf("%s has more than %d directories: remove unneeded directories", w.root, maxDirs)
 		}
 		return w.readDir(path)
 	case filepath.Ext(entry.Name()) == ".yaml":
 		if w.paths = append(w.paths, path); len(w.paths) > maxFiles {
-			return fmt.Errorf("%s has more than %d files that end in .yaml: put them into fewer", w.root, maxFiles)
+			return fmt.Errorf("%s has more than %d files with the extension .yaml: merge them", w.root, maxFiles)
 		}
 	}
 	return nil

@@ -13,19 +13,19 @@ const (
 	loopback  = "lo"
 )
 
-// IsInternalLink reports whether a link is one on which MicroShift puts the internal
-// addresses, alone: lo, or br-ex where OVN-Kubernetes has made that
-// (addServiceIPLoopback of pkg/node/netconfig.go).
+// IsInternalLink reports whether MicroShift assigns its internal addresses to a link of this
+// name: lo, or br-ex if OVN-Kubernetes has created it (addServiceIPLoopback of
+// pkg/node/netconfig.go).
 func IsInternalLink(link string) bool { return link == loopback || link == ovnBridge }
 
-// Host is as much of a host as MicroShift looks at.
+// Host holds the properties of a host that MicroShift examines.
 type Host struct {
 	Links     []Link
 	Addresses []Address // in the kernel's order
-	// The links of the default routes, in the order of the main table.
+	// The links of the default routes, in the order of the main routing table.
 	DefaultLinks4, DefaultLinks6 []string
-	// Settled says that no address is to be waited for where a default route leads: at
-	// boot the route is there before it, and MicroShift starts after that.
+	// AddressesSettled means that no further address is expected on the link of a default
+	// route. At boot the route appears before the address, and MicroShift starts after both.
 	AddressesSettled bool
 }
 
@@ -33,7 +33,7 @@ type Host struct {
 type Link struct {
 	Index  uint32
 	Name   string
-	Master uint32 // the link that this one belongs to; 0: none
+	Master uint32 // index of the link that this one is attached to; 0: none
 	Up     bool
 }
 
@@ -44,10 +44,10 @@ type Address struct {
 	Link uint32
 }
 
-// nodeAddress is the host's address where none is given: that of a default route's
-// link, IPv4 first (ChooseHostInterface of k8s.io/apimachinery), and where there is no
-// default route, or none that leads to an address, the first one of the links as they
-// were made (selectIPFromHostInterface).
+// nodeAddress returns the address that MicroShift detects if none is configured. It is an
+// address on the link of a default route, IPv4 first (ChooseHostInterface of
+// k8s.io/apimachinery). If there is no default route, or no address on its link, it is the
+// first address of the links in the order of their creation (selectIPFromHostInterface).
 func (h Host) nodeAddress() netip.Addr {
 	for _, family := range []struct {
 		is     func(netip.Addr) bool
@@ -58,7 +58,7 @@ func (h Host) nodeAddress() netip.Addr {
 			if !found || !link.Up {
 				continue
 			}
-			for _, name := range []string{link.Name, loopback} { // hosts with routes to themselves have theirs on lo
+			for _, name := range []string{link.Name, loopback} { // hosts that route to themselves have their address on lo
 				if a := h.globalAddress(name, family.is); a.IsValid() {
 					return a
 				}
@@ -79,7 +79,7 @@ func (h Host) firstAddress() netip.Addr {
 			continue
 		}
 		for _, a := range h.Addresses {
-			// MicroShift would take a link-local one, too, but does not work with it.
+			// MicroShift would use a link-local address, but does not work with it.
 			if a.Link == l.Index && !a.IP.IsLoopback() && !a.IP.IsLinkLocalUnicast() {
 				return a.IP
 			}
@@ -88,8 +88,8 @@ func (h Host) firstAddress() netip.Addr {
 	return netip.Addr{}
 }
 
-// withoutAddresses is the host as it would be without addresses that MicroShift itself, or
-// this service, puts on it: they are never the node's.
+// withoutAddresses returns the host without addresses that MicroShift or this service assigns
+// to it. They are never the node's address.
 func (h Host) withoutAddresses(own []netip.Addr) Host {
 	h.Addresses = slices.DeleteFunc(slices.Clone(h.Addresses), func(a Address) bool {
 		return a.Bits == a.IP.BitLen() && slices.Contains(own, a.IP)
@@ -97,8 +97,9 @@ func (h Host) withoutAddresses(own []netip.Addr) Host {
 	return h
 }
 
-// withLoopbackAddress is the host with one address more, where the kernel lists it: a new one
-// of IPv6 comes before others of its scope, and one of IPv4 after them.
+// withLoopbackAddress returns the host with one more address on lo, in the position where the
+// kernel lists it. A new IPv6 address precedes others of its scope, a new IPv4 address
+// follows them.
 func (h Host) withLoopbackAddress(addr netip.Addr) Host {
 	a := Address{IP: addr, Bits: addr.BitLen()}
 	if lo, found := h.linkByName(loopback); found {
@@ -125,10 +126,10 @@ func (h Host) globalAddress(name string, family func(netip.Addr) bool) netip.Add
 	return netip.Addr{}
 }
 
-// nodeAddressIPv6 is the IPv6 address of a dual stack's node. GetHostIPv6 looks at the
-// default route's link first, though with newer releases of its netlink library it
-// does not find that route, and takes the host's first address; where these differ
-// nothing but node.nodeIPv6 tells.
+// nodeAddressIPv6 returns the IPv6 address of the node in a dual stack. GetHostIPv6 examines
+// the link of the default route first. With newer releases of its netlink library it does not
+// find that route and uses the host's first address. If the two differ, only node.nodeIPv6 is
+// reliable.
 func (h Host) nodeAddressIPv6() netip.Addr {
 	for _, name := range h.DefaultLinks6 {
 		if a := h.globalAddress(name, netip.Addr.Is6); a.IsValid() {
@@ -143,8 +144,8 @@ func (h Host) nodeAddressIPv6() netip.Addr {
 	return netip.Addr{}
 }
 
-// routerNeverListens are networks on which the router never listens
-// (defaultRouterForbiddenCIDRs).
+// routerNeverListens reports whether an address is in a network on which the router never
+// listens (defaultRouterForbiddenCIDRs).
 func routerNeverListens(a netip.Addr) bool {
 	for _, network := range []string{"127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10", "fd69::/125"} {
 		if netip.MustParsePrefix(network).Contains(a) {
@@ -154,19 +155,19 @@ func routerNeverListens(a netip.Addr) bool {
 	return false
 }
 
-// routerAddresses are those on which the router listens now
-// (pkg/loadbalancerservice/router.go): the given ones that the host has, and those
-// of the given links.
-func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
+// routerAddresses returns the addresses on which the router listens now
+// (pkg/loadbalancerservice/router.go): the configured addresses that the host has, and all
+// addresses of the configured links.
+func (h Host) routerAddresses(configured []string, v4, v6 bool) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range h.Addresses {
 		link, found := h.linkByIndex(a.Link)
-		// A link without a master of its own: others are OVN's.
+		// Links that are attached to another link belong to OVN.
 		ours := v4 && a.IP.Is4() || v6 && a.IP.Is6()
 		if !found || link.Master != 0 || routerNeverListens(a.IP) || !ours {
 			continue
 		}
-		if len(given) == 0 || matchesListenAddress(given, a.IP, link.Name) {
+		if len(configured) == 0 || matchesListenAddress(configured, a.IP, link.Name) {
 			out = append(out, a.IP)
 		}
 	}
@@ -174,8 +175,8 @@ func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
 	return slices.Compact(out)
 }
 
-func matchesListenAddress(given []string, addr netip.Addr, link string) bool {
-	return slices.ContainsFunc(given, func(text string) bool {
+func matchesListenAddress(configured []string, addr netip.Addr, link string) bool {
+	return slices.ContainsFunc(configured, func(text string) bool {
 		if a, err := netip.ParseAddr(text); err == nil {
 			return a.Unmap() == addr
 		}

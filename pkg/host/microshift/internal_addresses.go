@@ -4,9 +4,9 @@ package microshift
 
 import "net/netip"
 
-// InternalAddresses are the internal addresses that the files in dir give as they are, which
-// is without the default ones (see [Guarded]); nil where there is no configuration
-// that MicroShift would take.
+// ConfiguredInternalAddresses returns the internal addresses that the files in dir configure,
+// without the default ones (see [DefaultInternalAddresses]). It returns nil without a valid
+// configuration.
 func ConfiguredInternalAddresses(dir string) []netip.Addr {
 	if !Present(dir) {
 		return nil
@@ -18,7 +18,7 @@ func ConfiguredInternalAddresses(dir string) []netip.Addr {
 	return c.configuredInternal()
 }
 
-// configuredInternal are the internal addresses without the default ones.
+// configuredInternal returns the internal addresses without the default ones.
 func (c Config) configuredInternal() []netip.Addr {
 	out, err := c.internalAddresses(c.ServiceNetwork)
 	if err != nil {

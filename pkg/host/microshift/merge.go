@@ -2,8 +2,8 @@
 
 package microshift
 
-// mergePatch applies a JSON merge patch (RFC 7386) to what earlier files say: mappings
-// merge, all else is replaced, lists too, and null takes away.
+// mergePatch applies a JSON merge patch (RFC 7386) to the content of earlier files. Mappings
+// are merged, all other values including lists are replaced, and null removes a key.
 func mergePatch(target, patch map[string]any) map[string]any {
 	if target == nil {
 		target = make(map[string]any, len(patch))

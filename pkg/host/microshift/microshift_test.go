@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// writeFiles puts files into a fresh directory of a MicroShift.
+// writeFiles writes files into a new MicroShift directory.
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,16 +42,16 @@ func TestRead(t *testing.T) {
 	type files = map[string]string
 	for name, tt := range map[string]struct {
 		files  files
-		change func(*microshift.Config) // of the default one
+		change func(*microshift.Config) // applied to the default
 	}{
 		"no files":                  {nil, nil},
 		"an empty file":             {files{"config.yaml": ""}, nil},
-		"spaces alone":              {files{"config.yaml": " \n\n"}, nil},
-		"comments alone":            {files{"config.yaml": "# node:\n#   nodeIP: 192.0.2.9\n"}, nil},
+		"only spaces":               {files{"config.yaml": " \n\n"}, nil},
+		"only comments":             {files{"config.yaml": "# node:\n#   nodeIP: 192.0.2.9\n"}, nil},
 		"keys without values":       {files{"config.yaml": "node:\napiServer:\n  subjectAltNames:\ningress:\n"}, nil},
 		"unknown keys":              {files{"config.yaml": "etcd: {memoryLimitMB: 7}\nnode: {x: y}\nnew: [1]\n"}, nil},
 		"empty values":              {files{"config.yaml": `{node: {nodeIP: "", nodeIPv6: ""}, dns: {baseDomain: ""}, apiServer: {advertiseAddress: "", subjectAltNames: []}, ingress: {status: "", listenAddress: [], ports: {}}}`}, nil},
-		"a list of empty texts":     {files{"config.yaml": `ingress: {listenAddress: ["", ""]}`}, nil},
+		"a list of empty strings":   {files{"config.yaml": `ingress: {listenAddress: ["", ""]}`}, nil},
 		"node IPs":                  {files{"config.yaml": "node: {nodeIP: 192.0.2.9, nodeIPv6: 2001:DB8::9}"}, func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") }},
 		"an IPv4-mapped node IP":    {files{"config.yaml": "node: {nodeIP: '::ffff:192.0.2.9'}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
 		"host name and base domain": {files{"config.yaml": "dns: {baseDomain: ms.example}\nnode: {hostnameOverride: Edge}"}, func(c *microshift.Config) { c.BaseDomain, c.HostnameOverride = "ms.example", "Edge" }},
@@ -94,25 +94,25 @@ func TestRead(t *testing.T) {
 			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: [c]}"},
 			func(c *microshift.Config) { c.SubjectAltNames = []string{"c"} },
 		},
-		"an empty list takes away": {
+		"an empty list replaces a list": {
 			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: []}"},
 			nil,
 		},
-		"null takes away":           {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: null}"}, nil},
-		"null takes a mapping away": {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: ~"}, nil},
-		"a mapping after null":      {files{"config.yaml": "node:", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"an empty drop-in":          {files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"other endings":             {files{"config.d/10.yml": "node: {nodeIP: 192.0.2.9}", "config.d/x": "y: [", "config.d/a.yaml.bak": "y: ["}, nil},
-		"a hidden file":             {files{"config.d/.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"null removes a key":     {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: null}"}, nil},
+		"null removes a mapping": {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: ~"}, nil},
+		"a mapping after null":   {files{"config.yaml": "node:", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"an empty drop-in":       {files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"other extensions":       {files{"config.d/10.yml": "node: {nodeIP: 192.0.2.9}", "config.d/x": "y: [", "config.d/a.yaml.bak": "y: ["}, nil},
+		"a hidden file":          {files{"config.d/.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
 		"directories in order": {
 			files{"config.d/10/z.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"},
 			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
 		},
-		"files in the order of their names": {
+		"files in lexical order": {
 			files{"config.d/9.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.1}"},
 			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
 		},
-		"IPv6 alone": {
+		"IPv6 only": {
 			files{"config.yaml": "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}"},
 			func(c *microshift.Config) {
 				c.ClusterNetwork = []netip.Prefix{netip.MustParsePrefix("fd01::/48")}
@@ -140,40 +140,40 @@ func TestRead(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ text, says string }{
-		"no YAML":             {"a: [", "config.yaml is not taken: not valid YAML"},
-		"a list":              {"- a", "it is no mapping"},
-		"a text":              {"node", "it is no mapping"},
-		"a number for a text": {"node: {nodeIP: 7}", "node.nodeIP is a number, and is to be a text: correct it in "},
-		"a text for a list":   {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a text, and is to be a list: correct it in "},
-		"a text for a port":   {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a text, and is to be a whole number: correct it in "},
-		"port 0":              {"ingress: {ports: {http: 0}}", "ingress.ports.http is 0"},
-		"port 65536":          {"ingress: {ports: {https: 65536}}", "ingress.ports.https is 65536"},
-		"a status":            {"ingress: {status: removed}", `ingress.status is "removed", and may be Managed or Removed`},
-		"loopback":            {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, by which no other host reaches this one`},
-		"link-local":          {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, by which no other host reaches this one`},
-		"no address":          {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is no address`},
-		"a zone":              {"node: {nodeIPv6: 'fe80::1%eth0'}", "node.nodeIPv6"},
-		"no advertise":        {"apiServer: {advertiseAddress: 10.44.0.0/32}", "apiServer.advertiseAddress"},
-		"no network":          {"network: {serviceNetwork: [10.43.0.0]}", "no network such as 10.43.0.0/16"},
-		"three networks":      {"network: {serviceNetwork: [10.43.0.0/16, fd02::/112, 10.45.0.0/16]}", "has 3 entries"},
-		"one family twice":    {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one family"},
-		"not a number":        {"a: .nan", "what JSON does not know"},
-		"too deep":            {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "too deep ones"},
-		"too many values":     {"a: [" + strings.Repeat("1,", 1<<16) + "]", "too many values"},
-		"a key of two kinds":  {"a: {1: b, '1': c}", "it has the key 1, which comes twice"},
-		"a key that is null":  {"a: {~: b}", "it has the key null, which is no name"},
+	for name, tt := range map[string]struct{ text, want string }{
+		"not YAML":                   {"a: [", "config.yaml is invalid: invalid YAML"},
+		"a list":                     {"- a", "the content is not a mapping"},
+		"a string":                   {"node", "the content is not a mapping"},
+		"a number for a string":      {"node: {nodeIP: 7}", "node.nodeIP is a number; it must be a string: correct it in "},
+		"a string for a list":        {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a string; it must be a list: correct it in "},
+		"a string for a port":        {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a string; it must be an integer: correct it in "},
+		"port 0":                     {"ingress: {ports: {http: 0}}", "ingress.ports.http is 0"},
+		"port 65536":                 {"ingress: {ports: {https: 65536}}", "ingress.ports.https is 65536"},
+		"a status":                   {"ingress: {status: removed}", `ingress.status is "removed"; allowed values are Managed and Removed`},
+		"loopback":                   {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, which other hosts cannot reach`},
+		"link-local":                 {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, which other hosts cannot reach`},
+		"not an address":             {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is not an address`},
+		"a zone":                     {"node: {nodeIPv6: 'fe80::1%eth0'}", "node.nodeIPv6"},
+		"invalid advertise address":  {"apiServer: {advertiseAddress: 10.44.0.0/32}", "apiServer.advertiseAddress"},
+		"not a network":              {"network: {serviceNetwork: [10.43.0.0]}", "not a network such as 10.43.0.0/16"},
+		"three networks":             {"network: {serviceNetwork: [10.43.0.0/16, fd02::/112, 10.45.0.0/16]}", "has 3 entries"},
+		"two networks of one family": {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one address family"},
+		"not a number":               {"a: .nan", "that JSON cannot represent"},
+		"too deep":                   {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "nested too deep"},
+		"too many values":            {"a: [" + strings.Repeat("1,", 1<<16) + "]", "too many values"},
+		"a key in two notations":     {"a: {1: b, '1': c}", "duplicate key 1: "},
+		"a key that is null":         {"a: {~: b}", "invalid key null: "},
 		"an alias bomb": {
 			"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 				"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "excessive aliasing",
 		},
-		"an alias bomb of one text": {"a: &a " + strings.Repeat("x", 1<<16) + "\nb: [" + strings.Repeat("*a,", 1<<10) + "]\n", "too many values"},
-		"a large file":              {"a: " + strings.Repeat("x", 256<<10), "longer than the 262144 bytes"},
+		"an alias bomb of one string": {"a: &a " + strings.Repeat("x", 1<<16) + "\nb: [" + strings.Repeat("*a,", 1<<10) + "]\n", "too many values"},
+		"a large file":                {"a: " + strings.Repeat("x", 256<<10), "longer than the 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := microshift.Read(writeFiles(t, map[string]string{"config.yaml": tt.text}))
-			if err == nil || !strings.Contains(err.Error(), tt.says) {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, %+v", err, got)
 			}
 		})
@@ -193,18 +193,18 @@ func TestReadBounds(t *testing.T) {
 	for i := range 5 {
 		large[fmt.Sprintf("config.d/%d.yaml", i)] = "# " + strings.Repeat("x", 250<<10)
 	}
-	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes together") {
+	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes in total") {
 		t.Errorf("large files: %v", err)
 	}
 }
 
-// TestReadUnusualFiles: what is no file is told of within a moment, and what is no
-// directory is not gone into.
+// TestReadUnusualFiles: a file that is not regular is an error without delay, and an entry
+// that is not a directory is not walked.
 func TestReadUnusualFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		make func(dir string) error
-		says string // empty: it is passed over
+		want string // empty: the entry is ignored
 	}{
 		"a FIFO":                                 {func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "config.d", "x.yaml"), 0o600) }, "is not a regular file"},
 		"a FIFO for the main file":               {func(dir string) error { return unix.Mkfifo(microshift.ConfigFile(dir), 0o600) }, "is not a regular file"},
@@ -236,7 +236,7 @@ func TestReadUnusualFiles(t *testing.T) {
 			dir := t.TempDir()
 			must(t, errors.Join(os.Mkdir(filepath.Join(dir, "config.d"), 0o700), tt.make(dir)))
 			_, err := microshift.Read(dir)
-			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Error(err)
 			}
 		})
@@ -273,7 +273,7 @@ func TestFirstAddressAfter(t *testing.T) {
 	}
 }
 
-// edgeHost is a host with two NICs, OVN's links and MicroShift's internal address.
+// edgeHost returns a host with two NICs, OVN's links and MicroShift's internal address.
 func edgeHost() microshift.Host {
 	on := func(link uint32, text string) microshift.Address {
 		p := netip.MustParsePrefix(text)
@@ -297,8 +297,8 @@ func edgeHost() microshift.Host {
 	}
 }
 
-// compute computes from a text of config.yaml what is in force on the edge host, or on
-// what change makes of that.
+// compute computes the values for a config.yaml on edgeHost, after change has modified that
+// host.
 func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
 	t.Helper()
 	c, err := microshift.Read(writeFiles(t, map[string]string{"config.yaml": text}))
@@ -317,11 +317,11 @@ func TestCompute(t *testing.T) {
 		config           string
 		host             func(*microshift.Host)
 		nodes, internal  string
-		service, address string // the service's IP; where the router is
+		service, address string // IP of the service; addresses of the router
 		err              string
 	}{
 		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
-		"the route by another link": {
+		"the route on another link": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth1"} },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
@@ -329,14 +329,14 @@ func TestCompute(t *testing.T) {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth2", "eth0"} },
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"the bridge has the node's": {
+		"the node's address on the bridge": {
 			host: func(h *microshift.Host) {
 				h.DefaultLinks4 = []string{"br-ex"}
 				h.Addresses = append(h.Addresses, microshift.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
 			},
 			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
 		},
-		"IPv6 alone": {
+		"IPv6 only": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = nil },
 			nodes: "[2001:db8:1::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
 		},
@@ -344,38 +344,38 @@ func TestCompute(t *testing.T) {
 			host:  func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = nil, nil },
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"an address still to come where the route leads": {
+		"no address yet on the link of the route": {
 			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
-		"none to come there": {
+		"no address expected there": {
 			host: func(h *microshift.Host) {
 				h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
 			},
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"none to come anywhere": {
+		"no address expected anywhere": {
 			host: func(h *microshift.Host) { h.Addresses, h.AddressesSettled = nil, true },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
-		"settled, and there": {
+		"settled, with an address": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4, h.AddressesSettled = []string{"eth1"}, true },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"addresses still to come": {
+		"no addresses yet": {
 			host: func(h *microshift.Host) { h.Addresses = nil },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
-		"still to come, and the network given": {
+		"no address yet, network configured": {
 			config: "network: {serviceNetwork: [172.30.0.0/16]}",
 			host:   func(h *microshift.Host) { h.Addresses = nil },
-			err:    "give node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
+			err:    "set node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
 		},
-		"a node IP given": {
+		"node IP configured": {
 			config: "node: {nodeIP: 198.51.100.9}",
 			nodes:  "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"IPv6 given": {
+		"IPv6 configured": {
 			config: "node: {nodeIP: '2001:db8::9'}",
 			nodes:  "[2001:db8::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
 		},
@@ -389,7 +389,7 @@ func TestCompute(t *testing.T) {
 			nodes:  "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]", service: "fd02::1",
 			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
 		},
-		"dual stack, IPv6 given": {
+		"dual stack, IPv6 configured": {
 			config: "node: {nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\ningress: {listenAddress: [eth0]}",
 			nodes:  "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", service: "10.43.0.1", address: "[192.0.2.9 2001:db8::9]",
 		},
@@ -401,7 +401,7 @@ func TestCompute(t *testing.T) {
 			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
 			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
-		"the node's address advertised, which is on its own": {
+		"the node's address advertised, with a /32 prefix": {
 			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
 			host:   func(h *microshift.Host) { h.Addresses[1].Bits = 32 },
 			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
@@ -414,7 +414,7 @@ func TestCompute(t *testing.T) {
 			config: "ingress: {listenAddress: [eth1]}",
 			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[198.51.100.9]",
 		},
-		"what may not be listened on": {
+		"addresses on which the router never listens": {
 			config: "ingress: {listenAddress: [lo, 127.0.0.1, ovn-k8s-mp0, 10.42.0.2, 169.254.169.2, eth9, 192.0.2.99]}",
 			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
 		},
@@ -422,9 +422,9 @@ func TestCompute(t *testing.T) {
 			config: "ingress: {status: Removed}",
 			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
 		},
-		"nothing behind the network": {
+		"no address after the network": {
 			config: "network: {serviceNetwork: [255.255.0.0/16]}",
-			err:    "there is no address behind network.serviceNetwork 255.255.0.0/16",
+			err:    "no address follows network.serviceNetwork 255.255.0.0/16",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -450,7 +450,8 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// TestMisdetectedAsNodeIP: what MicroShift would take for the node's address if it were on lo.
+// TestMisdetectedAsNodeIP: the addresses that MicroShift would detect as the node's if they
+// were on lo.
 func TestMisdetectedAsNodeIP(t *testing.T) {
 	t.Parallel()
 	const dual = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
@@ -460,21 +461,21 @@ func TestMisdetectedAsNodeIP(t *testing.T) {
 		host   func(*microshift.Host)
 		want   string
 	}{
-		"a default route":                  {"", nil, "[]"},
-		"no default route":                 {"", offline, "[10.44.0.0]"},
-		"none, and the node's given":       {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
-		"no address yet":                   {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
-		"no address where the route leads": {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
-		"none comes there": {"", func(h *microshift.Host) {
+		"a default route":                      {"", nil, "[]"},
+		"no default route":                     {"", offline, "[10.44.0.0]"},
+		"no default route, node IP configured": {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
+		"no address yet":                       {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
+		"no address on the link of the route":  {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
+		"no address expected there": {"", func(h *microshift.Host) {
 			h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
 		}, "[10.44.0.0]"},
-		"IPv6 alone":                          {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
-		"a dual stack":                        {dual, nil, "[fd02::1:0]"},
-		"a dual stack, the node's IPv6 given": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
-		"a dual stack without a route":        {dual, offline, "[10.44.0.0 fd02::1:0]"},
-		"there already, and no route by now":  {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
-		"an address of the admin's on lo":     {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[]"},
-		"an IPv6 one of the admin's, which yields": {
+		"IPv6 only":                        {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
+		"a dual stack":                     {dual, nil, "[fd02::1:0]"},
+		"dual stack, node IPv6 configured": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
+		"a dual stack without a route":     {dual, offline, "[10.44.0.0 fd02::1:0]"},
+		"already on lo, without a route":   {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
+		"another address on lo":            {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[]"},
+		"another IPv6 address on lo, which is listed later": {
 			"node: {nodeIP: ''}\n" + "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}",
 			func(h *microshift.Host) {
 				offline(h)
@@ -507,7 +508,7 @@ func TestUpstreamAddresses(t *testing.T) {
 	}
 	c.Router.Addresses = c.Router.Addresses[:1]
 	if got := fmt.Sprint(c.UpstreamAddresses()); got != "[10.44.0.0]" {
-		t.Errorf("the internal one alone: %s", got)
+		t.Errorf("only the internal address: %s", got)
 	}
 }
 
@@ -533,7 +534,7 @@ func TestDefaultRouteLinks(t *testing.T) {
 	}
 }
 
-// TestReaderFollowsInvocations: files count from the start of MicroShift on that reads them.
+// TestReaderFollowsInvocations: changed files take effect at MicroShift's next start.
 func TestReaderFollowsInvocations(t *testing.T) {
 	t.Parallel()
 	dir, units := t.TempDir(), t.TempDir()
@@ -563,21 +564,21 @@ func TestReaderFollowsInvocations(t *testing.T) {
 	}
 	step("written after the start", "192.0.2.9", true, false)
 	start("2")
-	step("started anew", "192.0.2.9", false, false)
+	step("restarted", "192.0.2.9", false, false)
 	write("node: {nodeIP: 192.0.2.10}\n", 0)
 	step("edited", "192.0.2.9", true, false)
 	write("node: [", 0)
 	step("broken", "192.0.2.9", false, true)
 	start("3")
-	step("started with what is broken", "192.0.2.9", false, true)
+	step("started with invalid files", "192.0.2.9", false, true)
 	write("node: {nodeIP: 192.0.2.11}\n", 0)
-	step("mended, which that start may have read", "192.0.2.11", true, false)
+	step("corrected, which that start may have read", "192.0.2.11", true, false)
 	start("4")
-	step("it has", "192.0.2.11", false, false)
+	step("started with the corrected file", "192.0.2.11", false, false)
 	write("node: {nodeIP: 192.0.2.9}\n", 0)
 	step("edited once more", "192.0.2.11", true, false)
 	write("node: {nodeIP: 192.0.2.11}\n", 0)
-	step("as it was", "192.0.2.11", false, false)
+	step("restored", "192.0.2.11", false, false)
 	write("node: {nodeIP: 192.0.2.12}\n", 0)
 	step("edited again", "192.0.2.11", true, false)
 	must(t, os.Remove(link))
@@ -586,7 +587,7 @@ func TestReaderFollowsInvocations(t *testing.T) {
 	step("edited while it is stopped", "192.0.2.13", false, false)
 }
 
-// TestReader: what is being written takes nothing away.
+// TestReader: a file that is being written removes nothing.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	dir := writeFiles(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
@@ -606,21 +607,21 @@ func TestReader(t *testing.T) {
 	}
 	step("at first", 0, "192.0.2.9", false, false)
 	write("")
-	step("cut short", time.Second, "192.0.2.9", false, true)
+	step("truncated", time.Second, "192.0.2.9", false, true)
 	write("node: {nodeIP: 192.0.2.1")
-	step("half-written", time.Second, "192.0.2.9", false, true)
+	step("partly written", time.Second, "192.0.2.9", false, true)
 	write("node: {nodeIP: 192.0.2.10}\n")
-	step("whole", time.Second, "192.0.2.9", false, true)
+	step("complete", time.Second, "192.0.2.9", false, true)
 	step("settled", 250*time.Millisecond, "192.0.2.10", false, false)
 	write("node: [")
 	step("broken", time.Second, "192.0.2.10", false, true)
-	step("broken for good", time.Second, "192.0.2.10", true, false)
+	step("broken and settled", time.Second, "192.0.2.10", true, false)
 	write("node: {nodeIP: 192.0.2.10}\n")
-	step("mended", time.Second, "192.0.2.10", true, true)
-	step("mended for good", time.Second, "192.0.2.10", false, false)
+	step("corrected", time.Second, "192.0.2.10", true, true)
+	step("corrected and settled", time.Second, "192.0.2.10", false, false)
 }
 
-// TestPresent: what cannot be told may be there.
+// TestPresent: a directory that cannot be examined counts as present.
 func TestPresent(t *testing.T) {
 	t.Parallel()
 	dir := writeFiles(t, map[string]string{"config.yaml": ""})

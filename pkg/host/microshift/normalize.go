@@ -8,22 +8,24 @@ import (
 	"strconv"
 )
 
-// The bounds of what files hold, after aliases were followed. MicroShift has wider ones.
+// Limits on the content of the files, after aliases are expanded. MicroShift's limits are
+// higher.
 const (
 	maxValues = 1 << 16
 	maxDepth  = 64
 	maxText   = 1 << 20
 )
 
-var errTooLarge = errors.New("it has too many values, or too deep ones: leave in it what is needed")
+var errTooLarge = errors.New("the content has too many values or is nested too deep: remove unneeded keys")
 
-// errDuplicateKey is about 1 and "1", say: MicroShift takes one of the two by chance.
-var errDuplicateKey = errors.New("which comes twice, in two ways of writing it, and MicroShift would take one of them by chance: leave one")
+// errDuplicateKey applies to keys such as 1 and "1". MicroShift uses one of the two at
+// random.
+var errDuplicateKey = errors.New("MicroShift would use one of its two notations at random: remove one")
 
-var errKeyNotName = errors.New("which is no name: write one")
+var errKeyNotName = errors.New("a key must be a string")
 
-// normalizer turns YAML's values into those that JSON has: keys that are no texts
-// become some.
+// normalizer converts YAML values to values that JSON can represent. Keys that are not
+// strings become strings.
 type normalizer struct{ values, text int }
 
 func (p *normalizer) normalize(value any, depth int) (any, error) {
@@ -48,7 +50,7 @@ func (p *normalizer) normalize(value any, depth int) (any, error) {
 }
 
 func (p *normalizer) count(value any, depth int) error {
-	if s, is := value.(string); is {
+	if s, ok := value.(string); ok {
 		p.text += len(s)
 	}
 	if p.values++; p.values > maxValues || p.text > maxText || depth > maxDepth {
@@ -64,8 +66,8 @@ func (p *normalizer) normalizeMapping(v map[any]any, depth int) (any, error) {
 		if err == nil {
 			err = p.count(name, depth)
 		}
-		if _, is := out[name]; is && err == nil {
-			err = fmt.Errorf("it has the key %s, %w", name, errDuplicateKey)
+		if _, duplicate := out[name]; duplicate && err == nil {
+			err = fmt.Errorf("duplicate key %s: %w", name, errDuplicateKey)
 		}
 		if err != nil {
 			return nil, err
@@ -77,7 +79,7 @@ func (p *normalizer) normalizeMapping(v map[any]any, depth int) (any, error) {
 	return out, nil
 }
 
-// keyName is the key as sigs.k8s.io/yaml writes it.
+// keyName returns a key as sigs.k8s.io/yaml writes it.
 func keyName(key any) (string, error) {
 	switch k := key.(type) {
 	case string:
@@ -91,9 +93,9 @@ func keyName(key any) (string, error) {
 	case bool:
 		return strconv.FormatBool(k), nil
 	case nil:
-		return "", fmt.Errorf("it has the key null, %w", errKeyNotName)
+		return "", fmt.Errorf("invalid key null: %w", errKeyNotName)
 	default:
-		return "", fmt.Errorf("it has the key %v, %w", key, errKeyNotName)
+		return "", fmt.Errorf("invalid key %v: %w", key, errKeyNotName)
 	}
 }
 

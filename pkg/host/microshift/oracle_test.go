@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// referenceMerge is what MicroShift unmarshals in the end, by the libraries that it
-// reads its files with.
+// referenceMerge returns the JSON that MicroShift unmarshals. It uses the libraries with
+// which MicroShift reads its files.
 func referenceMerge(files []file) (merged []byte, err error) {
 	for _, f := range files {
 		if len(bytes.TrimSpace(f.text)) == 0 {
@@ -33,7 +33,7 @@ func referenceMerge(files []file) (merged []byte, err error) {
 	return merged, nil
 }
 
-// referenceConfig is the same as a Config.
+// referenceConfig returns the Config of the reference.
 func referenceConfig(files []file) (Config, error) {
 	merged, err := referenceMerge(files)
 	if err != nil {
@@ -48,7 +48,7 @@ func referenceConfig(files []file) (Config, error) {
 	return w.validate()
 }
 
-// compareConfigs compares Configs; texts that were given as empty lists are none.
+// compareConfigs compares Configs. Empty lists equal absent ones.
 func compareConfigs(t *testing.T, want, got Config) {
 	t.Helper()
 	for _, c := range []*Config{&want, &got} {
@@ -80,7 +80,7 @@ func filesOf(all ...string) []file {
 	return files
 }
 
-// TestMatchesMicroShift: what MicroShift's own libraries make of the files.
+// TestMatchesMicroShift compares the result with that of MicroShift's own libraries.
 func TestMatchesMicroShift(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]file{
@@ -156,7 +156,7 @@ func TestMatchesMicroShift(t *testing.T) {
 	}
 }
 
-// withoutNull leaves members out that are null, as those that are absent are read.
+// withoutNull removes members that are null, because they equal absent ones.
 func withoutNull(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -201,8 +201,8 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// FuzzRead: whatever the files are, they are read or refused as MicroShift does it, but
-// for what is listed in known.
+// FuzzRead: all files are accepted or rejected as MicroShift does, except for
+// knownDifference.
 func FuzzRead(f *testing.F) {
 	f.Add("node: {nodeIP: 192.0.2.9}\n", "ingress: {ports: {http: 8080}, listenAddress: [eth0]}\n")
 	f.Add("network: {serviceNetwork: [10.43.0.0/16, fd02::/112]}\n", "# nothing\n")
@@ -248,22 +248,22 @@ func compareWithReference(t *testing.T, files []file) {
 	}
 }
 
-// knownDifference are the differences that there are to be.
+// knownDifference reports whether a difference is intended.
 func knownDifference(merged []byte, err error) bool {
 	switch {
 	case errors.Is(err, errTooLarge):
-		return true // our bounds are narrower: the keeper's memory is
+		return true // our limits are lower to bound the controller's memory
 	case errors.Is(err, errDuplicateKey):
-		return true // MicroShift's own result hangs on chance
+		return true // MicroShift's own result is random
 	case errors.Is(err, errNotMapping) && len(merged) > 0 && merged[0] != '{':
-		return true // MicroShift refuses it one step later
+		return true // MicroShift rejects it one step later
 	default:
 		return false
 	}
 }
 
-// decodeExactly reads JSON, with numbers as they are written. Null in a mapping in a list
-// is left out: it stands for no member, and json-patch takes it out here and there.
+// decodeExactly decodes JSON and keeps numbers as they are written. It removes null members
+// of mappings in lists: they equal absent ones, and json-patch removes some of them.
 func decodeExactly(t *testing.T, text []byte) any {
 	t.Helper()
 	numbers := json.NewDecoder(bytes.NewReader(text))

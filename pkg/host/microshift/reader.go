@@ -16,188 +16,211 @@ import (
 )
 
 const (
-	// settleTime is how long changed files must have had the same text before they
-	// count: they may be written in place.
+	// settleTime is how long changed files must keep the same content before they take effect:
+	// they may be written in place.
 	settleTime = 250 * time.Millisecond
-	// lossSettleTime is the same where a file is gone or empty, which undoes settings.
+	// lossSettleTime applies if a file was deleted or emptied, which removes settings.
 	lossSettleTime = 2 * time.Second
 )
 
-// Snapshot is what a Reader says about a MicroShift's configuration.
+// Snapshot is MicroShift's configuration in force, as Reader returns it.
 type Snapshot struct {
-	Present bool // there is such a directory
+	Present bool // the configuration directory exists
 	Config  Config
-	Known   bool // Config is what some reading has found
-	// Err is why the files are not taken as they stand; with Known, Config is the
-	// last good one then.
+	Known   bool // Config is a configuration that was read
+	// Err is why the files cannot be used. With Known, Config is the last good configuration.
 	Err error
-	// Changed are the files that are others than those that MicroShift has read when it
-	// was started last. Config is what it has read then, as far as it was seen.
+	// ChangedSinceStart names the files that differ from those that MicroShift read at its last
+	// start. Config is what it read then, as far as this is known.
 	ChangedSinceStart []string
-	// RestoreErr is why what an earlier process has kept is not taken.
+	// RestoreErr is why the state that an earlier process saved is not used.
 	RestoreErr error
-	Watch      []string // where a change would be
-	// RetryAfter is when to read again without a change being noticed; 0: no need.
+	Watch      []string // paths to watch for changes
+	// RetryAfter is when to read again even if no change is noticed. 0 means that no retry is
+	// needed.
 	RetryAfter time.Duration
 }
 
-// UnitsDir is where systemd tells of the starts of units: a link for each that runs,
-// which leads to another text after each start.
+// UnitsDir is the directory in which systemd keeps a link for each running unit. The target of the
+// link changes with each start of the unit.
 const UnitsDir = "/run/systemd/units"
 
-// invocationLink is the name of MicroShift's (unit_export_invocation_id of systemd).
+// invocationLink is the name of MicroShift's link (unit_export_invocation_id of systemd).
 const invocationLink = "invocation:microshift.service"
 
-// Reader remembers the last good configuration, so that a half-written file takes
-// nothing away, nor does one that MicroShift reads at its next start only; a
-// [Keeper] has it remember over its own process's end. It is not safe for concurrent
-// use.
+// Reader determines which configuration the running MicroShift has read. It keeps the last good one,
+// so that a partly written file removes nothing, and a changed file takes effect only at MicroShift's
+// next start. A [StateFile] preserves this over restarts of this service. Reader is not safe for
+// concurrent use.
 type Reader struct {
 	dir        string
 	link       string
 	stateFile  StateFile
 	restored   bool
-	restoreErr error // why nothing was taken from keeper
+	restoreErr error
+	present    bool
 
-	inForce            version
-	known              bool
-	provisional        bool     // good is of an earlier start, and those that this start has read are broken, or not settled
-	invocation         string   // of MicroShift, in which good is in force; "" while systemd knows of none
-	modifiedSinceStart []string // files of good that were written after that start: what it has read is not known
-	readAtStart        *version // what that start has read, as it seems, while it is not settled
-	nextStart          *version // what counts at the next start
-	present            bool
-	saved              savedVersion // what keeper has
+	settling   settling
+	settledErr error // of the files that settled last
 
-	settledErr     error // of what was taken last
-	settled        fingerprint
-	unsettled      fingerprint
-	unsettledSince time.Time
+	phase      phase
+	invocation string   // of microshift.service; "" while it does not run
+	inForce    version  // set in all phases except unknown
+	next       version  // set in phase outdated
+	candidate  *version // what the present start has probably read; set only while its files settle
+	modified   []string // files of inForce that were modified after the start: MicroShift may have read older content
+
+	saved savedVersion // that the last function of Unsaved writes
 }
 
-// version is what the files have said at some time.
+// version is the content of the files at one time.
 type version struct {
 	fingerprint
 
-	stamps []fileDigest
-	wire   rawConfig
-	config Config
+	digests []fileDigest
+	raw     rawConfig
+	config  Config
 }
 
 func (v version) paths() []string {
-	out := make([]string, len(v.stamps))
-	for i, s := range v.stamps {
-		out[i] = s.Path
+	out := make([]string, len(v.digests))
+	for i, d := range v.digests {
+		out[i] = d.Path
 	}
 	return out
 }
 
-// fingerprint is what a look has found, in short.
+// fingerprint identifies the content of the files, or the error of reading them.
 type fingerprint struct {
 	sum           [sha256.Size]byte
-	nonEmptyFiles int // that have a text
+	nonEmptyFiles int
 }
 
-// NewReader returns a Reader of the configuration in dir; units is where systemd tells
-// of MicroShift's starts. It does not read yet.
-func NewReader(dir, units string, keeper StateFile) *Reader {
-	return &Reader{dir: dir, link: filepath.Join(units, invocationLink), stateFile: keeper}
+// NewReader returns a Reader of the configuration in dir. units is the directory of the invocation
+// links (UnitsDir). NewReader does not read yet.
+func NewReader(dir, units string, stateFile StateFile) *Reader {
+	return &Reader{dir: dir, link: filepath.Join(units, invocationLink), stateFile: stateFile}
 }
 
-// Read reads the files anew; now is from one monotonic clock. What the first look
-// finds counts at once, but where MicroShift still runs that an earlier process has
-// seen.
+// Read reads the files again. now is the current time of one monotonic clock. The files of the first
+// Read take effect at once, unless an earlier process has saved what the running MicroShift has read.
 func (r *Reader) Read(now time.Time) Snapshot {
-	start, _ := os.Readlink(r.link) // before the files: what is written later waits
+	invocation, _ := os.Readlink(r.link) // before the files: later changes wait for the next start
 	files, watch, err := readFiles(r.dir)
 	if !r.restored {
 		r.restored = true
-		r.restore(start)
+		r.restore(invocation)
 	}
 	found := fingerprintOf(files, err)
-	started := r.observeInvocation(start, found)
+	started := r.observeInvocation(invocation, found)
 	r.present = Present(r.dir)
-	wait := time.Duration(0)
-	switch {
-	case r.settled == found:
-		r.unsettled = fingerprint{}
-	case r.settled != (fingerprint{}):
-		if r.unsettled != found {
-			r.unsettled, r.unsettledSince = found, now
-		}
-		need := settleTime
-		if found.nonEmptyFiles < r.settled.nonEmptyFiles {
-			need = lossSettleTime
-		}
-		wait = max(0, need-now.Sub(r.unsettledSince))
-	}
+	wait := r.settling.wait(found, now)
 	switch {
 	case wait > 0 && started:
-		r.recordAtStart(found, files, watch, err)
-	case wait == 0 && (r.settled != found || r.provisional && r.settledErr == nil):
+		r.recordCandidate(found, files, watch, err)
+	case wait == 0 && (r.settling.settled != found || r.phase == provisional && r.settledErr == nil):
 		r.accept(found, files, watch, err)
 	}
 	return Snapshot{
-		Present: r.present, Config: r.inForce.config, Known: r.known, Err: r.settledErr, ChangedSinceStart: r.changedFiles(), RestoreErr: r.restoreErr,
-		Watch: append(watch, r.link), RetryAfter: wait,
+		Present: r.present, Config: r.inForce.config, Known: r.phase != unknown, Err: r.settledErr,
+		ChangedSinceStart: r.changedFiles(), RestoreErr: r.restoreErr, Watch: append(watch, r.link), RetryAfter: wait,
 	}
 }
 
-// changedFiles names the files that are not in force, if they are good ones.
+// changedFiles names the files that take effect at MicroShift's next start.
 func (r *Reader) changedFiles() []string {
-	if r.nextStart != nil {
-		return changedPaths(r.inForce.stamps, r.nextStart.stamps)
+	if r.phase == outdated {
+		return changedPaths(r.inForce.digests, r.next.digests)
 	}
-	return r.modifiedSinceStart
+	return r.modified
 }
 
-// observeInvocation puts into force what MicroShift has read as it was started anew, or will
-// read, where it does not run, and reports whether it was started. Files that are
-// broken, or not settled, when a start is seen may be what it has read: the first good
-// ones are, then, and what was in force stands in for them.
-func (r *Reader) observeInvocation(start string, found fingerprint) (started bool) {
-	if start == r.invocation {
+// observeInvocation handles a start or stop of MicroShift and reports whether it was started. Files
+// that are changing or invalid at that time may be what MicroShift has read.
+func (r *Reader) observeInvocation(invocation string, found fingerprint) (started bool) {
+	if invocation == r.invocation {
 		return false
 	}
-	r.invocation, r.modifiedSinceStart, r.readAtStart = start, nil, nil
-	if r.nextStart != nil {
-		r.inForce, r.nextStart = *r.nextStart, nil
+	r.invocation, r.modified, r.candidate = invocation, nil, nil
+	switch {
+	case invocation == "":
+		r.apply(stopped, version{})
+	case r.settling.settled == found && r.settledErr == nil:
+		r.apply(startedSettled, version{})
+	default:
+		r.apply(startedUnsettled, version{})
 	}
-	if start != "" && (r.settled != found || r.settledErr != nil) {
-		r.provisional = true
-	}
-	return start != ""
+	return invocation != ""
 }
 
-// recordAtStart remembers files that are not settled when a start is seen, but were there before
-// it: if they are good, they are what MicroShift has read, even if others follow at once.
-func (r *Reader) recordAtStart(found fingerprint, files []file, watch []string, err error) {
+// recordCandidate records valid files that have not settled when MicroShift is started, but were not
+// changed after the start. MicroShift has read them, even if they are changed again at once.
+func (r *Reader) recordCandidate(found fingerprint, files []file, watch []string, err error) {
 	v, err := newVersion(found, files, err)
 	if err == nil && r.unchangedSinceStart(filePaths(files), watch) {
-		r.readAtStart = &v
+		r.candidate = &v
 	}
 }
 
-// modifiedAfterStart names the files that were written after MicroShift was started. The
-// kernel's clock for both goes by some milliseconds, in which MicroShift does not come
-// to read them.
-func (r *Reader) modifiedAfterStart(files []file) []string {
+// accept handles files that have settled. watch lists the paths where others can appear.
+func (r *Reader) accept(found fingerprint, files []file, watch []string, err error) {
+	r.settling.accept(found)
+	v, err := newVersion(found, files, err)
+	r.settledErr = err
+	// Files that cannot be read are not in filePaths, but they may be those of the candidate.
+	if r.candidate != nil && !r.unchangedSinceStart(append(filePaths(files), r.candidate.paths()...), watch) {
+		r.apply(candidateConfirmed, *r.candidate)
+	}
+	r.candidate = nil
+	switch {
+	case err != nil:
+		r.apply(settledInvalid, version{})
+	case r.invocation != "" && found != r.inForce.fingerprint:
+		r.apply(settledAfterStart, v)
+	default:
+		r.apply(settledForStart, v)
+	}
+}
+
+// apply performs the transition for an event. v is the version that the event is about.
+func (r *Reader) apply(e event, v version) {
+	t := transitions[e][r.phase]
+	switch t.do {
+	case keepInForce:
+	case adopt:
+		r.inForce = v
+	case adoptUncertain:
+		r.inForce, r.modified = v, r.modifiedAfterStart(v.paths())
+	case adoptNext:
+		r.inForce = r.next
+	case holdNext:
+		r.next = v
+	}
+	if r.phase = t.to; r.phase != outdated {
+		r.next = version{}
+	}
+}
+
+// modifiedAfterStart returns the files that were modified after MicroShift was started. The kernel's
+// clock for file times has a resolution of some milliseconds. MicroShift does not read its files that
+// soon after its start.
+func (r *Reader) modifiedAfterStart(paths []string) []string {
 	link, err := os.Lstat(r.link)
 	if err != nil {
 		return nil
 	}
-	var newer []string
-	for _, f := range files {
-		if info, err := os.Stat(f.path); err == nil && info.ModTime().After(link.ModTime()) {
-			newer = append(newer, f.path)
+	var modified []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(link.ModTime()) {
+			modified = append(modified, path)
 		}
 	}
-	return newer
+	return modified
 }
 
-// unchangedSinceStart reports whether none of the files was written, moved there or taken away
-// after MicroShift was started: the time of an inode's change, which nobody can set,
-// tells of the former two, and that of its directory of the latter.
+// unchangedSinceStart reports whether no file was written, moved or deleted after MicroShift was
+// started. Writing and moving a file set its inode change time, which no program can set. Deleting it
+// sets that of its directory.
 func (r *Reader) unchangedSinceStart(files, watch []string) bool {
 	link, err := os.Lstat(r.link)
 	if err != nil {
@@ -213,57 +236,34 @@ func (r *Reader) unchangedSinceStart(files, watch []string) bool {
 	return true
 }
 
-// accept takes files that are settled; watch is where others would be.
-func (r *Reader) accept(found fingerprint, files []file, watch []string, err error) {
-	r.settled, r.unsettled = found, fingerprint{}
-	v, err := newVersion(found, files, err)
-	r.settledErr, r.nextStart = err, nil
-	// Files that cannot be read have no paths here, but those that were seen may be they.
-	if r.readAtStart != nil && !r.unchangedSinceStart(append(filePaths(files), r.readAtStart.paths()...), watch) {
-		r.inForce, r.known, r.provisional = *r.readAtStart, true, false
-	}
-	r.readAtStart = nil
-	afresh := !r.known || r.provisional
-	switch {
-	case err != nil:
-	case !afresh && r.invocation != "" && found != r.inForce.fingerprint:
-		r.nextStart = &v
-	default:
-		if afresh {
-			r.modifiedSinceStart = r.modifiedAfterStart(files)
-		}
-		r.inForce, r.known, r.provisional = v, true, false
-	}
-}
-
-// newVersion is what files say; err is that of their reading.
+// newVersion parses the files. err is the error of reading them.
 func newVersion(found fingerprint, files []file, err error) (version, error) {
-	v := version{fingerprint: found, stamps: fileDigests(files)}
+	v := version{fingerprint: found, digests: fileDigests(files)}
 	if err == nil {
-		v.wire, v.config, err = parseRaw(files)
+		v.raw, v.config, err = parseRaw(files)
 	}
 	return v, err
 }
 
 func fingerprintOf(files []file, err error) fingerprint {
 	h := sha256.New()
-	part := func(text []byte) {
+	add := func(text []byte) {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
 		h.Write(length[:])
 		h.Write(text)
 	}
-	var r fingerprint
-	for _, f := range files {
-		part([]byte(f.path))
-		part(f.text)
-		if len(f.text) > 0 {
-			r.nonEmptyFiles++
+	var f fingerprint
+	for _, file := range files {
+		add([]byte(file.path))
+		add(file.text)
+		if len(file.text) > 0 {
+			f.nonEmptyFiles++
 		}
 	}
 	if err != nil {
-		part([]byte(err.Error()))
+		add([]byte(err.Error()))
 	}
-	h.Sum(r.sum[:0])
-	return r
+	h.Sum(f.sum[:0])
+	return f
 }

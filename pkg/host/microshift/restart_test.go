@@ -13,20 +13,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// settlingHost is a host that is looked at while its files settle.
+// settlingHost is a testHost that is read while its files settle.
 type settlingHost struct {
-	*savedState
+	*testHost
 
 	r    *microshift.Reader
 	last microshift.Snapshot
 }
 
-// readAfter has the service look once, some time after it has looked last.
+// readAfter reads once, some time after the last read.
 func (s *settlingHost) readAfter(after time.Duration) {
 	s.t.Helper()
 	s.now = s.now.Add(after)
 	s.last = s.r.Read(s.now)
-	must(s.t, s.r.Save())
+	save(s.t, s.r)
 }
 
 func (s *settlingHost) writeNode(last string) { s.write("node: {nodeIP: 192.0.2." + last + "}\n") }
@@ -40,16 +40,17 @@ func (s *settlingHost) removeDropIn() {
 	must(s.t, os.Remove(s.dropInPath()))
 }
 
-// setLaterInvocation is a start after all that was written so far, and is yet to be.
+// setLaterInvocation starts MicroShift after all earlier changes, with a start time in the
+// future.
 func (s *settlingHost) setLaterInvocation(invocation string) {
 	s.t.Helper()
-	s.starts(invocation)
+	s.setInvocation(invocation)
 	later := unix.NsecToTimeval(time.Now().Add(time.Hour).UnixNano())
 	must(s.t, unix.Lutimes(filepath.Join(s.units, "invocation:microshift.service"), []unix.Timeval{later, later}))
 }
 
-// TestStartWhileSettling: files that lie there when MicroShift is started are what it
-// has read, although they are not settled when its start is seen.
+// TestStartWhileSettling: MicroShift has read the files that existed when it was started,
+// even if they had not settled when the start was noticed.
 func TestStartWhileSettling(t *testing.T) {
 	t.Parallel()
 	const settled = 250 * time.Millisecond
@@ -61,38 +62,38 @@ func TestStartWhileSettling(t *testing.T) {
 	}{
 		"stopped, edited, started": {
 			do: func(s *settlingHost) {
-				s.starts("")
+				s.setInvocation("")
 				s.readAfter(time.Second)
 				s.writeNode("9")
 				s.readAfter(time.Millisecond)
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(60 * time.Millisecond)
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"stopped, a file removed, started": {
 			do: func(s *settlingHost) {
-				s.starts("")
+				s.setInvocation("")
 				s.readAfter(time.Second)
 				s.removeDropIn()
 				s.readAfter(time.Millisecond)
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(1500 * time.Millisecond)
 				s.readAfter(500 * time.Millisecond)
 			}, node: "192.0.2.1",
 		},
-		"edited and restarted between two looks": {
+		"edited and restarted between two reads": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"a file removed and restarted between two looks": {
+		"a file removed and restarted between two reads": {
 			do: func(s *settlingHost) {
 				s.removeDropIn()
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.readAfter(2 * time.Second)
 			}, node: "192.0.2.1",
@@ -100,9 +101,9 @@ func TestStartWhileSettling(t *testing.T) {
 		"restarted twice": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
-				s.starts("3")
+				s.setInvocation("3")
 				s.readAfter(time.Millisecond)
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
@@ -110,7 +111,7 @@ func TestStartWhileSettling(t *testing.T) {
 		"edited again after the start": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.writeNode("10")
 				s.readAfter(100 * time.Millisecond)
@@ -120,28 +121,28 @@ func TestStartWhileSettling(t *testing.T) {
 		"broken after the start": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.write("node: [")
 				s.readAfter(100 * time.Millisecond)
 				s.readAfter(settled)
-				s.is("broken", s.last, "192.0.2.9", false, true)
+				s.expect("broken", s.last, "192.0.2.9", false, true)
 				s.writeNode("9")
 				s.readAfter(time.Second)
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"half-written at the start": {
+		"partly written at the start": {
 			do: func(s *settlingHost) {
 				s.write("node: {nodeIP: 192.0.2")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.writeNode("9")
 				s.readAfter(10 * time.Millisecond)
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"half-written and well-formed, whole before the start by its time": {
+		"partly written but valid at the start, complete before it by its time": {
 			do: func(s *settlingHost) {
 				s.write("node: {}\n")
 				s.setLaterInvocation("2")
@@ -151,13 +152,13 @@ func TestStartWhileSettling(t *testing.T) {
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"broken at the start, and mended later": {
+		"broken at the start, and corrected later": {
 			do: func(s *settlingHost) {
 				s.write("node: [")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.readAfter(settled)
-				s.is("broken", s.last, "192.0.2.1", false, true)
+				s.expect("broken", s.last, "192.0.2.1", false, true)
 				s.writeNode("9")
 				s.readAfter(time.Hour)
 				s.readAfter(settled)
@@ -166,7 +167,7 @@ func TestStartWhileSettling(t *testing.T) {
 		"as it was": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.write("node: {}\n")
 				s.readAfter(time.Millisecond)
@@ -180,7 +181,7 @@ func TestStartWhileSettling(t *testing.T) {
 		"as it was before the start": {
 			do: func(s *settlingHost) {
 				s.write("node: [")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
 				s.writeNode("1")
 				s.readAfter(time.Millisecond)
@@ -189,46 +190,46 @@ func TestStartWhileSettling(t *testing.T) {
 		"stopped again": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
-				s.starts("")
+				s.setInvocation("")
 				s.readAfter(time.Millisecond)
 				s.readAfter(settled)
 			}, node: "192.0.2.9", stopped: true,
 		},
-		"the service started anew before they settle": {
+		"the service restarted before they settle": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
-				s.starts("2")
+				s.setInvocation("2")
 				s.readAfter(time.Second)
-				s.r, s.last = s.run()
+				s.r, s.last = s.startService()
 			}, node: "192.0.2.9",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settlingHost{savedState: newTestHost(t)}
+			s := settlingHost{testHost: newTestHost(t)}
 			s.writeNode("1")
 			must(t, os.Mkdir(microshift.DropInDir(s.dir), 0o700))
 			extra := "node: {nodeIP: 192.0.2.5}\n"
 			if tt.node == "192.0.2.9" {
-				extra = "# nothing\nnode: {}\n" // config.yaml says all
+				extra = "# nothing\nnode: {}\n" // config.yaml sets everything
 			}
 			must(t, os.WriteFile(s.dropInPath(), []byte(extra), 0o600))
-			s.starts("1")
-			s.r, s.last = s.run()
+			s.setInvocation("1")
+			s.r, s.last = s.startService()
 			tt.do(&s)
 			if s.last.RetryAfter > 0 {
 				t.Errorf("not settled: %+v", s.last)
 			}
-			s.is("settled", s.last, tt.node, tt.changed, false)
-			s.r, s.last = s.run()
-			s.is("and the service is another", s.last, tt.node, tt.changed, false)
+			s.expect("settled", s.last, tt.node, tt.changed, false)
+			s.r, s.last = s.startService()
+			s.expect("after a restart of the service", s.last, tt.node, tt.changed, false)
 			if !tt.stopped {
 				s.writeNode("99")
-				s.is("edited", s.look(s.r), tt.node, true, false)
-				s.r, s.last = s.run()
-				s.is("edited, and the service is another", s.last, tt.node, true, false)
+				s.expect("edited", s.readUntilSettled(s.r), tt.node, true, false)
+				s.r, s.last = s.startService()
+				s.expect("edited, after a restart of the service", s.last, tt.node, true, false)
 			}
 		})
 	}

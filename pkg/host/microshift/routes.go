@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// maxRouteBytes bounds how much of a routing table is read: default routes come
-// first in that of IPv4.
+// maxRouteBytes limits how much of a routing table is read. In the IPv4 table the default
+// routes come first.
 const maxRouteBytes = 1 << 20
 
-// DefaultRouteLinks names the links of the default routes of both families, as the
-// kernel tells of them in dir, which is /proc/net. A kernel without a family has
-// none of it. As in k8s.io/apimachinery a route to 0.0.0.0/1, which VPNs set, is one
-// too: the mask is not looked at.
+// DefaultRouteLinks returns the links of the default routes of both families, as the kernel
+// lists them in dir (/proc/net). If the kernel lacks a family, its list is empty. As in
+// k8s.io/apimachinery the mask is ignored, so a route to 0.0.0.0/1, which VPNs add, counts as
+// well.
 func DefaultRouteLinks(dir string) (v4, v6 []string, err error) {
 	v4, err4 := readDefaultLinks(filepath.Join(dir, "route"), func(f []string) (string, bool) {
 		if len(f) < 8 || f[1] != zeros(8) {
@@ -30,7 +30,7 @@ func DefaultRouteLinks(dir string) (v4, v6 []string, err error) {
 		return f[0], true
 	})
 	v6, err6 := readDefaultLinks(filepath.Join(dir, "ipv6_route"), func(f []string) (string, bool) {
-		// One without a router is the kernel's own, for what it has no route to.
+		// A route without a gateway is the kernel's own entry for unreachable destinations.
 		if len(f) < 10 || f[0] != zeros(32) || f[4] == zeros(32) {
 			return "", false
 		}

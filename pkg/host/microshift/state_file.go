@@ -15,32 +15,32 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// maxStateBytes bounds what is kept: JSON writes some characters of a file with six.
+// maxStateBytes limits the state file. JSON encodes some characters with six.
 const maxStateBytes = 6*maxBytes + maxFiles<<10
 
-// StateFile keeps what is in force in the state directory, with the start of MicroShift
-// that has read it: another process goes on with it until MicroShift is started anew,
-// and goes on with it, too, where the files have become broken.
+// StateFile stores the configuration in force in the state directory, together with the start of
+// MicroShift that has read it. The next process of this service uses it until MicroShift is started
+// again. It also uses it if the files have become invalid.
 type StateFile struct{ path string }
 
-// NewStateFile keeps it in dir, which is made when it is absent.
+// NewStateFile returns the StateFile in dir, which is created when the file is written.
 func NewStateFile(dir string) StateFile {
 	return StateFile{filepath.Join(dir, "microshift-in-force.json")}
 }
 
-// savedState is how it is kept: what the files say, and not what follows from it, which
-// another release may know better.
+// savedState is the content of the state file. It contains the keys of MicroShift's files and not the
+// values that are computed from them, which another release may compute differently.
 type savedState struct {
 	Directory          string       `json:"directory"`
-	Start              string       `json:"start"` // the invocation of microshift.service; empty: it did not run
-	ModifiedSinceStart []string     `json:"newer,omitempty"`
+	Start              string       `json:"start"` // invocation of microshift.service; empty: it did not run
+	ModifiedSinceStart []string     `json:"modifiedSinceStart,omitempty"`
 	Sum                []byte       `json:"sum"`
-	Texts              int          `json:"texts"`
+	NonEmptyFiles      int          `json:"nonEmptyFiles"`
 	Files              []fileDigest `json:"files"`
 	Configuration      rawConfig    `json:"configuration"`
 }
 
-// fileDigest tells a file's text from others.
+// fileDigest identifies the content of a file.
 type fileDigest struct {
 	Path string `json:"path"`
 	Sum  []byte `json:"sum"`
@@ -55,14 +55,14 @@ func fileDigests(files []file) []fileDigest {
 	return out
 }
 
-// changedPaths names the files that only one side has, or that differ.
+// changedPaths returns the files that were added, removed or changed.
 func changedPaths(before, now []fileDigest) []string {
 	var out []string
 	for _, side := range [2][2][]fileDigest{{now, before}, {before, now}} {
-		for _, s := range side[0] {
-			same := func(o fileDigest) bool { return o.Path == s.Path && string(o.Sum) == string(s.Sum) }
-			if !slices.ContainsFunc(side[1], same) && !slices.Contains(out, s.Path) {
-				out = append(out, s.Path)
+		for _, d := range side[0] {
+			same := func(o fileDigest) bool { return o.Path == d.Path && string(o.Sum) == string(d.Sum) }
+			if !slices.ContainsFunc(side[1], same) && !slices.Contains(out, d.Path) {
+				out = append(out, d.Path)
 			}
 		}
 	}
@@ -70,95 +70,92 @@ func changedPaths(before, now []fileDigest) []string {
 	return out
 }
 
-// ignoredHint is what becomes of a file that somebody else has written.
-const ignoredHint = "it is passed over, and the next good configuration takes its place: there is nothing to do"
+// ignoredHint is the remediation for a state file with foreign content.
+const ignoredHint = "the file is ignored and will be replaced by the next valid configuration. No action is required"
 
-// load returns what was kept; without any the error is fs.ErrNotExist.
-func (k StateFile) load() (savedState, Config, error) {
-	text, err := textfile.Read(k.path, maxStateBytes)
+// load reads the state. Without a file the error wraps fs.ErrNotExist.
+func (f StateFile) load() (savedState, Config, error) {
+	text, err := textfile.Read(f.path, maxStateBytes)
 	if err != nil {
-		return savedState{}, Config{}, fmt.Errorf("read what was kept of MicroShift's configuration: %w", err)
+		return savedState{}, Config{}, fmt.Errorf("read the saved state of MicroShift's configuration: %w", err)
 	}
-	var from savedState
-	if err := json.Unmarshal(text, &from); err != nil || len(from.Sum) != sha256.Size {
-		return savedState{}, Config{}, fmt.Errorf("%s is not what this service writes: %s", k.path, ignoredHint)
+	var saved savedState
+	if err := json.Unmarshal(text, &saved); err != nil || len(saved.Sum) != sha256.Size {
+		return savedState{}, Config{}, fmt.Errorf("%s was not written by this service: %s", f.path, ignoredHint)
 	}
-	c, err := from.Configuration.validate()
+	c, err := saved.Configuration.validate()
 	if err != nil {
-		return savedState{}, Config{}, fmt.Errorf("%s has what is no configuration of MicroShift's, %w: %s", k.path, err, ignoredHint)
+		return savedState{}, Config{}, fmt.Errorf("%s contains no valid MicroShift configuration: %s: %w", f.path, ignoredHint, err)
 	}
-	return from, c, nil
+	return saved, c, nil
 }
 
-// InternalAddresses are the internal addresses that the kept configuration gives, which is
-// without the default ones; nil where nothing was kept that can be read.
-func (k StateFile) InternalAddresses() []netip.Addr {
-	_, c, err := k.load()
+func (f StateFile) save(s savedState) error {
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = textfile.Replace(f.path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("save the state of MicroShift's configuration: %w", err)
+	}
+	return nil
+}
+
+// InternalAddresses returns the internal addresses that the saved configuration sets, without the
+// default ones. It returns nil if no state can be read.
+func (f StateFile) InternalAddresses() []netip.Addr {
+	_, c, err := f.load()
 	if err != nil {
 		return nil
 	}
 	return c.configuredInternal()
 }
 
-// restore takes what an earlier process has kept: it is in force as long as the same
-// MicroShift runs, and else stands in until there are good files.
-func (r *Reader) restore(start string) {
-	from, c, err := r.stateFile.load()
+// restore starts with the state that an earlier process has saved. It is current while the same
+// MicroShift runs, and provisional otherwise.
+func (r *Reader) restore(invocation string) {
+	saved, c, err := r.stateFile.load()
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.restoreErr = err
 		}
 		return
 	}
-	if from.Directory != r.dir {
+	if saved.Directory != r.dir {
 		return
 	}
-	r.inForce = version{fingerprint{[sha256.Size]byte(from.Sum), from.Texts}, from.Files, from.Configuration, c}
-	r.known, r.provisional = true, start == "" || from.Start != start
-	if !r.provisional {
-		r.invocation, r.modifiedSinceStart = start, from.ModifiedSinceStart
+	r.inForce = version{fingerprint{[sha256.Size]byte(saved.Sum), saved.NonEmptyFiles}, saved.Files, saved.Configuration, c}
+	r.phase = provisional
+	if invocation != "" && saved.Start == invocation {
+		r.phase, r.invocation, r.modified = current, invocation, saved.ModifiedSinceStart
 		r.saved = r.currentVersion()
 	}
 }
 
-// currentVersion tells what is kept from what is to be.
+// savedVersion identifies the content of the state file.
 type savedVersion struct {
 	fingerprint
 
-	start              string
+	invocation         string
 	modifiedSinceStart int
 }
 
 func (r *Reader) currentVersion() savedVersion {
-	return savedVersion{r.inForce.fingerprint, r.invocation, len(r.modifiedSinceStart)}
+	return savedVersion{r.inForce.fingerprint, r.invocation, len(r.modified)}
 }
 
-// Save keeps what is in force, if that has changed. What stands in for it is kept
-// already, with the start that has read it and not with a later one, and what a host without MicroShift's directory comes to is no
-// configuration of its.
-func (r *Reader) Save() error {
-	if write := r.Unsaved(); write != nil {
-		return write()
-	}
-	return nil
-}
-
-// Unsaved returns what writes the state file, or nil if it is up to date. It can be called
-// in another goroutine, because an fsync can take seconds.
+// Unsaved returns a function that writes the configuration in force to the state file, or nil if that
+// is not necessary. The function does file I/O, uses an immutable copy and can run in any goroutine. It
+// can be called again after an error.
+//
+// A provisional configuration is already saved with the start that has read it. On a host without
+// MicroShift's directory there is nothing to save.
 func (r *Reader) Unsaved() (write func() error) {
-	if !r.known || r.provisional || !r.present || r.saved == r.currentVersion() {
+	if r.phase == unknown || r.phase == provisional || !r.present || r.saved == r.currentVersion() {
 		return nil
 	}
 	r.saved = r.currentVersion()
-	path := r.stateFile.path
-	text, err := json.Marshal(savedState{r.dir, r.invocation, r.modifiedSinceStart, r.inForce.sum[:], r.inForce.nonEmptyFiles, r.inForce.stamps, r.inForce.wire})
-	return func() error {
-		if err == nil {
-			err = textfile.Replace(path, text)
-		}
-		if err != nil {
-			return fmt.Errorf("save MicroShift's configuration: %w", err)
-		}
-		return nil
-	}
+	f, sum := r.stateFile, r.saved.sum
+	state := savedState{r.dir, r.invocation, r.modified, sum[:], r.inForce.nonEmptyFiles, r.inForce.digests, r.inForce.raw}
+	return func() error { return f.save(state) }
 }

@@ -13,42 +13,42 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// valueError is about the value of a key.
+// valueError is an error about the value of a key.
 type valueError struct {
-	key  string // with those above it: ingress.ports.http
-	text string // what is said of it
+	key  string // full key: ingress.ports.http
+	text string // follows the key in the message
 }
 
 func (m *valueError) Error() string { return m.key + " " + m.text }
 
-// invalidValue is a mistake of a key that is something else than it may be.
+// invalidValue returns a valueError about a value that is not allowed.
 func invalidValue(key, format string, args ...any) error {
 	return &valueError{key, "is " + fmt.Sprintf(format, args...)}
 }
 
-// describeTypeError says in an admin's words that a value is of another kind than it is to be.
+// describeTypeError rewrites a JSON type error in terms of YAML.
 func describeTypeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
 	}
-	is := map[string]string{"string": "a text", "number": "a number", "bool": "true or false", "array": "a list", "object": "a mapping"}[e.Value]
+	actual := map[string]string{"string": "a string", "number": "a number", "bool": "a boolean", "array": "a list", "object": "a mapping"}[e.Value]
 	if number, found := strings.CutPrefix(e.Value, "number "); found {
-		is = number
+		actual = number
 	}
-	if is == "" {
-		is = e.Value
+	if actual == "" {
+		actual = e.Value
 	}
 	kind := e.Type.Kind()
 	if kind != reflect.Slice && keyIsList(e.Field) {
-		may := map[reflect.Kind]string{reflect.String: "texts", reflect.Struct: "mappings"}[kind]
-		return &valueError{e.Field, fmt.Sprintf("has an entry that is %s, and its entries are to be %s", is, may)}
+		expected := map[reflect.Kind]string{reflect.String: "strings", reflect.Struct: "mappings"}[kind]
+		return &valueError{e.Field, fmt.Sprintf("has an entry that is %s; entries must be %s", actual, expected)}
 	}
-	may := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a text", reflect.Slice: "a list", reflect.Struct: "a mapping"}[kind]
-	return invalidValue(e.Field, "%s, and is to be %s", is, may)
+	expected := map[reflect.Kind]string{reflect.Int: "an integer", reflect.String: "a string", reflect.Slice: "a list", reflect.Struct: "a mapping"}[kind]
+	return invalidValue(e.Field, "%s; it must be %s", actual, expected)
 }
 
-// keyIsList reports whether a key of wire is one of a list.
+// keyIsList reports whether the value of a key of rawConfig is a list.
 func keyIsList(key string) bool {
 	t := reflect.TypeFor[rawConfig]()
 	for name := range strings.SplitSeq(key, ".") {
@@ -62,7 +62,7 @@ func keyIsList(key string) bool {
 	return t.Kind() == reflect.Slice
 }
 
-// fieldType is the type of what a key of a mapping has; nil: it has no such key.
+// fieldType returns the type of a mapping's key, or nil if there is no such key.
 func fieldType(mapping reflect.Type, name string) reflect.Type {
 	if mapping.Kind() != reflect.Struct {
 		return nil
@@ -75,11 +75,11 @@ func fieldType(mapping reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// addLocations adds to a problem, or to each of several, where it is to be corrected.
+// addLocations adds the location to an error, or to each of several joined errors.
 func addLocations(files []file, err error) error {
 	problems := []error{err}
-	if several, is := err.(interface{ Unwrap() []error }); is {
-		problems = several.Unwrap()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		problems = joined.Unwrap()
 	}
 	texts := make([]string, len(problems))
 	for i, err := range problems {
@@ -103,8 +103,8 @@ func filePaths(files []file) []string {
 	return all
 }
 
-// findKey finds the last file that has a key, and its line there; "" where none has it
-// as it stands: aliases and merge keys are not followed.
+// findKey returns the last file that contains a key, with the key's line, or "". It does not
+// follow aliases and merge keys.
 func findKey(files []file, key string) string {
 	for _, f := range slices.Backward(files) {
 		var document yaml.Node
@@ -118,8 +118,8 @@ func findKey(files []file, key string) string {
 	return ""
 }
 
-// keyLine is the line of a key below a node, in any case; that of the list where the
-// key is in one's elements, and 0 where there is no such key.
+// keyLine returns the line of a key below a node, in any case, or 0 if there is no such key.
+// For a key inside an element of a list it returns the line of the list.
 func keyLine(n *yaml.Node, path []string) int {
 	if n.Kind == yaml.SequenceNode && len(path) > 0 {
 		return n.Line
@@ -127,7 +127,7 @@ func keyLine(n *yaml.Node, path []string) int {
 	if n.Kind != yaml.MappingNode {
 		return 0
 	}
-	// Of two keys that are the same the last one counts.
+	// Of two equal keys the last one applies.
 	for i := len(n.Content) - 2; i >= 0; i -= 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		switch {

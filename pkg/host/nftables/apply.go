@@ -16,55 +16,62 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// maxRebuilds bounds how often a rebuild is tried again after somebody made or
-// removed a table of our name in between.
+// maxRebuilds limits how often a rebuild is repeated because another process added or removed
+// a table of the same name in the meantime.
 const maxRebuilds = 3
 
-// Apply makes the kernel's table the given one, in one atomic batch. It sends
-// nothing when that table is in force already, set elements alone when only the
-// VIPs differ, and the whole table otherwise, also after an error and after a
-// Verify that found a difference. A left-over table of the same name that
-// nobody owns is replaced. An error is ErrUnavailable and means that the table in
-// force is unknown, or none.
+// Apply makes t the kernel's table in one atomic batch. It sends nothing if t is in force,
+// only set elements if only the VIPs differ, and the whole table otherwise, after an error,
+// and after a Verify that found a difference. A leftover table of the same name without an
+// owner is replaced.
+//
+// After every netlink error the kernel's table is read again and compared with t: a batch
+// whose reply was lost may have been committed. An error is ErrUnavailable and means that t
+// is not known to be in force.
 func (c *Conn) Apply(t ruleset.Table) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if t.Port() == 0 {
-		return errors.New("apply " + tableName + ": it has no port to lead to")
+		return errors.New("apply " + tableName + ": no port to redirect to")
 	}
-	if c.inForce && c.desired != nil {
-		if c.desired.Equal(t) {
+	if c.inForce && c.desired == t {
+		return nil
+	}
+	from, sameRules := c.desired, c.inForce && c.desired.Port() == t.Port()
+	c.desired, c.inForce = t, false
+	if sameRules {
+		err := c.exchange(func(nft *nftables.Conn) error { return updateElements(nft, from, t) })
+		if c.inForce = c.confirmed(err); c.inForce {
 			return nil
 		}
-		if c.desired.Port() == t.Port() {
-			if c.exchange(func(nft *nftables.Conn) error { return updateElements(nft, *c.desired, t) }) == nil {
-				c.desired = &t
-				return nil
-			}
-			// The owner flag keeps others from changing the table, so this
-			// is a kernel that lost it somehow: whatever happened, a rebuild
-			// needs nothing of what was there.
-		}
+		// The owner flag keeps other processes from changing the table, so this kernel has lost it.
+		// A rebuild does not depend on the current content.
 	}
-	c.desired, c.inForce = &t, false
-	if err := c.rebuild(t); err != nil {
-		return c.explain("put "+tableName+" in place", err)
+	err := c.rebuild(t)
+	if c.inForce = c.confirmed(err); !c.inForce {
+		return c.explain("install "+tableName, err)
 	}
-	c.inForce = true
 	return nil
 }
 
-// updateElements changes the elements of the sets from those of one table to
-// those of the other.
+// confirmed reports whether the kernel holds the desired table after a batch with the result err. After
+// an error it reads the table and compares it.
+func (c *Conn) confirmed(err error) bool {
+	if err == nil {
+		return true
+	}
+	got, readErr := c.readTable()
+	return readErr == nil && len(c.compare(got)) == 0
+}
+
+// updateElements changes the set elements from those of one table to those of the other.
 func updateElements(nft *nftables.Conn, from, to ruleset.Table) error {
 	table := tableRef(0)
 	old := from.Sets()
 	for i, s := range to.Sets() {
 		set := encodeSet(table, s)
-		gone, added := difference(old[i].Elements, s.Elements), difference(s.Elements, old[i].Elements)
+		removed, added := difference(old[i].Elements, s.Elements), difference(s.Elements, old[i].Elements)
 		err := errors.Join(
 			// delete element inet http01-proxyd api4 { … }
-			nft.SetDeleteElements(set, encodeElements(gone)),
+			nft.SetDeleteElements(set, encodeElements(removed)),
 			// add element inet http01-proxyd api4 { … }
 			nft.SetAddElements(set, encodeElements(added)),
 		)
@@ -80,9 +87,9 @@ func difference(a, b []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(a), func(x netip.Addr) bool { return slices.Contains(b, x) })
 }
 
-// rebuild replaces whatever table of our name is there. It has to look first:
-// adding a table that is there already fails when the flags differ
-// (nf_tables_updtable), and deleting one that is not there fails as well.
+// rebuild replaces any table of our name. It checks first whether there is one: adding a
+// table that exists fails if the flags differ (nf_tables_updtable), and deleting a table that
+// does not exist fails as well.
 func (c *Conn) rebuild(t ruleset.Table) error {
 	var err error
 	for range maxRebuilds {
@@ -106,8 +113,8 @@ func (c *Conn) rebuild(t ruleset.Table) error {
 	return err
 }
 
-// changedConcurrently tells a batch that failed because the table came or went
-// after present looked.
+// changedConcurrently reports whether a batch failed because the table was added or removed
+// after tablePresent.
 func changedConcurrently(err error, present bool) bool {
 	if present {
 		return errors.Is(err, unix.ENOENT)
@@ -115,8 +122,8 @@ func changedConcurrently(err error, present bool) bool {
 	return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// tablePresent reports whether a table of our name is there; one that another
-// process owns is an error.
+// tablePresent reports whether a table of our name exists. A table that another process owns
+// is an error.
 func (c *Conn) tablePresent() (bool, error) {
 	t, err := c.getTable()
 	switch {
@@ -131,14 +138,14 @@ func (c *Conn) tablePresent() (bool, error) {
 	}
 }
 
-// getTable reads the table's own properties; it returns nil when there is none.
+// getTable reads the table's own properties. It returns nil if there is no table.
 func (c *Conn) getTable() (t *nftables.Table, err error) {
 	err = c.exchange(func(nft *nftables.Conn) error {
 		t, err = nft.ListTableOfFamily(ruleset.Name, nftables.TableFamilyINet)
 		return err
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nil // no table is an answer like any other
+		return nil, nil // an absent table is not an error
 	}
 	return t, err
 }
@@ -169,37 +176,39 @@ func addTable(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) er
 	return nil
 }
 
-// Remove takes the table away, whoever left it there, unless another process
-// owns it. Without a table it does nothing.
+// Remove removes the table, even of an earlier process, unless another process owns it. Without a
+// table it does nothing.
 func (c *Conn) Remove() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.desired, c.inForce = nil, false
-	if _, err := c.remove(); err != nil {
+	_, err := c.remove()
+	if err != nil {
 		return c.explain("remove "+tableName, err)
 	}
-	c.inForce = true
 	return nil
 }
 
 func (c *Conn) remove() (removed bool, err error) {
+	c.desired, c.inForce = ruleset.Table{}, false
 	present, err := c.tablePresent()
-	if err != nil || !present {
+	if err != nil {
 		return false, err
 	}
-	err = c.exchange(func(nft *nftables.Conn) error {
-		nft.DelTable(tableRef(0))
-		return nft.Flush()
-	})
-	if errors.Is(err, unix.ENOENT) {
-		return false, nil // somebody else was faster
+	if present {
+		err = c.exchange(func(nft *nftables.Conn) error {
+			nft.DelTable(tableRef(0)) // delete table inet http01-proxyd
+			return nft.Flush()
+		})
+		// Another process can have removed it first.
+		if removed = err == nil; !c.confirmed(err) {
+			return false, err
+		}
 	}
-	return err == nil, err
+	c.inForce = true
+	return removed, nil
 }
 
-// Cleanup removes a table that a process left behind; removed says whether
-// there was one. A table that a living process owns is left alone, and the error
-// is ErrOwned and names the process.
+// Cleanup removes a table that an earlier process left. removed reports whether there was
+// one. A table that a running process owns is not changed, and the error is ErrOwned and
+// names the process.
 func Cleanup() (removed bool, err error) {
 	c, err := Open()
 	if err != nil {
@@ -207,7 +216,7 @@ func Cleanup() (removed bool, err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if removed, err = c.remove(); err != nil {
-		return false, c.explain("remove the left-over "+tableName, err)
+		return false, c.explain("remove the leftover "+tableName, err)
 	}
 	return removed, nil
 }

@@ -25,7 +25,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// Each change is one batch, which the kernel counts, and no change is none.
+// TestBatches: each change is one batch, which the kernel counts, and an unchanged table
+// sends none.
 func TestBatches(t *testing.T) {
 	steps := []struct {
 		name    string
@@ -52,12 +53,12 @@ func TestBatches(t *testing.T) {
 		verify(t, c)
 		printed := strings.Contains(listTable(t), fmt.Sprintf("dnat to :%d", s.table.Port()))
 		if !printed {
-			t.Errorf("%s: nft does not see port %d", s.name, s.table.Port())
+			t.Errorf("%s: nft does not list port %d", s.name, s.table.Port())
 		}
 	}
 }
 
-// A change of elements leaves the rules and what they counted as they are.
+// TestElementsKeepCounters: a change of elements keeps the rules and their counters.
 func TestElementsKeepCounters(t *testing.T) {
 	c := openConn(t)
 	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
@@ -125,7 +126,7 @@ func TestApplyRequiresPort(t *testing.T) {
 	expectNoTable(t, "after an Apply that failed")
 }
 
-// leftoverTables are tables of our name that nobody owns.
+// leftoverTables returns functions that install tables of our name without an owner.
 func leftoverTables() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"loaded by nft": func(t *testing.T) {
@@ -147,12 +148,12 @@ func leftoverTables() map[string]func(*testing.T) {
 }
 
 func TestLeftoverTable(t *testing.T) {
-	for name, leave := range leftoverTables() {
+	for name, install := range leftoverTables() {
 		t.Run(name, func(t *testing.T) {
 			c := openConn(t)
-			leave(t)
+			install(t)
 			if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" {
-				t.Errorf("State = %+v, %v; want a table that nobody owns", s, err)
+				t.Errorf("State = %+v, %v; want a table without owner", s, err)
 			}
 			if err := c.Verify(); !errors.Is(err, ErrDiffers) {
 				t.Errorf("Verify = %v, want ErrDiffers", err)
@@ -162,7 +163,7 @@ func TestLeftoverTable(t *testing.T) {
 		})
 		t.Run("cleanup of one "+name, func(t *testing.T) {
 			nstest.Require(t)
-			leave(t)
+			install(t)
 			for _, want := range []bool{true, false} {
 				if removed, err := Cleanup(); err != nil || removed != want {
 					t.Errorf("Cleanup = %v, %v; want %v", removed, err, want)
@@ -217,10 +218,10 @@ func TestDescribeOwner(t *testing.T) {
 		port uint32
 		want string
 	}{
-		"the first socket of a process":  {first.sock.port, us},
-		"another, whose port is no pid":  {second.sock.port, us},
-		"process 1 holds no such socket": {1, "the netlink socket with port id 1 (see /proc/net/netlink, protocol 12)"},
-		"nobody has a socket of that id": {1 << 30, "the netlink socket with port id 1073741824 (see /proc/net/netlink, protocol 12)"},
+		"the first socket of a process": {first.sock.port, us},
+		"another, whose port is no pid": {second.sock.port, us},
+		"process 1 has no such socket":  {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
+		"no socket has this ID":         {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := describeOwner(tt.port); got != tt.want {
@@ -230,7 +231,7 @@ func TestDescribeOwner(t *testing.T) {
 	}
 }
 
-// What others have is byte for byte the same before, during and after.
+// TestOtherTablesStayTheSame: the tables of other programs never change.
 func TestOtherTablesStayTheSame(t *testing.T) {
 	c := openConn(t)
 	loadRuleset(t, ocpNAT)
@@ -245,7 +246,7 @@ func TestOtherTablesStayTheSame(t *testing.T) {
 		func() {
 			must(t, c.Remove())
 		},
-		func() { c.mu.Lock(); defer c.mu.Unlock(); _ = c.missingFeature() },
+		func() { _ = c.missingFeature() },
 	}
 	for i, step := range steps {
 		step()
@@ -253,7 +254,7 @@ func TestOtherTablesStayTheSame(t *testing.T) {
 	}
 }
 
-// flushRuleset empties the namespace of what a test loaded.
+// flushRuleset removes the tables that a test has loaded.
 func flushRuleset(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command("nft", "flush", "ruleset")
@@ -270,13 +271,13 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		change func(*testing.T, *nftables.Conn)
 		want   string
 	}{
-		{"no table", func(_ *testing.T, nft *nftables.Conn) { nft.DelTable(table) }, "there is no table"},
+		{"no table", func(_ *testing.T, nft *nftables.Conn) { nft.DelTable(table) }, "the table does not exist"},
 		{"an element more", func(_ *testing.T, nft *nftables.Conn) {
 			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}), encodeElements(parseAddrs("192.0.2.66")))
-		}, "set api4 holds [192.0.2.5 192.0.2.66], not [192.0.2.5]"},
+		}, "set api4 contains [192.0.2.5 192.0.2.66], not [192.0.2.5]"},
 		{"an element less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushSet(encodeSet(table, ruleset.Set{Name: "api6", Family: ruleset.IPv6}))
-		}, "set api6 holds [], not [2001:db8::5]"},
+		}, "set api6 contains [], not [2001:db8::5]"},
 		{"a rule more", func(_ *testing.T, nft *nftables.Conn) {
 			nft.AddRule(&nftables.Rule{Table: table, Chain: input, Exprs: []expr.Any{&expr.Counter{}}})
 		}, "chain input has 3 rules, not 2"},
@@ -287,7 +288,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			must(t, err)
 			rules[1].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
 			nft.ReplaceRule(rules[1])
-		}, "rule 2 of chain input is not: ct direction original tcp dport 8888 counter reject with tcp reset"},
+		}, "rule 2 of chain input differs from: ct direction original tcp dport 8888 counter reject with tcp reset"},
 		{"another policy", func(_ *testing.T, nft *nftables.Conn) {
 			drop := nftables.ChainPolicyDrop
 			nft.AddChain(&nftables.Chain{Table: table, Name: "input", Policy: &drop})
@@ -297,14 +298,14 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		}, "chain input has another priority than -1"},
 		{"another type", func(_ *testing.T, nft *nftables.Conn) {
 			replaceInputChain(nft, table, ruleset.NAT, -1)
-		}, "chain input is of type nat, not filter"},
+		}, "chain input has type nat, not filter"},
 		{"a chain less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushChain(input)
 			nft.DelChain(input)
-		}, "chain input is not there"},
+		}, "chain input is missing"},
 		{"a chain more", func(_ *testing.T, nft *nftables.Conn) {
 			nft.AddChain(&nftables.Chain{Table: table, Name: "more"})
-		}, "it holds 6 sets, chains and objects, not 5"},
+		}, "it contains 6 sets, chains and objects, not 5"},
 		{"another set type", func(_ *testing.T, nft *nftables.Conn) {
 			for _, name := range []string{"prerouting", "output"} {
 				nft.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -312,11 +313,11 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			set := &nftables.Set{Table: table, Name: "api4", KeyType: nftables.TypeMark}
 			nft.DelSet(set)
 			_ = nft.AddSet(set, nil)
-		}, "set api4 is of mark, not of ipv4_addr"},
+		}, "set api4 has type mark, not ipv4_addr"},
 		{"no owner", func(_ *testing.T, nft *nftables.Conn) {
 			nft.DelTable(table)
 			nft.AddTable(table)
-		}, "its owner is port id 0"},
+		}, "its owner is port ID 0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -325,7 +326,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			desired := ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5"))
 			apply(t, c, desired)
 			verify(t, c)
-			// The owner itself is the only one who can change it.
+			// Only the owner can change the table.
 			tt.change(t, c.sock.nft)
 			must(t, c.sock.nft.Flush())
 			err := c.Verify()
@@ -338,7 +339,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
-// replaceInputChain makes the input chain anew, of the given type and priority.
+// replaceInputChain replaces the input chain with one of another type and priority.
 func replaceInputChain(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, priority int32) {
 	old := &nftables.Chain{Table: table, Name: "input"}
 	nft.FlushChain(old)
@@ -349,7 +350,8 @@ func replaceInputChain(nft *nftables.Conn, table *nftables.Table, kind ruleset.C
 	}
 }
 
-// When the elements cannot be changed as expected, the table is rebuilt.
+// TestElementChangeFallsBackToRebuild: the table is rebuilt if the elements cannot be
+// changed.
 func TestElementChangeFallsBackToRebuild(t *testing.T) {
 	c := openConn(t)
 	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
@@ -359,7 +361,7 @@ func TestElementChangeFallsBackToRebuild(t *testing.T) {
 	verify(t, c)
 }
 
-// A socket that broke is replaced, and the table with it.
+// TestBrokenSocket: a failed socket is replaced, and the table is rebuilt.
 func TestBrokenSocket(t *testing.T) {
 	c := openConn(t)
 	desired := ruleset.New(8888, parseAddrs("192.0.2.5"))
@@ -375,11 +377,10 @@ func TestBrokenSocket(t *testing.T) {
 	verify(t, c)
 }
 
-// An exchange that does not end is ended, and the next one works.
+// TestExchangeIsBounded: a request that never ends is interrupted, and the next one succeeds.
 func TestExchangeIsBounded(t *testing.T) {
 	c := openConn(t)
 	c.timeout = 1
-	c.mu.Lock()
 	err := c.exchange(func(nft *nftables.Conn) error {
 		for {
 			if _, err := nft.GetGen(); err != nil {
@@ -387,9 +388,8 @@ func TestExchangeIsBounded(t *testing.T) {
 			}
 		}
 	})
-	c.mu.Unlock()
-	if err == nil || !strings.Contains(err.Error(), "no answer from the kernel") {
-		t.Errorf("exchange = %v, want no answer", err)
+	if err == nil || !strings.Contains(err.Error(), "no reply from the kernel") {
+		t.Errorf("exchange = %v, want no reply", err)
 	}
 	c.timeout = timeout
 	apply(t, c, ruleset.New(8888, nil))
@@ -424,7 +424,7 @@ func TestState(t *testing.T) {
 	pid := os.Getpid()
 	want := State{
 		Present: true, Owned: true, Owner: fmt.Sprintf("process %d (%s)", pid, commOf(t, pid)),
-		Port: 9443, VIPs: desired.VIPs(),
+		OwnerPort: c.NetlinkPort(), Port: 9443, VIPs: desired.VIPs(),
 	}
 	for _, chain := range desired.Chains() {
 		for _, r := range chain.Rules {
@@ -438,25 +438,24 @@ func TestState(t *testing.T) {
 	}
 }
 
-// State and Verify see whole tables only, while Apply changes them.
-func TestConcurrentUse(t *testing.T) {
+// TestStateDuringApply: State of another Conn returns consistent tables while Apply changes them.
+func TestStateDuringApply(t *testing.T) {
 	c := openConn(t)
 	a, b := ruleset.New(8888, parseAddrs("192.0.2.5")), ruleset.New(8889, parseAddrs("2001:db8::5"))
 	apply(t, c, a)
+	owner := c.NetlinkPort()
 	var readers sync.WaitGroup
 	for range 2 {
+		reader := openConn(t)
 		readers.Go(func() {
 			for range 100 {
-				s, err := c.State()
+				s, err := reader.State()
 				if err != nil {
 					t.Errorf("State: %v", err)
 					return
 				}
-				if got := ruleset.New(s.Port, s.VIPs); !got.Equal(a) && !got.Equal(b) {
-					t.Errorf("State saw a mixture: %+v", s)
-				}
-				if err := c.Verify(); err != nil {
-					t.Errorf("Verify: %v", err)
+				if got := ruleset.New(s.Port, s.VIPs); got != a && got != b || s.OwnerPort != owner {
+					t.Errorf("State returned a mixture: %+v", s)
 				}
 			}
 		})
@@ -467,7 +466,26 @@ func TestConcurrentUse(t *testing.T) {
 	readers.Wait()
 }
 
-// BenchmarkApplyElement is what a VIP that comes or goes costs.
+// TestErrorIsCompared: after an error the kernel's table decides whether the change is in force.
+func TestErrorIsCompared(t *testing.T) {
+	c := openConn(t)
+	lost := errors.New("the reply was lost")
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
+	if !c.confirmed(lost) {
+		t.Error("a committed table is not confirmed")
+	}
+	c.sock.nft.DelTable(tableRef(0))
+	must(t, c.sock.nft.Flush())
+	if c.confirmed(lost) {
+		t.Error("an absent table is confirmed")
+	}
+	c.desired = ruleset.Table{}
+	if !c.confirmed(lost) {
+		t.Error("a removed table is not confirmed")
+	}
+}
+
+// BenchmarkApplyElement measures the cost of a VIP that is added or removed.
 func BenchmarkApplyElement(b *testing.B) {
 	c := openConn(b)
 	with, without := ruleset.New(8888, parseAddrs("192.0.2.5")), ruleset.New(8888, nil)
@@ -477,7 +495,7 @@ func BenchmarkApplyElement(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyPort is what a rebuild of the whole table costs.
+// BenchmarkApplyPort measures the cost of a rebuild.
 func BenchmarkApplyPort(b *testing.B) {
 	c := openConn(b)
 	for i := 0; b.Loop(); i++ {
@@ -485,7 +503,7 @@ func BenchmarkApplyPort(b *testing.B) {
 	}
 }
 
-// BenchmarkState is what a status request or a scrape of metrics costs.
+// BenchmarkState measures the cost of a status request or a scrape of metrics.
 func BenchmarkState(b *testing.B) {
 	c := openConn(b)
 	apply(b, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))

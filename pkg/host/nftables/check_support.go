@@ -6,9 +6,9 @@ package nftables
 
 import "errors"
 
-// CheckSupport finds out whether the kernel takes all that the table needs, and leaves
-// nothing behind: each piece is removed in the batch that makes it. The error is
-// ErrUnavailable, and names what is missing or why it cannot be tried.
+// CheckSupport reports whether the kernel supports everything that the table requires. It
+// leaves nothing in the kernel: each feature is deleted in the batch that adds it. The error
+// is ErrUnavailable and names the missing feature or the reason why it could not be tested.
 func CheckSupport() (err error) {
 	c, err := Open()
 	if err != nil {
@@ -19,14 +19,12 @@ func CheckSupport() (err error) {
 }
 
 func (c *Conn) checkSupport() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	const act = "nftables cannot be used"
-	if part := c.missingFeature(); part != "" {
-		return &unavailableError{action: act, kind: ErrUnsupported, remediation: "the kernel lacks " + part}
+	const action = "nftables cannot be used"
+	if missing := c.missingFeature(); missing != "" {
+		return &unavailableError{action: action, kind: ErrUnsupported, remediation: "the kernel lacks " + missing}
 	}
 	if _, err := c.getTable(); err != nil {
-		return c.explain(act, err)
+		return c.explain(action, err)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/google/nftables"
@@ -17,40 +16,37 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// timeout bounds one exchange with the kernel. The kernel answers a request
-// while it is being sent, so only a reply that never comes can use it up. (What
-// it cannot bound is a kernel that does not return from the send itself, where it
-// waits for other changes of nftables, uninterruptibly.)
+// timeout limits one exchange with the kernel. The kernel answers a request while it is being
+// sent, so only a missing reply reaches the timeout. The timeout cannot interrupt the send
+// itself, which waits uninterruptibly for other nftables changes.
 const timeout = 5 * time.Second
 
-// Conn is the way to the kernel's table. Its methods are safe for concurrent
-// use. The table is there from the first Apply until Remove or Close, or until
-// the process ends; that of OpenPersistent until Remove.
+// Conn is a connection to the kernel's table. It belongs to one goroutine; a reader of the table in
+// another goroutine needs a Conn of its own. The table exists from the first Apply until Remove or
+// Close, or until the process ends. A table of OpenPersistent exists until Remove.
 type Conn struct {
 	dial    func() (*socket, error)
 	timeout time.Duration
 
-	mu      sync.Mutex
-	sock    *socket             // nil after it broke, until the next exchange
+	sock    *socket             // nil after a socket error, until the next exchange
 	closed  bool                // by Close
-	flags   nftables.TableFlags // with which the table is made
-	desired *ruleset.Table      // what was applied last; nil when the table shall not be there
-	inForce bool                // the kernel is known to hold want
+	flags   nftables.TableFlags // flags of the table
+	desired ruleset.Table       // the table that was applied last; the zero value if no table should exist
+	inForce bool                // the kernel is known to hold desired
 }
 
-// Open opens the lasting netlink connection that will own the table. It changes
-// nothing in the kernel. Call it early: it fails when the process already holds
-// so many files that the socket's descriptor is 1024 or more.
+// Open opens the netlink connection that will own the table. It changes nothing in the
+// kernel. It fails if the socket's descriptor is 1024 or higher, so it must be called before
+// the process opens many files.
 func Open() (*Conn, error) {
 	return open(openSocket)
 }
 
-// OpenPersistent is Open for a table that stays in force, orphaned, when the
-// process ends, so that the next one takes it over without a gap. That takes
-// Linux 6.9 (NFT_TABLE_F_PERSIST); before, the kernel removes the table with the
-// process all the same, unless the process could call Leave, and persistent is
-// false. It is for processes that are known to be followed by another, or by
-// Cleanup.
+// OpenPersistent is Open for a table that stays in force without an owner when the process
+// ends, so that the next process takes it over without a gap. This requires Linux 6.9
+// (NFT_TABLE_F_PERSIST). With older kernels persistent is false, and the kernel removes the
+// table with the process, unless CloseKeepingTable was called. It is for processes that are
+// followed by another one, or by Cleanup.
 func OpenPersistent() (c *Conn, persistent bool, err error) {
 	c, err = Open()
 	if err != nil {
@@ -65,8 +61,8 @@ func OpenPersistent() (c *Conn, persistent bool, err error) {
 	return c, persistent, nil
 }
 
-// supportsPersist tries the flag on a table that goes again in the same batch. A
-// kernel that does not know it says EOPNOTSUPP (nf_tables_newtable).
+// supportsPersist tests the flag on a table that is deleted in the same batch. A kernel
+// without the flag returns EOPNOTSUPP (nf_tables_newtable).
 func (c *Conn) supportsPersist() (bool, error) {
 	err := c.exchange(func(nft *nftables.Conn) error {
 		t := &nftables.Table{
@@ -106,15 +102,14 @@ func (c *Conn) connect() error {
 	return nil
 }
 
-// exchange runs requests over the socket within the timeout, over a new socket
-// when the last one broke.
+// exchange runs requests over the socket within the timeout. After a socket error it opens a
+// new socket.
 //
-// The guard closes the socket, where a deadline would seem simpler: the nftables
-// library reads until the socket is empty and goes on after an error, so an
-// expired deadline would make it read forever. A socket that was closed, or that
-// failed in itself, is not used again, since answers may still be queued on it;
-// the kernel then drops the table, or orphans a persistent one, and the next Apply
-// makes it anew.
+// The timer closes the socket instead of setting a deadline: the nftables library reads until
+// the socket is empty and continues after an error, so with an expired deadline it would
+// never stop reading. A socket that was closed or that failed is not used again, because
+// replies may still be queued on it. The kernel then removes the table, or leaves a
+// persistent one without owner, and the next Apply rebuilds it.
 func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	if err := c.connect(); err != nil {
 		return err
@@ -128,41 +123,36 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 		c.sock, c.inForce = nil, false
 	}
 	if expired {
-		return errors.Join(fmt.Errorf("no answer from the kernel for %v", c.timeout), err)
+		return errors.Join(fmt.Errorf("no reply from the kernel within %v", c.timeout), err)
 	}
 	return err
 }
 
-// CloseKeepingTable closes the connection and lets the table stand, for whoever comes next.
-// It is for a Conn of OpenPersistent; where the kernel has no persistent tables,
-// the table is made anew without an owner first. An error means that it goes
-// with the connection, which is closed all the same.
+// CloseKeepingTable closes the connection and leaves the table in force for the next process.
+// It is for a Conn of OpenPersistent. If the kernel has no persistent tables, the table is
+// first rebuilt without an owner. An error means that the kernel removes the table with the
+// connection, which is closed in any case.
 func (c *Conn) CloseKeepingTable() error {
 	return errors.Join(c.disownTable(), c.Close())
 }
 
-// disownTable makes the table one that the kernel leaves alone when this process
-// ends.
+// disownTable makes the kernel keep the table when this process ends.
 func (c *Conn) disownTable() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.desired == nil || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
+	if c.desired == (ruleset.Table{}) || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
 		return nil
 	}
 	if c.flags&nftables.TableFlagPersist == 0 {
 		c.flags = 0
 	}
-	if err := c.rebuild(*c.desired); err != nil {
-		return c.explain("leave "+tableName+" for the next process", err)
+	if err := c.rebuild(c.desired); !c.confirmed(err) {
+		return c.explain("keep "+tableName+" for the next process", err)
 	}
 	return nil
 }
 
-// Close closes the connection; the kernel removes the table with it, unless the
-// table is persistent. Closing again does nothing.
+// Close closes the connection. The kernel then removes the table, unless it is persistent.
+// Closing again does nothing.
 func (c *Conn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
 		return nil
 	}

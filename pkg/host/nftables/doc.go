@@ -2,10 +2,11 @@
 
 //go:build linux
 
-// Package nftables owns the nftables table of the kernel: it puts the table that
-// a ruleset.Table describes in place, verifies it and takes it away.
+// Package nftables owns the nftables table in the kernel: it installs the table that a
+// ruleset.Table describes, verifies it and removes it. The controller, `check` and `cleanup`
+// link it.
 //
-// The table carries the kernel's owner flag (Linux 5.12), so that nobody else
-// can change or flush it, and so that it is gone when the process is, however it
-// ends. It belongs to one netlink socket, which a Conn therefore keeps open.
+// The table carries the kernel's owner flag (Linux 5.12), so that no other process can change
+// or flush it and so that the kernel removes it when this process ends. The owner is one
+// netlink socket, which a Conn keeps open.
 package nftables

@@ -16,22 +16,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// reg is the register that all expressions use one after the other, as nft does.
+// reg is the register that all expressions use in turn, as nft does.
 const reg = unix.NFT_REG_1
 
-// addressTypeData is the size of what fib … type loads: a u32 in host byte order
-// (nft_fib_store_result of net/netfilter/nft_fib.c does so for address types).
+// addressTypeData encodes an address type as fib … type loads it: a u32 in host byte order
+// (nft_fib_store_result of net/netfilter/nft_fib.c).
 func addressTypeData(rtn uint32) []byte { return binaryutil.NativeEndian.PutUint32(rtn) }
 
-// tableName is how nft and our messages name the table.
+// tableName is the name of the table in nft commands and messages.
 const tableName = "table inet " + ruleset.Name
 
-// tableRef is the table as a batch names it.
+// tableRef identifies our table in a batch.
 func tableRef(flags nftables.TableFlags) *nftables.Table {
 	return &nftables.Table{Name: ruleset.Name, Family: nftables.TableFamilyINet, Flags: flags}
 }
 
-// encodeSet describes a set to the library: set api4 { type ipv4_addr; }.
+// encodeSet encodes: set api4 { type ipv4_addr; }.
 func encodeSet(t *nftables.Table, s ruleset.Set) *nftables.Set {
 	key := nftables.TypeIPAddr
 	if s.Family == ruleset.IPv6 {
@@ -48,8 +48,7 @@ func encodeElements(addrs []netip.Addr) []nftables.SetElement {
 	return list
 }
 
-// encodeChain describes a base chain:
-// type nat hook prerouting priority -110; policy accept;.
+// encodeChain encodes: type nat hook prerouting priority -110; policy accept;.
 func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 	var hook *nftables.ChainHook
 	switch c.Hook {
@@ -60,7 +59,7 @@ func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 	case ruleset.Input:
 		hook = nftables.ChainHookInput
 	default:
-		return nil, fmt.Errorf("encode chain %s: hook %q is unknown", c.Name, c.Hook)
+		return nil, fmt.Errorf("encode chain %s: unknown hook %q", c.Name, c.Hook)
 	}
 	policy := nftables.ChainPolicyAccept
 	return &nftables.Chain{
@@ -73,8 +72,8 @@ func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 	}, nil
 }
 
-// encodeRule returns the expressions of a rule, the ones that nft itself makes
-// of the rule's line (nft --debug=netlink).
+// encodeRule returns the expressions of a rule. They are the expressions that nft generates
+// from the rule's line (nft --debug=netlink).
 func encodeRule(r ruleset.Rule) ([]expr.Any, error) {
 	switch r := r.(type) {
 	case ruleset.Redirect:
@@ -84,11 +83,12 @@ func encodeRule(r ruleset.Rule) ([]expr.Any, error) {
 	case ruleset.RejectDirect:
 		return rejectDirectExprs(r), nil
 	default:
-		return nil, fmt.Errorf("encode a rule: %T is unknown", r)
+		return nil, fmt.Errorf("encode a rule: unknown type %T", r)
 	}
 }
 
-// ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888.
+// redirectExprs encodes: ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to
+// :8888.
 func redirectExprs(r ruleset.Redirect) []expr.Any {
 	var (
 		proto          byte   = unix.NFPROTO_IPV4
@@ -99,7 +99,7 @@ func redirectExprs(r ruleset.Redirect) []expr.Any {
 		offset, length = 24, 16 // RFC 8200 section 3
 	}
 	rule := []expr.Any{
-		// meta nfproto ipv4: nft's guard before a header match in an inet table
+		// meta nfproto ipv4 (nft adds it before a header match in an inet table)
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{proto}},
 		// ip daddr @api4
@@ -113,13 +113,13 @@ func redirectExprs(r ruleset.Redirect) []expr.Any {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
 		// counter
 		&expr.Counter{},
-		// dnat to :8888 (the port alone is specified, so the address stays)
+		// dnat to :8888 (only the port is specified, so the address does not change)
 		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(r.To)},
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
 	)
 }
 
-// ct direction original tcp dport 8888 ct status dnat accept.
+// acceptRedirectedExprs encodes: ct direction original tcp dport 8888 ct status dnat accept.
 func acceptRedirectedExprs(r ruleset.AcceptRedirected) []expr.Any {
 	const ipsDstNAT = 1 << 5 // IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h
 	return append(matchOriginalTCP(r.Port),
@@ -135,7 +135,8 @@ func acceptRedirectedExprs(r ruleset.AcceptRedirected) []expr.Any {
 	)
 }
 
-// ct direction original tcp dport 8888 counter reject with tcp reset.
+// rejectDirectExprs encodes: ct direction original tcp dport 8888 counter reject with tcp
+// reset.
 func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
 	return append(matchOriginalTCP(r.Port),
 		// counter
@@ -145,7 +146,7 @@ func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
 	)
 }
 
-// ct direction original tcp dport 8888.
+// matchOriginalTCP encodes: ct direction original tcp dport 8888.
 func matchOriginalTCP(port uint16) []expr.Any {
 	return append([]expr.Any{
 		// ct direction original
@@ -154,10 +155,10 @@ func matchOriginalTCP(port uint16) []expr.Any {
 	}, matchTCPDestination(port)...)
 }
 
-// tcp dport 80.
+// matchTCPDestination encodes: tcp dport 80.
 func matchTCPDestination(port uint16) []expr.Any {
 	return []expr.Any{
-		// meta l4proto tcp: nft's guard before a transport header match
+		// meta l4proto tcp (nft adds it before a transport header match)
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{unix.IPPROTO_TCP}},
 		// tcp dport 80 (RFC 9293 section 3.1)

@@ -11,27 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors to be recognised with errors.Is. Whatever is one of the next three is
-// ErrUnavailable too.
+// Errors for errors.Is. ErrPermission, ErrOwned and ErrUnsupported are also ErrUnavailable.
 var (
-	// ErrUnavailable: the kernel did not take the table, or could not be asked.
+	// ErrUnavailable means that the kernel rejected the table or could not be queried.
 	ErrUnavailable = errors.New("nftables is unavailable")
-	// ErrPermission: this process lacks CAP_NET_ADMIN.
+	// ErrPermission means that this process lacks CAP_NET_ADMIN.
 	ErrPermission = errors.New("CAP_NET_ADMIN is missing")
-	// ErrOwned: another living process owns a table of our name.
+	// ErrOwned means that another running process owns a table of our name.
 	ErrOwned = errors.New("the table has another owner")
-	// ErrUnsupported: the kernel has no nf_tables or lacks a part of it.
-	ErrUnsupported = errors.New("the kernel lacks a part of nf_tables")
-	// ErrDiffers: Verify found something else than what was applied.
+	// ErrUnsupported means that the kernel has no nf_tables or lacks a feature of it.
+	ErrUnsupported = errors.New("the kernel lacks an nf_tables feature")
+	// ErrDiffers means that the kernel's table is not the one that was applied.
 	ErrDiffers = errors.New("the table in the kernel is not the one that was applied")
 )
 
-// unavailableError is an error that is ErrUnavailable and, when kind is set,
-// also that.
+// unavailableError is ErrUnavailable, and also kind if that is set.
 type unavailableError struct {
-	action      string // what was tried
+	action      string // what failed
 	kind        error  // ErrPermission, ErrOwned, ErrUnsupported, or nil
-	remediation string // why it failed and what to do; may be empty
+	remediation string // the reason and the remediation; may be empty
 	cause       error  // may be nil
 }
 
@@ -52,7 +50,7 @@ func (e *unavailableError) Is(target error) bool {
 
 func (e *unavailableError) Unwrap() error { return e.cause }
 
-// ownerError says that the kernel knows another owner of the table.
+// ownerError means that the table has another owner.
 type ownerError struct{ port uint32 }
 
 func (e *ownerError) Error() string {
@@ -61,8 +59,8 @@ func (e *ownerError) Error() string {
 
 func newOwnerError(port uint32) error { return &ownerError{port: port} }
 
-// explain says what err, from act, means for the operator, after asking the
-// kernel about it where needed.
+// explain describes an error of an action for operators. Where needed it queries the kernel
+// for the reason.
 func (c *Conn) explain(act string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && hasNetAdmin():
@@ -87,33 +85,32 @@ func explain(act string, err error) error {
 	switch {
 	case errors.As(err, &owner):
 		e.kind = ErrOwned
-		e.remediation = fmt.Sprintf("the table belongs to %s: stop that process first, only one can serve a host", describeOwner(owner.port))
+		e.remediation = fmt.Sprintf("the table belongs to %s: stop that process first; only one process can serve a host", describeOwner(owner.port))
 		e.cause = nil
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && !hasNetAdmin():
 		e.kind = ErrPermission
-		e.remediation = "this process has no CAP_NET_ADMIN in its effective set: run it as root, " +
-			"or give its unit AmbientCapabilities=CAP_NET_ADMIN and let CapabilityBoundingSet= contain it"
+		e.remediation = "this process lacks CAP_NET_ADMIN: run it as root, " +
+			"or set AmbientCapabilities=CAP_NET_ADMIN in its unit and include it in CapabilityBoundingSet="
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
 		e.kind = ErrUnsupported
-		e.remediation = "no netfilter netlink socket can be had: the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), " +
-			"and the unit's RestrictAddressFamilies= has to contain AF_NETLINK"
+		e.remediation = "the kernel requires CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), " +
+			"and the unit's RestrictAddressFamilies= must contain AF_NETLINK"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		e.remediation = "no file descriptor is left: raise LimitNOFILE= of the unit"
+		e.remediation = "no file descriptor is free: increase LimitNOFILE= of the unit"
 	}
 	return e
 }
 
-// isUnsupported tells the errors with which the kernel refuses what it does not
-// know: an unknown subsystem, family or flag, and an expression, chain type or set
-// type whose module is not there (nfnetlink.c, nf_tables_api.c).
+// isUnsupported reports whether the kernel returned an error for something it does not know:
+// a subsystem, family or flag, or an expression, chain type or set type whose module is
+// missing (nfnetlink.c, nf_tables_api.c).
 func isUnsupported(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) ||
 		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EAFNOSUPPORT)
 }
 
-// hasNetAdmin reports whether CAP_NET_ADMIN is in the effective set. When that
-// cannot be found out it says yes, so that no one is sent after a capability
-// that is there.
+// hasNetAdmin reports whether CAP_NET_ADMIN is in the effective set. It returns true if the
+// set cannot be read, so that no message names a capability that is present.
 func hasNetAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

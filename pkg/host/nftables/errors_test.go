@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// The child really lacks the capability: the kernel refuses it.
+// TestWithoutCapability: the child lacks the capability, and the kernel rejects its requests.
 func TestWithoutCapability(t *testing.T) {
 	nstest.Require(t)
 	self, err := os.Executable()
@@ -40,16 +40,14 @@ func TestWithoutCapability(t *testing.T) {
 	}
 	for _, line := range lines {
 		if !strings.HasPrefix(line, "unavailable=true permission=true ") || !strings.Contains(line, "AmbientCapabilities=CAP_NET_ADMIN") {
-			t.Errorf("%s: want ErrUnavailable and ErrPermission with the mend", line)
+			t.Errorf("%s: want ErrUnavailable and ErrPermission with the remediation", line)
 		}
 	}
 }
 
-// fakeKernel stands in for one that lacks something. It has to be a stand-in: what
-// the table needs is compiled into the kernels that tests run on, and cannot be
-// taken out. It answers as net/netfilter does: a batch that it takes is not
-// answered, and one that it does not take is answered by an error for each
-// message it refuses.
+// fakeKernel replaces a kernel that lacks a feature. The kernels of the test hosts have all
+// features built in. It answers as net/netfilter does: an accepted batch has no reply, and a
+// rejected batch has an error for each rejected message.
 type fakeKernel struct {
 	refuse func(netlink.Message) unix.Errno
 }
@@ -66,7 +64,7 @@ func (k fakeKernel) respond(requests []netlink.Message) ([]netlink.Message, erro
 	return nil, io.EOF
 }
 
-// messageType is the NFT_MSG_… of a message, and -1 for one of another kind.
+// messageType returns the NFT_MSG_… type of a message, or -1 for another kind of message.
 func messageType(m netlink.Message) int {
 	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES {
 		return -1
@@ -82,7 +80,7 @@ func (k fakeKernel) dial() (*socket, error) {
 	return &socket{nft: nft, port: nltest.PID, close: func() error { return nil }}, nil
 }
 
-// kernelRefusing refuses messages of a kind for which is holds.
+// kernelRefusing rejects messages of a type for which is returns true.
 func kernelRefusing(kind int, errno unix.Errno, is func(netlink.Message) bool) fakeKernel {
 	return fakeKernel{func(m netlink.Message) unix.Errno {
 		if messageType(m) == kind && is(m) {
@@ -94,8 +92,8 @@ func kernelRefusing(kind int, errno unix.Errno, is func(netlink.Message) bool) f
 
 func anyMessage(netlink.Message) bool { return true }
 
-// kernelLacking refuses messages of a kind that contain a name, as a kernel does
-// without the module of that name.
+// kernelLacking rejects messages of a type that contain a name, as a kernel without the
+// module of that name does.
 func kernelLacking(kind int, name string) fakeKernel {
 	return kernelRefusing(kind, unix.ENOENT, func(m netlink.Message) bool { return bytes.Contains(m.Data, []byte(name+"\x00")) })
 }
@@ -122,7 +120,7 @@ func TestKernelLacksFeature(t *testing.T) {
 			// nf_tables_newtable up to 5.11: EINVAL for flags other than dormant.
 			"owner flag",
 			kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.EINVAL, func(m netlink.Message) bool { return tableFlags(m) != 0 }),
-			"the kernel lacks the owner flag of tables: it needs Linux 5.12",
+			"the kernel lacks the owner flag of tables, which requires Linux 5.12",
 		},
 		{"nat chains", kernelLacking(unix.NFT_MSG_NEWCHAIN, "nat"), "modprobe nft_chain_nat"},
 		{"filter chains", kernelLacking(unix.NFT_MSG_NEWCHAIN, "filter"), "the kernel lacks filter chains"},
@@ -166,7 +164,8 @@ func tableFlags(m netlink.Message) byte {
 	return 0
 }
 
-// An error that has nothing to do with missing parts says what the kernel said.
+// TestOtherErrorOfTheKernel: an error without relation to missing features is returned
+// unchanged.
 func TestOtherErrorOfTheKernel(t *testing.T) {
 	t.Parallel()
 	c, err := open(kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.ENOMEM, anyMessage).dial)
@@ -199,11 +198,9 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// The kernel that the tests run on lacks nothing, and says so to each probe.
+// TestKernelHasAllFeatures: the kernel of the test host has every feature.
 func TestKernelHasAllFeatures(t *testing.T) {
 	c := openConn(t)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, p := range features() {
 		before := listTables(t)
 		err := c.exchange(func(nft *nftables.Conn) error {
@@ -217,7 +214,7 @@ func TestKernelHasAllFeatures(t *testing.T) {
 			t.Errorf("%s: %v", p.name, err)
 		}
 		if after := listTables(t); after != before {
-			t.Errorf("%s: left behind %q", p.name, after)
+			t.Errorf("%s: not removed: %q", p.name, after)
 		}
 	}
 	if part := c.missingFeature(); part != "" {

@@ -12,13 +12,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// feature is a piece of nf_tables that the table needs.
+// feature is a part of nf_tables that the table requires.
 type feature struct {
-	name string // with what brings it
+	name string // includes what provides it
 	add  func(*nftables.Conn, *nftables.Table)
 }
 
-// features are ordered so that each needs only those before it.
+// features are ordered so that each one depends only on those before it.
 func features() []feature {
 	rule := func(c ruleset.Chain, exprs ...expr.Any) func(*nftables.Conn, *nftables.Table) {
 		return func(nft *nftables.Conn, t *nftables.Table) {
@@ -34,7 +34,7 @@ func features() []feature {
 	}
 	set := func(f ruleset.Family) func(*nftables.Conn, *nftables.Table) {
 		return func(nft *nftables.Conn, t *nftables.Table) {
-			_ = nft.AddSet(encodeSet(t, ruleset.Set{Name: "probe", Family: f}), nil) // fails without elements never
+			_ = nft.AddSet(encodeSet(t, ruleset.Set{Name: "probe", Family: f}), nil) // never fails without elements
 		}
 	}
 	filter := ruleset.Chain{Name: "probe", Type: ruleset.Filter, Hook: ruleset.Input}
@@ -45,7 +45,7 @@ func features() []feature {
 			func(*nftables.Conn, *nftables.Table) {},
 		},
 		{
-			"the owner flag of tables: it needs Linux 5.12 or a kernel with that backported",
+			"the owner flag of tables, which requires Linux 5.12 or a backport",
 			func(nft *nftables.Conn, t *nftables.Table) {
 				owned := *t
 				owned.Name += "-owned"
@@ -56,7 +56,7 @@ func features() []feature {
 		},
 		{"sets of addresses", set(ruleset.IPv6)},
 		{"filter chains in an inet table", rule(filter)},
-		{"nat chains in an inet table: they need Linux 5.2 and modprobe nft_chain_nat", rule(nat)},
+		{"nat chains in an inet table, which require Linux 5.2 and modprobe nft_chain_nat", rule(nat)},
 		{"the counter expression (modprobe nft_counter)", rule(filter, &expr.Counter{})},
 		{"the ct expression (modprobe nft_ct)", rule(filter, &expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg})},
 		{
@@ -76,10 +76,9 @@ func features() []feature {
 
 func tail(exprs []expr.Any, n int) []expr.Any { return exprs[len(exprs)-n:] }
 
-// missingFeature tries the pieces of nf_tables one by one and names the first that
-// the kernel refuses as unknown; it returns "" when it takes them all or does
-// not answer. Each try makes a table and removes it in the same batch, which
-// leaves nothing behind whether the kernel takes it or not.
+// missingFeature tests the features one by one. It returns the name of the first one that the
+// kernel rejects as unknown, or "" if the kernel accepts all of them or does not answer. Each
+// test adds a table and deletes it in the same batch, so it leaves nothing in the kernel.
 func (c *Conn) missingFeature() string {
 	for _, p := range features() {
 		err := c.exchange(func(nft *nftables.Conn) error {

@@ -23,8 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// childMode makes the test binary a helper process that acts in the namespace
-// that it was started in.
+// childMode makes the test binary a helper process in the network namespace of its parent.
 const childMode = "HTTP01_PROXYD_NFTABLE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// runTableOwner puts a table in place and holds it until its standard input ends.
+// runTableOwner installs a table and keeps it until its standard input ends.
 func runTableOwner(open func() (*Conn, error), port uint16, vip string) int {
 	c, err := open()
 	if err == nil {
@@ -57,8 +56,8 @@ func runTableOwner(open func() (*Conn, error), port uint16, vip string) int {
 	return 0
 }
 
-// runWithoutCapability reports what each call says to a process without
-// capabilities, one line each.
+// runWithoutCapability prints the error of each call of a process without capabilities, one
+// per line.
 func runWithoutCapability() int {
 	c, err := Open()
 	if err != nil {
@@ -78,8 +77,7 @@ func runWithoutCapability() int {
 	return 0
 }
 
-// child starts this binary in the given mode and returns it once it printed
-// its first line.
+// child is this binary in a child mode.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -104,7 +102,7 @@ func startChild(t *testing.T, mode string) *child {
 	return c
 }
 
-// kill is SIGKILL, and waits until the kernel has taken the process apart.
+// kill sends SIGKILL and waits until the kernel has removed the process.
 func (c *child) kill() {
 	_ = c.cmd.Process.Signal(unix.SIGKILL)
 	_ = c.cmd.Wait()
@@ -118,7 +116,7 @@ func parseAddrs(texts ...string) []netip.Addr {
 	return list
 }
 
-// must ends the test on an error.
+// must ends the test with an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -126,8 +124,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// openConn returns a connection that is closed, and so loses its table, when the
-// test ends.
+// openConn returns a connection that is closed at the end of the test, which also removes its
+// table.
 func openConn(t testing.TB) *Conn {
 	t.Helper()
 	nstest.Require(t)
@@ -156,13 +154,13 @@ func nft(t testing.TB, args ...string) string {
 	return nstest.Run(t, "nft", args...)
 }
 
-// loadRuleset is nft -f with the text, removed again when the test ends.
+// loadRuleset loads text with nft -f.
 func loadRuleset(t testing.TB, text string) {
 	t.Helper()
 	nstest.RunWithInput(t, text, "nft", "-f", "-")
 }
 
-// listOtherTables is the ruleset without our table.
+// listOtherTables lists the ruleset without our table.
 func listOtherTables(t testing.TB) string {
 	t.Helper()
 	var keep []string
@@ -178,27 +176,27 @@ func listOtherTables(t testing.TB) string {
 	return strings.Join(keep, "")
 }
 
-// listTables is nft list tables.
+// listTables returns the output of nft list tables.
 func listTables(t testing.TB) string {
 	t.Helper()
 	return nft(t, "list", "tables")
 }
 
-// expectNoTable checks that no table of ours is there.
+// expectNoTable checks that our table does not exist.
 func expectNoTable(t testing.TB, when string) {
 	t.Helper()
 	if strings.Contains(listTables(t), tableName) {
-		t.Errorf("the table is there %s", when)
+		t.Errorf("the table exists %s", when)
 	}
 }
 
-// listTable is nft's listing of our table.
+// listTable returns nft's listing of our table.
 func listTable(t testing.TB, flags ...string) string {
 	t.Helper()
 	return nft(t, append(flags, "list", "table", "inet", ruleset.Name)...)
 }
 
-// expectUnchanged checks that two listings are the same.
+// expectUnchanged checks that two listings are equal.
 func expectUnchanged(t testing.TB, what, before, after string) {
 	t.Helper()
 	if diff := cmp.Diff(before, after); diff != "" {
@@ -206,11 +204,9 @@ func expectUnchanged(t testing.TB, what, before, after string) {
 	}
 }
 
-// generation is the number that grows with each batch.
+// generation returns the number that increases with each batch.
 func generation(t testing.TB, c *Conn) uint32 {
 	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	id, err := c.generation()
 	must(t, err)
 	return id

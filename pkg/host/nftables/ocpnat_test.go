@@ -4,8 +4,8 @@
 
 package nftables
 
-// ocpNAT is like what OpenShift's API load balancer on bare metal installs
-// (baremetal-runtimecfg), and redirects port 80 of the VIPs besides.
+// ocpNAT has the form of the rules that OpenShift's API load balancer on bare metal installs
+// (baremetal-runtimecfg). It also redirects port 80 of the VIPs.
 const ocpNAT = `
 table ip ocp_nat {
 	chain ocp_prerouting {

@@ -18,8 +18,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// Each .nft file was written by hand and is loaded by the real nft; what nft
-// then lists is what it must list of ours, the owner flag aside.
+// TestOracle loads each hand-written .nft file into the real nft. Its listing must equal that
+// of our table, except for the owner flag.
 func TestOracle(t *testing.T) {
 	tests := []struct {
 		file string
@@ -58,7 +58,7 @@ func TestOracle(t *testing.T) {
 				t.Error("the table has no owner")
 			}
 
-			// The same table by way of other elements.
+			// Install the same table by a change of elements.
 			apply(t, c, ruleset.New(tt.port, parseAddrs("192.0.2.66", "2001:db8::66", "192.0.2.5")))
 			verify(t, c)
 			apply(t, c, table)
@@ -70,13 +70,13 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// listing is the table in both of nft's output formats.
+// listing is the table in both output formats of nft.
 type listing struct {
 	Text string
 	JSON any
 }
 
-// loadAndList loads a file, lists it, and takes it away.
+// loadAndList loads a file, lists the table and deletes it.
 func loadAndList(t *testing.T, file string) listing {
 	t.Helper()
 	loadRuleset(t, file)
@@ -88,7 +88,7 @@ func loadAndList(t *testing.T, file string) listing {
 func listBothFormats(t *testing.T) listing {
 	t.Helper()
 	text := listTable(t, "-s")
-	// The owner's name, and the flag that no file can set for good.
+	// The owner's name, and the flag that a file cannot set permanently.
 	text = regexp.MustCompile(` # progname.*`).ReplaceAllString(text, "")
 	text = strings.Replace(text, "\tflags owner\n\n", "", 1)
 	var doc any
@@ -96,8 +96,8 @@ func listBothFormats(t *testing.T) listing {
 	return listing{Text: text, JSON: withoutHandles(doc)}
 }
 
-// withoutHandles takes away what numbers objects in the order of their making,
-// and the table's flags (for which nft 1.0.6 prints the family; the text has them).
+// withoutHandles removes the handles, which depend on the order of creation, and the table's
+// flags, for which nft 1.0.6 prints the family. The text output contains the flags.
 func withoutHandles(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -16,22 +16,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 )
 
-// describeOwner says which process has the netfilter netlink socket with the given
-// port id. The kernel gives the first socket of a process its pid as port id
-// (netlink_autobind), so that process is looked at first. If none is known to
-// have the socket, the port id has to do.
+// describeOwner names the process that has the netfilter netlink socket with a port ID. The
+// kernel uses the PID as the port ID of a process's first socket (netlink_autobind), so that
+// process is examined first. If no process is found, the text contains the port ID.
 func describeOwner(port uint32) string {
 	if inode, found := socketInode(port); found {
 		if process, found := socketowner.FindProcess(inode, int(port), os.Getpid()); found {
 			return process.String()
 		}
 	}
-	return fmt.Sprintf("the netlink socket with port id %d (see /proc/net/netlink, protocol %d)", port, unix.NETLINK_NETFILTER)
+	return fmt.Sprintf("the netlink socket with port ID %d (see /proc/net/netlink, protocol %d)", port, unix.NETLINK_NETFILTER)
 }
 
-// socketInode finds the socket in the list of this thread's network namespace,
-// whose columns are sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
-// (netlink_native_seq_show of net/netlink/af_netlink.c).
+// socketInode finds the socket in the list of this thread's network namespace. Its columns
+// are sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode (netlink_native_seq_show of
+// net/netlink/af_netlink.c).
 func socketInode(port uint32) (inode uint64, found bool) {
 	f, err := os.Open("/proc/thread-self/net/netlink")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// openPersistentConn has to find persistent tables: Linux 6.9 and later have them.
+// openPersistentConn requires a kernel with persistent tables (Linux 6.9).
 func openPersistentConn(t *testing.T) *Conn {
 	t.Helper()
 	nstest.Require(t)
@@ -30,9 +30,9 @@ func openPersistentConn(t *testing.T) *Conn {
 	return c
 }
 
-// A table outlives its process, be it killed, and the next one takes it over:
-// at no moment there is none, and nobody else can take or change it meanwhile
-// but while nobody owns it.
+// TestPersistentTable: a table survives its process, even after SIGKILL, and the next process
+// takes it over without a gap. Other processes can change the table only while it has no
+// owner.
 func TestPersistentTable(t *testing.T) {
 	nstest.Require(t)
 	t.Cleanup(func() { _, _ = Cleanup() })
@@ -40,16 +40,16 @@ func TestPersistentTable(t *testing.T) {
 	before := withoutFlags(listTable(t))
 	owner.kill()
 	expectUnchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
-	// Somebody changes what nobody owns.
+	// Another process changes the table without owner.
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
 	c := openPersistentConn(t)
 	if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" || s.Port != 8888 {
-		t.Errorf("state %+v, %v; want an orphan that leads to 8888", s, err)
+		t.Errorf("state %+v, %v; want an orphan that redirects to 8888", s, err)
 	}
 	generations := generation(t, c)
 	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))
 	if got := generation(t, c) - generations; got != 1 {
-		t.Errorf("taken over in %d batches, want 1: there was a moment without the table", got)
+		t.Errorf("taken over in %d batches, want 1: the table was absent in between", got)
 	}
 	verify(t, c)
 	if s, err := c.State(); err != nil || !s.Owned {
@@ -69,16 +69,16 @@ func TestPersistentTable(t *testing.T) {
 	expectNoTable(t, "after Remove")
 }
 
-// withoutFlags leaves out what nft says of the owner.
+// withoutFlags removes the owner from a listing.
 func withoutFlags(listing string) string {
-	var kept []string
+	var lines []string
 	for line := range strings.Lines(listing) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "table ") && !strings.HasPrefix(line, "flags ") && line != "flags" && line != "" {
-			kept = append(kept, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(kept, "\n")
+	return strings.Join(lines, "\n")
 }
 
 func TestCleanupOfAnOrphan(t *testing.T) {
@@ -94,43 +94,43 @@ func TestCleanupOfAnOrphan(t *testing.T) {
 	expectNoTable(t, "after Cleanup")
 }
 
-// Leave lets the table stand, in force all the time, also on a kernel that knows
-// no persistent tables, where it makes one without an owner.
+// TestCloseKeepingTable: the table stays in force at all times. On a kernel without
+// persistent tables it is rebuilt without an owner.
 func TestCloseKeepingTable(t *testing.T) {
 	for name, old := range map[string]bool{"persistent tables": false, "a kernel without": true} {
 		t.Run(name, func(t *testing.T) {
 			c := openPersistentConn(t)
 			t.Cleanup(func() { _, _ = Cleanup() })
 			if old {
-				c.flags &^= nftables.TableFlagPersist // what OpenPersistent does there
+				c.flags &^= nftables.TableFlagPersist // as OpenPersistent does on such a kernel
 			}
 			apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 			verify(t, c)
 			before := withoutFlags(listTable(t))
 			must(t, c.CloseKeepingTable())
-			expectUnchanged(t, "the table that was left", before, withoutFlags(listTable(t)))
+			expectUnchanged(t, "the kept table", before, withoutFlags(listTable(t)))
 			next := openPersistentConn(t)
 			apply(t, next, ruleset.New(8888, parseAddrs("192.0.2.6")))
 			verify(t, next)
 		})
 	}
-	t.Run("nothing to leave", func(t *testing.T) {
+	t.Run("no table", func(t *testing.T) {
 		c := openPersistentConn(t)
 		if err := c.CloseKeepingTable(); err != nil {
 			t.Error(err)
 		}
-		expectNoTable(t, "although there was nothing to leave")
+		expectNoTable(t, "although there was no table")
 	})
 }
 
-// A kernel before 6.9 refuses the flag.
+// TestNoPersistentTables: a kernel before 6.9 rejects the flag.
 func TestNoPersistentTables(t *testing.T) {
 	old := kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, func(m netlink.Message) bool {
 		return tableFlags(m)&byte(nftables.TableFlagPersist) != 0
 	})
 	c, err := open(old.dial)
 	must(t, err)
-	if takes, err := c.supportsPersist(); takes || err != nil {
-		t.Errorf("takesPersist = %v, %v", takes, err)
+	if supported, err := c.supportsPersist(); supported || err != nil {
+		t.Errorf("supportsPersist = %v, %v", supported, err)
 	}
 }

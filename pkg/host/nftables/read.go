@@ -16,13 +16,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// maxReads bounds how often the table is read again because some ruleset of the
-// host changed in between.
+// maxReads limits how often the table is read again because a ruleset of the host changed
+// meanwhile.
 const maxReads = 8
 
-var errRulesetChanging = errors.New("the host's nftables rulesets kept changing while they were read")
+var errRulesetChanging = errors.New("the host's nftables ruleset kept changing while it was read")
 
-// kernelTable is the table as it was read from the kernel.
+// kernelTable is the table as read from the kernel.
 type kernelTable struct {
 	table  *nftables.Table
 	sets   []kernelSet
@@ -39,9 +39,9 @@ type kernelChain struct {
 	rules []*nftables.Rule
 }
 
-// readTable returns the table as of one moment, and nil when there is none. The
-// kernel answers piece by piece; the pieces belong together when no ruleset was
-// changed between the first and the last.
+// readTable returns a consistent copy of the table, or nil without a table. The kernel
+// returns it in several messages. They are consistent if no ruleset changed between the first
+// and the last one.
 func (c *Conn) readTable() (*kernelTable, error) {
 	for range maxReads {
 		if t, err := c.getTable(); t == nil || err != nil {
@@ -66,7 +66,7 @@ func (c *Conn) readTable() (*kernelTable, error) {
 	return nil, errRulesetChanging
 }
 
-// generation is the number that grows with each batch of anyone.
+// generation returns the number that increases with each batch of any process.
 func (c *Conn) generation() (id uint32, err error) {
 	err = c.exchange(func(nft *nftables.Conn) error {
 		gen, err := nft.GetGen()
@@ -121,9 +121,8 @@ func readSets(nft *nftables.Conn, t *nftables.Table) ([]kernelSet, error) {
 	return list, nil
 }
 
-// readChains reads the chains that our table has by name: a list of all chains
-// of the family would be a long one on a node with many services. Chains that do
-// not belong there show in the table's use count.
+// readChains reads the chains by our names. A list of all chains of the family would be long
+// on a node with many services. The table's use count reveals other chains.
 func readChains(nft *nftables.Conn, t *nftables.Table) ([]kernelChain, error) {
 	var list []kernelChain
 	for _, want := range (ruleset.Table{}).Chains() {

@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffers of the netlink socket in bytes. A rebuild is some 6 KiB and is
-// answered by one message a rule; the space is for sets with many elements.
+// Buffer sizes of the netlink socket in bytes. A rebuild has about 6 KiB and is answered by
+// one message per rule. The rest is for sets with many elements.
 const (
 	receiveBuffer = 512 << 10
 	sendBuffer    = 256 << 10
 )
 
-// socket is one lasting netlink connection.
+// socket is one netlink connection that stays open.
 type socket struct {
 	nft   *nftables.Conn
-	port  uint32 // its netlink port id, by which the kernel knows the owner of a table
+	port  uint32 // its netlink port ID, which identifies the owner of a table
 	close func() error
 }
 
-// openSocket opens a socket in the calling thread's network namespace.
+// openSocket opens a socket in the network namespace of the calling thread.
 func openSocket() (*socket, error) {
 	var raw *netlink.Conn
 	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
@@ -51,13 +51,13 @@ func setSocketOptions(c *netlink.Conn) error {
 	return errors.Join(
 		c.SetReadBuffer(receiveBuffer),
 		c.SetWriteBuffer(sendBuffer),
-		// Makes the kernel say in words what it refused.
+		// The kernel then adds a text to its errors.
 		c.SetOption(netlink.ExtendedAcknowledge, true),
 	)
 }
 
-// checkDescriptor refuses a descriptor that does not fit into an fd_set: the
-// nftables library waits with pselect and panics on one.
+// checkDescriptor rejects a descriptor that does not fit into an fd_set: the nftables library
+// calls pselect and panics on such a descriptor.
 func checkDescriptor(c syscall.Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -68,16 +68,16 @@ func checkDescriptor(c syscall.Conn) error {
 		return err
 	}
 	if number >= unix.FD_SETSIZE {
-		return fmt.Errorf("it got the file descriptor %d, and the nftables library takes those below %d only: "+
-			"open it before the process holds so many", number, unix.FD_SETSIZE)
+		return fmt.Errorf("file descriptor %d is too high, the nftables library supports descriptors below %d: "+
+			"open the connection before the process opens many files", number, unix.FD_SETSIZE)
 	}
 	return nil
 }
 
-// isSocketError reports whether the socket itself failed, in contrast to a request
-// that the kernel answered with an error. Only the latter is recognised for sure:
-// the netlink library gives the kernel's error number as such and wraps the
-// errors of system calls, and the nftables library flattens some of those to text.
+// isSocketError reports whether the socket itself failed, in contrast to a request that the
+// kernel answered with an error. Only an error of the kernel is detected reliably: the netlink library
+// returns the kernel's error number as it is and wraps errors of system calls, and the
+// nftables library converts some of those to text.
 func isSocketError(err error) bool {
 	if err == nil {
 		return false

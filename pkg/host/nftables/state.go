@@ -14,59 +14,54 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// State is what the kernel holds under the table's name.
+// State is the kernel's table of our name.
 type State struct {
-	Present bool
-	Owned   bool   // by the Conn that was asked
-	Owner   string // who owns it, in words; empty when nobody does
-
-	OwnerPort uint32       // the netlink port of the owner; 0 when nobody owns it
-	Port      uint16       // where it leads to; 0 when it leads nowhere
+	Present   bool
+	Owned     bool         // by this Conn
+	Owner     string       // description of the owner; empty without an owner
+	OwnerPort uint32       // netlink port ID of the owner; 0 without an owner
+	Port      uint16       // to which connections are redirected; 0 if there is no redirect
 	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
-	Counters  []Counter    // of the rules that count, in the order of the table
+	Counters  []Counter    // of the rules with a counter, in the order of the table
 }
 
-// NetlinkPort returns the port that owns the tables of this connection, or 0 while it is
-// broken.
+// Counter is how often a rule has matched since the table was built. The kernel counts
+// packets. Only the first packet of a connection passes a nat chain, so a redirect counts
+// connections.
+type Counter struct {
+	Chain   string
+	Rule    string // in nft(8) syntax; empty for an unknown rule
+	Packets uint64
+	Bytes   uint64
+}
+
+// NetlinkPort returns the port ID of the socket that owns the table, or 0 after a socket error.
 func (c *Conn) NetlinkPort() uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.sock == nil {
 		return 0
 	}
 	return c.sock.port
 }
 
-// Counter is how often a rule applied since the table was built. The kernel
-// counts packets; of a connection only the first one crosses a nat chain, so a
-// redirect counts connections.
-type Counter struct {
-	Chain   string
-	Rule    string // in the language of nft(8); empty for a rule that is not ours
-	Packets uint64
-	Bytes   uint64
-}
-
-// State reads the table from the kernel, whoever made it.
+// State reads the table from the kernel, also if another process installed it.
 func (c *Conn) State() (State, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f, err := c.readTable()
+	t, err := c.readTable()
 	if err != nil {
 		return State{}, c.explain("read "+tableName, err)
 	}
-	if f == nil {
+	if t == nil {
 		return State{}, nil
 	}
-	s := State{Present: true, Owned: f.table.Owner == c.sock.port, OwnerPort: f.table.Owner, Port: f.port(), VIPs: f.vips()}
-	if f.table.Owner != 0 {
-		s.Owner = describeOwner(f.table.Owner)
+	owner := t.table.Owner
+	s := State{Present: true, Owned: owner == c.sock.port, OwnerPort: owner, Port: t.port(), VIPs: t.vips()}
+	if owner != 0 {
+		s.Owner = describeOwner(owner)
 	}
-	s.Counters = f.counters(ruleset.New(s.Port, s.VIPs))
+	s.Counters = t.counters(ruleset.New(s.Port, s.VIPs))
 	return s, nil
 }
 
-// port is where the first dnat leads to.
+// port returns the target port of the first dnat.
 func (f *kernelTable) port() uint16 {
 	for _, c := range f.chains {
 		for _, r := range c.rules {
@@ -78,7 +73,7 @@ func (f *kernelTable) port() uint16 {
 	return 0
 }
 
-// dnatPort finds the number that was loaded for the rule's dnat.
+// dnatPort returns the value that is loaded for the rule's dnat.
 func dnatPort(r *nftables.Rule) uint16 {
 	loaded := map[uint32][]byte{}
 	for _, e := range r.Exprs {
@@ -102,11 +97,11 @@ func (f *kernelTable) vips() []netip.Addr {
 	return ruleset.New(0, list).VIPs()
 }
 
-// counters reads the counters of the rules and names the rules after those of
-// the given table that they are.
-func (f *kernelTable) counters(named ruleset.Table) []Counter {
+// counters returns the rules' counters. It names each rule that equals the rule at the same
+// position in expected.
+func (f *kernelTable) counters(expected ruleset.Table) []Counter {
 	lines := map[string][]ruleset.Rule{}
-	for _, c := range named.Chains() {
+	for _, c := range expected.Chains() {
 		lines[c.Name] = c.Rules
 	}
 	var list []Counter

@@ -26,11 +26,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// stepTimeout bounds each step on a busy machine; nothing is asserted about time.
+// stepTimeout limits each step on a busy machine. The tests do not depend on it.
 const stepTimeout = 30 * time.Second
 
-// netns is a further network namespace; it is gone when the last descriptor and
-// socket of it are closed.
+// netns is an additional network namespace. It disappears with its last descriptor and
+// socket.
 type netns struct{ file *os.File }
 
 func newNetns(t *testing.T) *netns {
@@ -41,7 +41,7 @@ func newNetns(t *testing.T) *netns {
 	}
 	made := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			made <- result{err: err}
 			return
@@ -59,7 +59,7 @@ func newNetns(t *testing.T) *netns {
 	return n
 }
 
-// path is a name of the namespace that other processes can open.
+// path returns a path of the namespace that other processes can open.
 func (n *netns) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
 func (n *netns) run(t *testing.T, args ...string) {
@@ -67,7 +67,7 @@ func (n *netns) run(t *testing.T, args ...string) {
 	nstest.Run(t, "nsenter", append([]string{"--net=" + n.path(), "--"}, args...)...)
 }
 
-// in runs f in the namespace, or where the test is for nil.
+// in runs f in the namespace. For nil it runs f in the namespace of the test.
 func (n *netns) in(f func()) {
 	if n == nil {
 		f()
@@ -85,16 +85,15 @@ func (n *netns) in(f func()) {
 	<-done
 }
 
-// serve listens in the namespace and tells each client who answers, and with
-// which addresses on the connection.
+// serve listens in the namespace and sends each client the name of the server and the
+// connection's addresses.
 func serve(t *testing.T, n *netns, name, address string) {
 	t.Helper()
 	var (
 		l   net.Listener
 		err error
 	)
-	// A client of an earlier test that had this port for its own may not have
-	// closed it yet.
+	// A client of an earlier test may still have this port as its source port.
 	for end := time.Now().Add(stepTimeout); ; <-time.After(10 * time.Millisecond) {
 		n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
 		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
@@ -121,14 +120,14 @@ func unmapped(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// response is what a client found out.
+// response is what a client observed.
 type response struct {
-	Who   string // the server's name, or "refused" or "unreachable"
-	Local netip.AddrPort
-	Peer  bool // the server saw the client's true address (but for the port, see TestSamePortTwice)
+	Server string // the server's name, or "refused" or "unreachable"
+	Local  netip.AddrPort
+	Peer   bool // the server saw the client's real address (see TestSamePortTwice for the port)
 }
 
-// connectTo connects from the namespace and reads what the server says.
+// connectTo connects from the namespace and reads the server's line.
 func connectTo(t *testing.T, n *netns, from, to string) response {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: stepTimeout}
@@ -142,30 +141,29 @@ func connectTo(t *testing.T, n *netns, from, to string) response {
 	n.in(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return response{Who: "refused"}
+		return response{Server: "refused"}
 	case errors.Is(err, unix.EHOSTUNREACH):
-		return response{Who: "unreachable"}
+		return response{Server: "unreachable"}
 	case err != nil:
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	if tcp, is := c.(*net.TCPConn); is && from != "" {
-		// Its port must be free at once: with the peer's namespace gone, the kernel
-		// would wait for the last acknowledgement while the next test wants to listen.
+	if tcp, ok := c.(*net.TCPConn); ok && from != "" {
+		// The port must be free at once: without the peer's namespace, the kernel would wait
+		// for the last acknowledgement while the next test has to listen.
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.SetDeadline(time.Now().Add(stepTimeout))
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
-		t.Fatalf("ask %s: %v", to, err)
+		t.Fatalf("read from %s: %v", to, err)
 	}
 	f := strings.Fields(line)
 	peer := netip.MustParseAddrPort(f[2])
-	return response{Who: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
+	return response{Server: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
 }
 
-// lan is the host (where the test runs) with the VIPs, and a client on the same
-// link.
+// lan is the host with the VIPs (where the test runs) and a client on the same link.
 type lan struct{ client *netns }
 
 const (
@@ -186,7 +184,7 @@ func newLAN(t *testing.T) *lan {
 	return n
 }
 
-// newNeighbour is a host on the same link, which serves port 80.
+// newNeighbour returns a host on the same link that serves port 80.
 func newNeighbour(t *testing.T) *netns {
 	t.Helper()
 	nstest.Require(t)
@@ -219,7 +217,7 @@ func veth(t *testing.T, n *netns, here, there string, hereAddrs, thereAddrs []st
 	}
 }
 
-// connection is one connection and what must come of it.
+// connection is one connection and its expected response.
 type connection struct {
 	name string
 	from *netns // nil: the host itself
@@ -233,27 +231,27 @@ func addrPort(ip string, port uint16) netip.AddrPort {
 
 func hostPort(ip string, port uint16) string { return addrPort(ip, port).String() }
 
-// proxiedConnections are the connections that the table leads to the proxy or refuses.
+// proxiedConnections are the connections that the table redirects to the proxy or rejects.
 func (n *lan) proxiedConnections() []connection {
 	var list []connection
-	for _, who := range []struct {
+	for _, origin := range []struct {
 		name string
 		ns   *netns
 	}{{"client", n.client}, {"host itself", nil}} {
 		for _, vip := range []string{vip4, vip6} {
 			list = append(list,
-				connection{who.name + " to VIP:80", who.ns, hostPort(vip, 80), response{"proxy", addrPort(vip, 8888), true}},
-				connection{who.name + " to VIP:8888", who.ns, hostPort(vip, 8888), response{Who: "refused"}},
+				connection{origin.name + " to VIP:80", origin.ns, hostPort(vip, 80), response{"proxy", addrPort(vip, 8888), true}},
+				connection{origin.name + " to VIP:8888", origin.ns, hostPort(vip, 8888), response{Server: "refused"}},
 			)
 		}
 		for _, host := range []string{host4, host6} {
-			list = append(list, connection{who.name + " to host:8888", who.ns, hostPort(host, 8888), response{Who: "refused"}})
+			list = append(list, connection{origin.name + " to host:8888", origin.ns, hostPort(host, 8888), response{Server: "refused"}})
 		}
 	}
 	return list
 }
 
-// unaffectedConnections are connections that are none of the table's business.
+// unaffectedConnections are connections that the table must not affect.
 func (n *lan) unaffectedConnections() []connection {
 	var list []connection
 	for _, vip := range []string{vip4, vip6} {
@@ -268,7 +266,7 @@ func (n *lan) unaffectedConnections() []connection {
 	return append(list, n.outgoingConnections()...)
 }
 
-// outgoingConnections are connections of the host to port 80 of others.
+// outgoingConnections are connections of the host to port 80 of other hosts.
 func (n *lan) outgoingConnections() []connection {
 	return []connection{
 		{"host to another host:80", nil, hostPort(peer4, 80), response{"elsewhere", addrPort(peer4, 80), true}},
@@ -299,10 +297,10 @@ func TestTraffic(t *testing.T) {
 	s, err := c.State()
 	must(t, err)
 	for _, counter := range s.Counters {
-		// One connection of each family by each way; a refused one may be tried again.
+		// One connection per family and origin. A rejected connection can be retried.
 		exact := counter.Chain != "input"
 		if counter.Rule == "" || counter.Packets == 0 || (exact && counter.Packets != 1) {
-			t.Errorf("counter %+v, want one connection of each family by each way", counter)
+			t.Errorf("counter %+v, want one connection per family and origin", counter)
 		}
 	}
 
@@ -313,16 +311,16 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// When a client tries the proxy's port itself and then port 80 from the same
-// source port, both would be the same connection to the kernel, which therefore
-// gives the second another source port (get_unique_tuple of nf_nat_core.c). It
-// arrives all the same, from the true address.
+// TestSamePortTwice: a client connects to the proxy's port directly and then to port 80 from
+// the same source port. The kernel would see one connection, so it gives the second one
+// another source port (get_unique_tuple of nf_nat_core.c). The connection still arrives with
+// the real address.
 func TestSamePortTwice(t *testing.T) {
 	n := newLAN(t)
 	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for _, vip := range []string{vip4, vip6} {
 		from := hostPort(vip, 28888)
-		if got := connectTo(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
+		if got := connectTo(t, nil, from, hostPort(vip, 8888)); got.Server != "refused" {
 			t.Errorf("direct from %s: %+v, want refused", from, got)
 		}
 		want := response{"proxy", addrPort(vip, 8888), true}
@@ -333,19 +331,20 @@ func TestSamePortTwice(t *testing.T) {
 	checkConnections(t, n.outgoingConnections())
 }
 
-// A connection of the host that has the proxy's port as its source lives.
+// TestSourcePortOfTheProxy: a connection of the host with the proxy's port as its source port
+// works.
 func TestSourcePortOfTheProxy(t *testing.T) {
 	newNeighbour(t)
 	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for from, to := range map[string]string{host4: peer4, host6: peer6} {
-		if got := connectTo(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
+		if got := connectTo(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Server != "elsewhere" {
 			t.Errorf("%s:8888 to %s:80: %+v", from, to, got)
 		}
 	}
 }
 
-// An element that outlived its VIP catches nothing, neither of the host itself
-// nor of what it forwards.
+// TestStaleElement: an element that remains after its VIP moved redirects neither packets of
+// the host nor forwarded ones.
 func TestStaleElement(t *testing.T) {
 	n := newLAN(t)
 	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6, "198.51.100.9", "2001:db8:f::9")))
@@ -380,20 +379,20 @@ func TestStaleElement(t *testing.T) {
 	})
 }
 
-// Nodes hold NAT chains at -100 already. They do not get what is ours, and keep
-// what is theirs.
+// TestOtherNATChains: nodes already have NAT chains at -100. Our connections do not reach
+// them, and theirs are unaffected.
 func TestOtherNATChains(t *testing.T) {
 	n := newLAN(t)
 	loadRuleset(t, ocpNAT)
 	t.Cleanup(func() { flushRuleset(t) })
-	vip80 := func(who string, port uint16) []connection {
+	vip80 := func(server string, port uint16) []connection {
 		return []connection{
-			{"client to VIP:80", n.client, hostPort(vip4, 80), response{who, addrPort(vip4, port), true}},
-			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{who, addrPort(vip6, port), true}},
+			{"client to VIP:80", n.client, hostPort(vip4, 80), response{server, addrPort(vip4, port), true}},
+			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{server, addrPort(vip6, port), true}},
 		}
 	}
-	// Without ours, theirs has it: redirect picks the first address of the link.
-	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Who != "lb" {
+	// Without our table, the other one applies: redirect uses the first address of the link.
+	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Server != "lb" {
 		t.Fatalf("the other table does not redirect: %+v", got)
 	}
 	before := listOtherTables(t)
@@ -402,23 +401,23 @@ func TestOtherNATChains(t *testing.T) {
 	checkConnections(t, n.proxiedConnections())
 	checkConnections(t, n.outgoingConnections())
 	for _, vip := range []string{vip4, vip6} {
-		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Who != "lb" {
-			t.Errorf("their redirect of %s:6443 is gone: %+v", vip, got)
+		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Server != "lb" {
+			t.Errorf("their redirect of %s:6443 has no effect: %+v", vip, got)
 		}
 	}
 	expectUnchanged(t, "other tables", before, listOtherTables(t))
 }
 
-// The real firewalld with its real ruleset lets through what is led to the
-// proxy, leaves the table alone when it reloads, and is left alone.
+// TestFirewalld: the real firewalld with its real rules accepts redirected connections and
+// does not change our table when it reloads, and its own rules stay unchanged.
 func TestFirewalld(t *testing.T) {
 	n := newLAN(t)
 	c := openConn(t)
 	apply(t, c, ruleset.New(8888, parseAddrs(vip4, vip6)))
 	firewallCmd := startFirewalld(t)
 
-	// Its default zone refuses what it does not know, so it is in force.
-	if got := connectTo(t, n.client, "", hostPort(vip4, 6443)); got.Who != "unreachable" && got.Who != "refused" {
+	// Its default zone rejects unknown traffic, which shows that it is active.
+	if got := connectTo(t, n.client, "", hostPort(vip4, 6443)); got.Server != "unreachable" && got.Server != "refused" {
 		t.Fatalf("firewalld refuses nothing: %+v", got)
 	}
 	verify(t, c)
@@ -440,7 +439,7 @@ func TestFirewalld(t *testing.T) {
 	verify(t, c)
 	checkConnections(t, proxied)
 
-	// The table added to a running firewalld.
+	// Install the table while firewalld is running.
 	must(t, c.Remove())
 	apply(t, c, ruleset.New(8888, parseAddrs(vip4, vip6)))
 	checkConnections(t, proxied)
@@ -453,7 +452,7 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 <allow receive_type="method_call"/><allow receive_type="method_return"/>
 <allow receive_type="signal"/><allow receive_type="error"/></policy></busconfig>`
 
-// startFirewalld runs firewalld on a bus of its own with a copy of the system's
+// startFirewalld starts firewalld on a bus of its own with a copy of the system's
 // configuration, and returns firewall-cmd.
 func startFirewalld(t *testing.T) func(args ...string) {
 	t.Helper()
@@ -476,7 +475,7 @@ func startFirewalld(t *testing.T) func(args ...string) {
 		"--system-config", filepath.Join(dir, "etc"), "--log-file", filepath.Join(dir, "log"))
 	firewalld.Env = env
 	startBackground(t, firewalld)
-	t.Cleanup(func() { flushRuleset(t) }) // before it is killed, so that the next test finds nothing of it
+	t.Cleanup(func() { flushRuleset(t) }) // before firewalld is killed, so that the next test starts without its rules
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTimeout)
 	t.Cleanup(cancel)
@@ -497,7 +496,7 @@ func startFirewalld(t *testing.T) func(args ...string) {
 	}
 }
 
-// startBackground starts a process that is killed when the test ends.
+// startBackground starts a process that is killed at the end of the test.
 func startBackground(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	must(t, cmd.Start())

@@ -16,13 +16,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// Verify reads the table back and compares it with what was applied last, or
-// with no table when nothing was or it was removed. An error that is ErrDiffers
-// lists what is different, and makes the next Apply rebuild the whole table; one
-// that is ErrUnavailable means that the kernel could not be asked.
+// Verify reads the table and compares it with the one that was applied last, or expects no
+// table if none was applied or it was removed. ErrDiffers lists the differences and makes the
+// next Apply rebuild the whole table. ErrUnavailable means that the kernel could not be
+// queried.
 func (c *Conn) Verify() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	got, err := c.readTable()
 	if err != nil {
 		return c.explain("verify "+tableName, err)
@@ -35,21 +33,26 @@ func (c *Conn) Verify() error {
 }
 
 func (c *Conn) compare(got *kernelTable) []error {
+	none := ruleset.Table{}
 	switch {
-	case c.desired == nil && got == nil:
+	case c.desired == none && got == nil:
 		return nil
-	case c.desired == nil:
-		return []error{errors.New("a table is there, and none was applied")}
+	case c.desired == none:
+		return []error{errors.New("a table exists although none was applied")}
 	case got == nil:
-		return []error{errors.New("there is no table")}
+		return []error{errors.New("the table does not exist")}
 	}
 	var diff differences
 	table := got.table
-	diff.check(table.Owner == c.sock.port, "its owner is port id %d, not %d", table.Owner, c.sock.port)
+	owner := c.sock.port
+	if c.flags&nftables.TableFlagOwner == 0 {
+		owner = 0
+	}
+	diff.check(table.Owner == owner, "its owner is port ID %d, not %d", table.Owner, owner)
 	diff.check(table.Flags == c.flags, "its flags are %#x, not %#x", uint32(table.Flags), uint32(c.flags))
 	sets, chains := c.desired.Sets(), c.desired.Chains()
-	// Sets, chains and whatever else a table may hold count as uses.
-	diff.check(int(table.Use) == len(sets)+len(chains), "it holds %d sets, chains and objects, not %d",
+	// Sets, chains and all other objects of a table count as uses.
+	diff.check(int(table.Use) == len(sets)+len(chains), "it contains %d sets, chains and objects, not %d",
 		table.Use, len(sets)+len(chains))
 	for _, s := range sets {
 		diff.checkSet(s, got)
@@ -71,19 +74,19 @@ func (d *differences) check(ok bool, format string, args ...any) {
 func (d *differences) checkSet(want ruleset.Set, got *kernelTable) {
 	i := slices.IndexFunc(got.sets, func(s kernelSet) bool { return s.set.Name == want.Name })
 	if i < 0 {
-		d.check(false, "set %s is not there", want.Name)
+		d.check(false, "set %s is missing", want.Name)
 		return
 	}
 	s := got.sets[i]
 	key := encodeSet(got.table, want).KeyType
-	d.check(s.set.KeyType.Name == key.Name, "set %s is of %s, not of %s", want.Name, s.set.KeyType.Name, key.Name)
-	d.check(slices.Equal(s.elements, want.Elements), "set %s holds %v, not %v", want.Name, s.elements, want.Elements)
+	d.check(s.set.KeyType.Name == key.Name, "set %s has type %s, not %s", want.Name, s.set.KeyType.Name, key.Name)
+	d.check(slices.Equal(s.elements, want.Elements), "set %s contains %v, not %v", want.Name, s.elements, want.Elements)
 }
 
 func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
 	i := slices.IndexFunc(got.chains, func(c kernelChain) bool { return c.chain.Name == want.Name })
 	if i < 0 {
-		d.check(false, "chain %s is not there", want.Name)
+		d.check(false, "chain %s is missing", want.Name)
 		return
 	}
 	chain, rules := got.chains[i].chain, got.chains[i].rules
@@ -92,8 +95,8 @@ func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
 		d.check(false, "%w", err)
 		return
 	}
-	d.check(chain.Type == expected.Type, "chain %s is of type %s, not %s", want.Name, chain.Type, expected.Type)
-	d.check(equalPointees(chain.Hooknum, expected.Hooknum), "chain %s is at another hook", want.Name)
+	d.check(chain.Type == expected.Type, "chain %s has type %s, not %s", want.Name, chain.Type, expected.Type)
+	d.check(equalPointees(chain.Hooknum, expected.Hooknum), "chain %s has another hook", want.Name)
 	d.check(equalPointees(chain.Priority, expected.Priority), "chain %s has another priority than %d", want.Name, want.Priority)
 	d.check(equalPointees(chain.Policy, expected.Policy), "chain %s has another policy than accept", want.Name)
 	if len(rules) != len(want.Rules) {
@@ -101,13 +104,13 @@ func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
 		return
 	}
 	for i, r := range want.Rules {
-		d.check(ruleMatches(rules[i], r), "rule %d of chain %s is not: %s", i+1, want.Name, r)
+		d.check(ruleMatches(rules[i], r), "rule %d of chain %s differs from: %s", i+1, want.Name, r)
 	}
 }
 
 func equalPointees[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
 
-// ruleMatches compares the bytecode of a rule in the kernel with that of ours.
+// ruleMatches compares the expressions of a rule in the kernel with those of ours.
 func ruleMatches(got *nftables.Rule, want ruleset.Rule) bool {
 	exprs, err := encodeRule(want)
 	if err != nil || len(exprs) != len(got.Exprs) {
@@ -123,10 +126,9 @@ func ruleMatches(got *nftables.Rule, want ruleset.Rule) bool {
 	return true
 }
 
-// marshalWithoutState is an expression as the kernel dumps it, without its state: counters
-// differ with the traffic, the id of a set lives for one batch only, and the
-// kernel dumps the end of a port range also when only its start was given
-// (nft_nat_dump).
+// marshalWithoutState encodes an expression as the kernel dumps it, without its state:
+// counters depend on the traffic, and the ID of a set is valid for one batch only. The kernel
+// also dumps the end of a port range if only its start was given (nft_nat_dump).
 func marshalWithoutState(e expr.Any) ([]byte, error) {
 	switch x := e.(type) {
 	case *expr.Counter:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resolve owns how this host finds the addresses of a name: its files say
-// it, or say whom to ask (hosts(5), resolv.conf(5)). Somebody else asks the network.
+// Package resolve finds the addresses of a name as this host does: in the hosts file, or with
+// the DNS servers of resolv.conf (hosts(5), resolv.conf(5)). The controller and `check` link
+// it. It does not use the network itself: the caller supplies the DNS query.
 package resolve

@@ -15,7 +15,7 @@ const (
 	dnsPort      = 53
 )
 
-// resolvConf is what resolv.conf says.
+// resolvConf is the content of resolv.conf.
 type resolvConf struct {
 	servers []netip.AddrPort
 	search  []string
@@ -34,29 +34,29 @@ func parseResolvConf(text string) (c resolvConf) {
 				c.servers = append(c.servers, netip.AddrPortFrom(addr.Unmap(), dnsPort))
 			}
 		case "domain", "search":
-			c.search = fields[1:min(len(fields), maxSearch+1)] // the last one counts
+			c.search = fields[1:min(len(fields), maxSearch+1)] // the last line applies
 		}
 	}
 	return c
 }
 
-// absoluteNames are the absolute names to ask for, in their order: one without a dot is
-// a name of a search domain first.
+// absoluteNames returns the trimmed names to query, in their order. A name without a dot is
+// first looked up in the search domains.
 func (c resolvConf) absoluteNames(name string) []string {
-	bare := strings.TrimSuffix(name, ".")
+	trimmed := strings.TrimSuffix(name, ".")
 	if strings.Contains(name, ".") {
-		return []string{bare}
+		return []string{trimmed}
 	}
 	all := make([]string, 0, len(c.search)+1)
 	for _, domain := range c.search {
 		if domain = strings.Trim(domain, "."); domain != "" {
-			all = append(all, bare+"."+domain)
+			all = append(all, trimmed+"."+domain)
 		}
 	}
-	return append(all, bare)
+	return append(all, trimmed)
 }
 
-// lookupHosts are the addresses that a file such as /etc/hosts gives a name.
+// lookupHosts returns the addresses of a name in a file such as /etc/hosts.
 func lookupHosts(text, name string) (found []netip.Addr) {
 	name = strings.TrimSuffix(name, ".")
 	for line := range strings.Lines(text) {
@@ -65,9 +65,9 @@ func lookupHosts(text, name string) (found []netip.Addr) {
 		if len(fields) < 2 {
 			continue
 		}
-		is := func(other string) bool { return strings.EqualFold(strings.TrimSuffix(other, "."), name) }
+		matches := func(other string) bool { return strings.EqualFold(strings.TrimSuffix(other, "."), name) }
 		addr, err := netip.ParseAddr(fields[0])
-		if err == nil && slices.ContainsFunc(fields[1:], is) && !slices.Contains(found, addr.Unmap()) {
+		if err == nil && slices.ContainsFunc(fields[1:], matches) && !slices.Contains(found, addr.Unmap()) {
 			found = append(found, addr.Unmap())
 		}
 	}

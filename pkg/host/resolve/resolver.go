@@ -10,22 +10,27 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// maxAddresses bounds those of a name.
+// maxAddresses limits the addresses of a name.
 const maxAddresses = 16
 
-// Resolver finds addresses. Ask asks one DNS server for those of one family; none
-// without an error: the name has none.
+// queryTimeout limits the queries to one DNS server, so that the next server is queried if the first
+// does not answer.
+const queryTimeout = 3 * time.Second
+
+// Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
+// family. No address and no error means that the name has none.
 type Resolver struct {
-	ConfPath, HostsPath string // paths
+	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)
 	Query               func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
 }
 
-// Lookup are those of a name, at least one, or an error.
+// Lookup returns the addresses of a name: at least one, or an error. It returns when ctx
+// ends, even if Query does not.
 func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
@@ -41,7 +46,7 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	}
 	c := parseResolvConf(string(text))
 	if len(c.servers) == 0 {
-		return nil, fmt.Errorf("resolve %s: %s names no DNS server: put one into it, or give the address", name, r.ConfPath)
+		return nil, fmt.Errorf("resolve %s: no DNS server in %s: add one, or configure the address", name, r.ConfPath)
 	}
 	for _, candidate := range c.absoluteNames(name) {
 		found, err := r.queryServers(ctx, c.servers, candidate)
@@ -52,10 +57,10 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 			return found[:min(len(found), maxAddresses)], nil
 		}
 	}
-	return nil, fmt.Errorf("resolve %s: the DNS knows no address of it: correct the name, or give it one", name)
+	return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
 }
 
-// query asks one server after the other until one knows.
+// queryServers queries the servers in order until one answers.
 func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
 	var failed []string
 	for _, server := range servers {
@@ -68,23 +73,50 @@ func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, na
 	return nil, errors.New(strings.Join(failed, ", "))
 }
 
-// queryBothFamilies asks for both families side by side. Those of one are enough.
+// queryBothFamilies queries both families concurrently. The addresses of one family are
+// sufficient.
 func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
-	var found [2][]netip.Addr
-	var failed [2]error
-	var all sync.WaitGroup
-	for i, ipv6 := range []bool{false, true} {
-		all.Go(func() { found[i], failed[i] = r.Query(ctx, server, name, ipv6) })
-	}
-	all.Wait()
-	together := slices.Concat(found[0], found[1])
-	if len(together) > 0 {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	v4, v6 := r.query(ctx, server, name, false), r.query(ctx, server, name, true)
+	found4, err4 := await(ctx, v4)
+	found6, err6 := await(ctx, v6)
+	if together := slices.Concat(found4, found6); len(together) > 0 {
 		return together, nil
 	}
-	return nil, errors.Join(failed[0], unlessEqual(failed[1], failed[0]))
+	return nil, errors.Join(err4, unlessEqual(err6, err4))
 }
 
-// unlessEqual is err, unless it says what another one does.
+// reply is the result of a Query.
+type reply struct {
+	addrs []netip.Addr
+	err   error
+}
+
+func (r Resolver) query(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) <-chan reply {
+	replies := make(chan reply, 1) // a late reply does not block its goroutine
+	go func() {
+		addrs, err := r.Query(ctx, server, name, ipv6)
+		replies <- reply{addrs, err}
+	}()
+	return replies
+}
+
+func await(ctx context.Context, replies <-chan reply) ([]netip.Addr, error) {
+	select {
+	case r := <-replies:
+		return r.addrs, r.err
+	case <-ctx.Done():
+		select {
+		case r := <-replies:
+			return r.addrs, r.err
+		default:
+			return nil, errors.New("does not answer")
+		}
+	}
+}
+
+// unlessEqual returns err unless its text equals that of other.
 func unlessEqual(err, other error) error {
 	if err != nil && other != nil && err.Error() == other.Error() {
 		return nil

@@ -12,18 +12,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
 
-// fakeDNS stands in for servers: tests of those that ask have real ones.
+// fakeDNS replaces DNS servers. Tests of package prober use real ones.
 type fakeDNS map[string][]string // "server name family" → addresses, or "!" and an error
 
 func (d fakeDNS) query(_ context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	var found []netip.Addr
 	for _, text := range d[fmt.Sprintf("%v %s %v", server.Addr(), name, map[bool]int{false: 4, true: 6}[ipv6])] {
-		if why, is := strings.CutPrefix(text, "!"); is {
-			return nil, errors.New(why)
+		if message, ok := strings.CutPrefix(text, "!"); ok {
+			return nil, errors.New(message)
 		}
 		found = append(found, netip.MustParseAddr(text))
 	}
@@ -66,7 +68,7 @@ func TestLookup(t *testing.T) {
 		"second.test":     "2001:db8::52",
 		"short":           "192.0.2.53",
 		"top":             "192.0.2.54",
-		"in-comment.test": "resolve in-comment.test: the DNS knows no address of it: correct the name, or give it one",
+		"in-comment.test": "resolve in-comment.test: the name has no address in the DNS: correct the name, or add an A or AAAA record",
 		"dead.test":       "resolve dead.test: the DNS server 192.0.2.1 is silent, the DNS server 2001:db8::1 fails",
 	} {
 		found, err := r.Lookup(t.Context(), name)
@@ -82,10 +84,58 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	write(conf, "")
-	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "names no DNS server") {
+	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "no DNS server in") {
 		t.Errorf("without a server: %v", err)
 	}
 	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
 		t.Errorf("the hosts file needs no server: %v, %v", found, err)
+	}
+}
+
+// TestSilentServer: a DNS server that never answers delays Lookup by a fixed time, and does not delay
+// it after the end of the context.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "resolv.conf")
+	if err := os.WriteFile(conf, []byte("nameserver 192.0.2.1\nnameserver 192.0.2.2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		timeout time.Duration // of the context
+		answers string        // the server that answers
+		took    time.Duration
+		want    string
+	}{
+		"the first":    {time.Minute, "192.0.2.2", 3 * time.Second, "[192.0.2.9] <nil>"},
+		"both":         {time.Minute, "", 6 * time.Second, "[] resolve a.test: the DNS server 192.0.2.1 does not answer, the DNS server 192.0.2.2 does not answer"},
+		"the deadline": {time.Second, "192.0.2.2", time.Second, "[] resolve a.test: the DNS server 192.0.2.1 does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				defer close(end)
+				r := resolve.Resolver{ConfPath: conf, HostsPath: filepath.Join(dir, "absent"), Query: func(ctx context.Context, server netip.AddrPort, _ string, ipv6 bool) ([]netip.Addr, error) {
+					if server.Addr().String() == tt.answers && ctx.Err() == nil {
+						if ipv6 {
+							return nil, nil
+						}
+						return []netip.Addr{netip.MustParseAddr("192.0.2.9")}, nil
+					}
+					<-end // not even the end of ctx
+					return nil, nil
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+				defer cancel()
+				start := time.Now()
+				found, err := r.Lookup(ctx, "a.test")
+				if got := fmt.Sprint(found, " ", err); !strings.HasPrefix(got, tt.want) {
+					t.Errorf("%s, want %s", got, tt.want)
+				}
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+			})
+		})
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route asks the kernel's tables which way packets of this host take to
-// an address, and which neighbours it knows. Nothing is sent.
+// Package route reads the kernel's routes and neighbour entries. It sends no packets. The
+// controller and `check` link it.
 package route

@@ -17,8 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// TestMatch: the longest prefix that leads to an address, as `ip route get fibmatch`
-// tells it.
+// TestMatch compares the longest matching prefix with `ip route get fibmatch`.
 func TestMatch(t *testing.T) {
 	nstest.Require(t)
 	if _, _, found, err := route.Match(netip.MustParseAddr("198.51.100.7")); found || err != nil {
@@ -27,7 +26,8 @@ func TestMatch(t *testing.T) {
 	if _, _, found, err := route.Match(netip.MustParseAddr("2001:db8:7::7")); found || err != nil {
 		t.Errorf("without a route, IPv6: %v, %v", found, err)
 	}
-	// Some hosts have these, so that what no route leads to is refused at once.
+	// Some hosts have these routes, so that packets without another route are rejected at
+	// once.
 	for _, family := range []string{"-4", "-6"} {
 		nstest.Run(t, "ip", family, "route", "add", "unreachable", "default", "metric", "4294967295")
 	}
@@ -41,7 +41,7 @@ func TestMatch(t *testing.T) {
 	}
 	nstest.Run(t, "ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan1")
 	t.Cleanup(func() {
-		// The other routes go with the link; the test's context has ended.
+		// The other routes are removed with the link. The test's context has ended.
 		for _, args := range []string{"link del wan0", "route del unreachable 10.46.0.0/16", "route del blackhole 10.48.0.0/16", "route del prohibit 10.49.0.0/16", "-6 route del blackhole fd03::/64", "-6 route del unreachable fd04::/64"} {
 			if out, err := exec.CommandContext(context.Background(), "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v: %s", args, err, out)

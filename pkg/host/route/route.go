@@ -13,37 +13,37 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/rtnl"
 )
 
-// Route is the way to an address.
+// Route is the route to an address.
 type Route struct {
-	Link    uint32     // by which packets leave; the loopback for an address of this host
-	Gateway netip.Addr // the router; not valid where the address is on the link's own network
-	Source  netip.Addr // from which they are sent
-	Local   bool       // the address is this host's
+	Link    uint32     // outgoing link; the loopback link for an address of this host
+	Gateway netip.Addr // invalid if the address is on the link's own network
+	Source  netip.Addr // source address of the packets
+	Local   bool       // the address belongs to this host
 }
 
-// Get is the way to an address, as the routing policy has it for what this host
-// sends.
+// Get returns the route to an address according to the routing policy for packets of this
+// host.
 func Get(addr netip.Addr) (Route, error) {
 	found, err := queryRoute(addr, 0)
 	if err == nil && len(found) == 0 {
-		err = errors.New("the kernel gives none")
+		err = errors.New("the kernel returned no route")
 	}
 	if err != nil {
-		return Route{}, fmt.Errorf("find the way to %v: %w", addr, err)
+		return Route{}, fmt.Errorf("look up the route to %v: %w", addr, err)
 	}
 	m := found[0]
 	r := Route{Link: m.Attributes.OutIface, Local: m.Type == unix.RTN_LOCAL}
-	if via, is := netip.AddrFromSlice(m.Attributes.Gateway); is {
+	if via, ok := netip.AddrFromSlice(m.Attributes.Gateway); ok {
 		r.Gateway = via.Unmap()
 	}
-	if source, is := netip.AddrFromSlice(m.Attributes.Src); is {
+	if source, ok := netip.AddrFromSlice(m.Attributes.Src); ok {
 		r.Source = source.Unmap()
 	}
 	return r, nil
 }
 
-// queryRoute asks the kernel for the route that packets to an address take; flags are of
-// rtmsg (rtnetlink(7)).
+// queryRoute requests the route to an address from the kernel. flags are those of rtmsg
+// (rtnetlink(7)).
 func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err error) {
 	request := &rtnetlink.RouteMessage{
 		Family: unix.AF_INET, DstLength: uint8(addr.BitLen()), //nolint:gosec // 32 or 128
@@ -60,13 +60,13 @@ func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, 
 	return found, err
 }
 
-// Neighbour is a host that this one has spoken with.
+// Neighbour is an entry of the kernel's neighbour table.
 type Neighbour struct {
 	IP           netip.Addr
-	HardwareAddr string // its hardware address, in the usual form
+	HardwareAddr string // in the usual notation
 }
 
-// Neighbours are those on a link whose hardware addresses are known.
+// Neighbours returns the neighbours of a link with known hardware addresses.
 func Neighbours(link uint32) ([]Neighbour, error) {
 	var found []rtnetlink.NeighMessage
 	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
@@ -81,7 +81,7 @@ func Neighbours(link uint32) ([]Neighbour, error) {
 		if m.Index != link || m.Attributes == nil || len(m.Attributes.LLAddress) == 0 {
 			continue
 		}
-		if ip, is := netip.AddrFromSlice(m.Attributes.Address); is {
+		if ip, ok := netip.AddrFromSlice(m.Attributes.Address); ok {
 			list = append(list, Neighbour{ip.Unmap(), m.Attributes.LLAddress.String()})
 		}
 	}

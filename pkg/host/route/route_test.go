@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// TestGet: nodes of a cluster may have single addresses, and learn by routes what
-// is on their network (RFC 4861 section 6.3.4 with DHCPv6).
+// TestGet covers nodes with single addresses, which learn their network from routes (RFC 4861
+// section 6.3.4 with DHCPv6).
 func TestGet(t *testing.T) {
 	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")

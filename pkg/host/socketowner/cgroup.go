@@ -16,16 +16,15 @@ import (
 )
 
 const (
-	// maxCgroups bounds the search for a cgroup. A node with 500 pods has some
-	// 3000.
+	// maxCgroups limits the search for a cgroup. A node with 500 pods has about 3000.
 	maxCgroups = 1 << 14
-	// maxCgroupProcesses bounds how many processes of a cgroup are looked at.
+	// maxCgroupProcesses limits how many processes of a cgroup are examined.
 	maxCgroupProcesses = 1 << 10
 )
 
-// findCgroup finds the cgroup with an id: its directory, and its path below the
-// mount. The root is not found, since it tells nothing of who is in it: where
-// cgroup version 1 rules, everybody is.
+// findCgroup returns the directory of the cgroup with an ID and its path below the mount
+// point. It does not return the root cgroup: on hosts with cgroup version 1 all processes are
+// in it.
 func findCgroup(id uint64) (dir, path string, found bool) {
 	root := cgroupMount()
 	info, err := os.Lstat(root)
@@ -39,8 +38,8 @@ func findCgroup(id uint64) (dir, path string, found bool) {
 	return dir, strings.TrimPrefix(dir, root), found
 }
 
-// cgroupMount is where the hierarchy of version 2 is mounted: /sys/fs/cgroup,
-// or /sys/fs/cgroup/unified beside version 1. It is empty where it is not.
+// cgroupMount returns the mount point of the cgroup version 2 hierarchy: /sys/fs/cgroup, or
+// /sys/fs/cgroup/unified beside version 1. It returns "" if the hierarchy is not mounted.
 func cgroupMount() string {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -50,9 +49,9 @@ func cgroupMount() string {
 	return findMount(f)
 }
 
-// findMount reads proc_pid_mountinfo(5): the fourth field is what of the file
-// system is mounted, the fifth where; its type follows a lone hyphen. A mount
-// that shows a part only counts if there is no other.
+// findMount parses proc_pid_mountinfo(5). The fourth field is the mounted root within the
+// file system, the fifth is the mount point, and the file system type follows a single
+// hyphen. A mount of a subdirectory is used only if there is no other.
 func findMount(mountinfo io.Reader) string {
 	part := ""
 	for lines := bufio.NewScanner(mountinfo); lines.Scan(); {
@@ -70,13 +69,12 @@ func findMount(mountinfo io.Reader) string {
 	return part
 }
 
-// searchCgroup looks for the directory whose inode number is the cgroup's id, level
-// by level; on 64-bit machines the two are one number (include/linux/kernfs.h,
-// kernfs_ino).
+// searchCgroup searches breadth-first for the directory whose inode number is the cgroup's
+// ID. On 64-bit machines the two numbers are equal (include/linux/kernfs.h, kernfs_ino).
 func searchCgroup(root string, id uint64) (dir string, found bool) {
 	seen := 0
 	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
-		// What is removed meanwhile is nobody's any more.
+		// A directory that was removed meanwhile has no processes.
 		entries, _ := os.ReadDir(queue[0])
 		for _, e := range entries {
 			if !e.IsDir() {
@@ -94,8 +92,8 @@ func searchCgroup(root string, id uint64) (dir string, found bool) {
 			if inode == id {
 				return path, true
 			}
-			// Each cgroup below adds a link to the two that a directory has
-			// (fs/kernfs/inode.c, kernfs_refresh_inode): most are spared a read.
+			// A directory has two links and one more per child cgroup (fs/kernfs/inode.c,
+			// kernfs_refresh_inode). Most directories need not be read.
 			if links > 2 {
 				queue = append(queue, path)
 			}
@@ -111,9 +109,9 @@ func inodeOf(info fs.FileInfo) (inode, links uint64) {
 	return 0, 0
 }
 
-// cgroupProcesses lists the processes in a cgroup, which everybody may read. It
-// lists none when there are more than maxCgroupProcesses or one of them is out of
-// sight, in another PID namespace (id 0).
+// cgroupProcesses lists the processes in a cgroup, which every user may read. It returns nil
+// if there are more than maxCgroupProcesses or if one of them is in another PID namespace (ID
+// 0).
 func cgroupProcesses(dir string) []int {
 	f, err := os.Open(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// info is what a cgroup's path tells of those in it.
+// cgroupInfo is the information in a cgroup's path.
 type cgroupInfo struct {
 	path      string
-	unit      string // the innermost; empty when systemd does not manage the cgroup
-	manager   string // the unit that runs a systemd of its own which has that unit
-	pod       string // its uid
-	container string // its id
+	unit      string // the innermost unit; empty if systemd does not manage the cgroup
+	manager   string // the unit with a systemd instance that runs unit
+	pod       string // UID of the pod
+	container string // ID of the container
 }
 
-// parseCgroupPath reads a path below the mount of the cgroups, as systemd
-// (CONTROL_GROUP_INTERFACE), CRI-O and the kubelet name them:
+// parseCgroupPath parses a path below the cgroup mount point, with the names of systemd
+// (CONTROL_GROUP_INTERFACE), CRI-O and the kubelet:
 //
 //	/system.slice/otelcol.service
 //	/user.slice/user-1000.slice/user@1000.service/app.slice/otelcol.service
@@ -39,8 +39,8 @@ func parseCgroupPath(cgroup string) cgroupInfo {
 		if isSlice || !isUnitName(name) {
 			continue
 		}
-		// systemd puts an underscore before what could be taken for a file of
-		// the kernel's (cg_escape).
+		// systemd adds an underscore before a name that could conflict with a file of the
+		// kernel (cg_escape).
 		p.manager, p.unit = p.unit, strings.TrimPrefix(name, "_")
 		p.container = containerID(p.unit)
 	}
@@ -56,8 +56,8 @@ func isUnitName(name string) bool {
 	}
 }
 
-// podUID finds it in a cgroup's name. Systemd's slices are nested by hyphens,
-// so the kubelet writes underscores instead of those of the uid.
+// podUID extracts the pod's UID from a cgroup name. Hyphens nest the slices of systemd, so
+// the kubelet replaces those of the UID with underscores.
 func podUID(slice string) (uid string, found bool) {
 	uid, found = strings.CutPrefix(slice, "pod")
 	if !found {
@@ -66,8 +66,8 @@ func podUID(slice string) (uid string, found bool) {
 	return strings.ReplaceAll(uid, "_", "-"), found
 }
 
-// containerID finds it in crio-<id>.scope, cri-containerd-<id>.scope, and in
-// that of CRI-O's monitor, crio-conmon-<id>.scope.
+// containerID extracts the container ID from crio-<id>.scope, cri-containerd-<id>.scope and
+// crio-conmon-<id>.scope (CRI-O's monitor).
 func containerID(unit string) string {
 	scope, isScope := strings.CutSuffix(unit, ".scope")
 	id := scope[strings.LastIndexByte(scope, '-')+1:]
@@ -77,15 +77,15 @@ func containerID(unit string) string {
 	return id
 }
 
-// isContainerID tells whether it is 32 bytes in hexadecimal, as runtimes have
-// them.
+// isContainerID reports whether s has the form of a runtime's container ID: 32 bytes in
+// hexadecimal.
 func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 func (p cgroupInfo) isKnown() bool { return p.path != "" }
 
-// String is the place by itself: it says what kind of thing it is.
+// String returns the name with its type.
 func (p cgroupInfo) String() string {
 	if p.unit == "" {
 		return p.name()
@@ -93,7 +93,7 @@ func (p cgroupInfo) String() string {
 	return "unit " + p.name()
 }
 
-// name is the place after "process 123 (otelcol) of".
+// name returns the name as it follows "process 123 (otelcol) of".
 func (p cgroupInfo) name() string {
 	name := p.unit
 	if name == "" {
@@ -108,14 +108,14 @@ func (p cgroupInfo) name() string {
 	return name
 }
 
-// inspectCommand tells more of the place, or is empty.
+// inspectCommand returns a command that shows more details, or "".
 func (p cgroupInfo) inspectCommand() string {
-	const unique = 13 // as many of an id's digits as crictl prints
+	const unique = 13 // number of ID digits that crictl prints
 	switch {
 	case p.container != "":
 		return "crictl ps --id " + p.container[:unique]
 	case p.unit == "init.scope":
-		return "systemctl list-sockets" // systemd listens for a socket unit
+		return "systemctl list-sockets" // systemd listens on behalf of a socket unit
 	default:
 		return ""
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package socketowner owns the answer to "who holds this socket?".
+// Package socketowner finds out which process, systemd unit or pod owns a socket. The
+// controller and `check` link it.
 //
-// What may be known depends on who asks. A process that may look at the
-// others' descriptors finds the process itself. The service in its sandbox may
-// not; but the kernel tells everybody in which cgroup a socket was made, and
-// on a host that systemd runs the cgroup is the unit, or the container and its
-// pod.
+// The result depends on the privileges of the caller. A process that may read the descriptors
+// of other processes finds the process itself. The sandboxed service may not. But the kernel
+// reports the cgroup in which a socket was created to every process. On a systemd host the
+// cgroup is the unit, or the container and its pod.
 package socketowner

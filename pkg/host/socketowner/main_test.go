@@ -28,7 +28,7 @@ import (
 const (
 	// childMode makes the test binary a helper process.
 	childMode = "HTTP01_PROXYD_HOLDER_CHILD"
-	// promptExit keeps one with the race detector from sleeping as it ends.
+	// promptExit keeps a helper with the race detector from sleeping at its end.
 	promptExit = "GORACE=atexit_sleep_ms=0"
 )
 
@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "listen":
 		os.Exit(childListen(os.Args[1], os.Args[2], os.Args[3]))
-	case "ask":
+	case "describe":
 		os.Exit(childDescribe(os.Args[1]))
 	}
 	nstest.Main(m)
 }
 
-// childListen holds a listener, or two that share the port, until its standard
-// input ends, and says at which port.
+// childListen keeps one listener, or two that share the port, open until its standard input
+// ends. It prints the port.
 func childListen(network, address, comm string) int {
 	if comm != "" {
 		if err := os.WriteFile("/proc/self/comm", []byte(comm), 0o600); err != nil {
@@ -58,7 +58,7 @@ func childListen(network, address, comm string) int {
 			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 		}), err)
 	}}
-	// Go's own choice is Multipath TCP where the kernel has it.
+	// Go's default is Multipath TCP if the kernel supports it.
 	network, multipath := strings.CutPrefix(network, "mp")
 	config.SetMultipathTCP(multipath)
 	l, err := config.Listen(context.Background(), network, address)
@@ -81,7 +81,7 @@ func childListen(network, address, comm string) int {
 	return 0
 }
 
-// childDescribe says who listens on a port.
+// childDescribe prints the owner of a port.
 func childDescribe(port string) int {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -92,8 +92,8 @@ func childDescribe(port string) int {
 	return 0
 }
 
-// makeCgroup makes a cgroup below the mount, and removes it when the test ends.
-// The root is "".
+// makeCgroup creates a cgroup below the mount point and removes it at the end of the test. ""
+// is the root.
 func makeCgroup(t testing.TB, path string) string {
 	t.Helper()
 	nstest.Require(t)
@@ -117,7 +117,7 @@ func makeCgroup(t testing.TB, path string) string {
 	return dir
 }
 
-// removeCgroup waits for the last of the cgroup's processes.
+// removeCgroup waits until the last process of the cgroup has ended.
 func removeCgroup(t testing.TB, dir string) {
 	t.Helper()
 	nstest.Await(t, dir+" is removed", func() bool {
@@ -133,7 +133,7 @@ type listenerProcess struct {
 	stop func()
 }
 
-// startListener starts one in a cgroup; it ends with the test.
+// startListener starts a listenerProcess in a cgroup. It ends with the test.
 func startListener(t testing.TB, dir, network, address, comm string) listenerProcess {
 	t.Helper()
 	group, err := os.Open(dir)
@@ -165,18 +165,18 @@ func startListener(t testing.TB, dir, network, address, comm string) listenerPro
 	lines.Scan()
 	port, err := strconv.ParseUint(lines.Text(), 10, 16)
 	if err != nil {
-		t.Fatalf("the squatter says %q", lines.Text())
+		t.Fatalf("the listener printed %q", lines.Text())
 	}
 	s.port = uint16(port)
 	return s
 }
 
-// describeAsUnit asks as the service does under systemd: as a user of its own, with
-// CAP_NET_ADMIN and nothing else.
+// describeAsUnit calls DescribeTCPPort as the service does under systemd: as a user of its
+// own, with CAP_NET_ADMIN only.
 func describeAsUnit(t testing.TB, port uint16) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", strconv.Itoa(int(port)))
-	cmd.Env = []string{childMode + "=ask", promptExit}
+	cmd.Env = []string{childMode + "=describe", promptExit}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential:  &syscall.Credential{Uid: 64000, Gid: 64000},
 		AmbientCaps: []uintptr{unix.CAP_NET_ADMIN},

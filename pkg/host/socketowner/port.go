@@ -10,23 +10,22 @@ import (
 	"strings"
 )
 
-// maxSockets bounds how many of a port's listening sockets are looked at. It
-// has more than one on different addresses, or when they share it by
-// SO_REUSEPORT.
+// maxSockets limits how many listening sockets of a port are examined. A port has several on
+// different addresses or with SO_REUSEPORT.
 const maxSockets = 4
 
-// DescribeTCPPort names whoever listens on a TCP port, on whatever address of either
-// family, in the network namespace of the calling thread: the process, the
-// unit, the pod, as far as this process may know, and a command that tells
-// more. The text is one line and fits after "taken by". It is never empty:
-// when nobody listens it says what else may have the port.
+// DescribeTCPPort names the owner of a listening TCP port, on any address of either family,
+// in the network namespace of the calling thread. It names the process, unit or pod, as far
+// as this process may know it, and a command that shows more. The text is one line, fits
+// after "taken by" and is never empty. If no socket listens, it names what else can use the
+// port.
 func DescribeTCPPort(port uint16) string {
 	sockets, err := listListening(port)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("a process that could not be found out: %v (see: ss -ltnp 'sport = :%d')", err, port)
+		return fmt.Sprintf("an unknown process: %v (see: ss -ltnp 'sport = :%d')", err, port)
 	case len(sockets) == 0:
-		return fmt.Sprintf("a socket that does not listen, such as a connection that goes out from this port (see: ss -tanp 'sport = :%d')", port)
+		return fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port (see: ss -tanp 'sport = :%d')", port)
 	}
 	in := lookup{cgroups: make(map[uint64]cgroupEntry)}
 	var names, commands []string
@@ -43,27 +42,26 @@ func DescribeTCPPort(port uint16) string {
 	return fmt.Sprintf("%s (see: %s)", strings.Join(names, " and "), strings.Join(commands, "; "))
 }
 
-// IsListening reports whether anybody listens on a TCP port, on whatever address of
-// either family, in the network namespace of the calling thread.
+// IsListening reports whether a socket listens on a TCP port, on any address of either
+// family, in the network namespace of the calling thread.
 func IsListening(port uint16) (bool, error) {
 	sockets, err := listListening(port)
 	return len(sockets) > 0, err
 }
 
-// lookup keeps what one socket's holder took to be found: the next one's is
-// often the same.
+// lookup caches the results for one socket: the next socket often has the same owner.
 type lookup struct {
 	cgroups   map[uint64]cgroupEntry
-	processes []int // that were found
+	processes []int // found so far
 }
 
-// cgroupEntry is a cgroup that tells something.
+// cgroupEntry is a cgroup with its parsed path and its processes.
 type cgroupEntry struct {
 	info      cgroupInfo
 	processes []int
 }
 
-// describeOwner names the holder of a socket, and a command that tells more of it.
+// describeOwner returns the name of a socket's owner and a command that shows more.
 func (in *lookup) describeOwner(s listeningSocket) (name, command string) {
 	g := in.cgroup(s.cgroup)
 	where := g.info
@@ -77,11 +75,11 @@ func (in *lookup) describeOwner(s listeningSocket) (name, command string) {
 	case found:
 		return process.String(), ""
 	case where.isKnown() && len(g.processes) == 1:
-		return fmt.Sprintf("%s, whose one process is %d", where, g.processes[0]), where.inspectCommand()
+		return fmt.Sprintf("%s, whose only process is %d", where, g.processes[0]), where.inspectCommand()
 	case where.isKnown():
 		return where.String(), where.inspectCommand()
 	default:
-		return fmt.Sprintf("a process of user id %d", s.uid), ""
+		return fmt.Sprintf("a process of user ID %d", s.uid), ""
 	}
 }
 
@@ -97,8 +95,8 @@ func (in *lookup) cgroup(id uint64) cgroupEntry {
 	return g
 }
 
-// replaceUnprintable keeps a name that others have chosen from looking like more than
-// one: it goes into a log line and a systemd notification.
+// replaceUnprintable replaces the unprintable characters of a foreign name, which becomes
+// part of a log line and of a systemd notification.
 func replaceUnprintable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if ' ' <= r && r < 0x7f {

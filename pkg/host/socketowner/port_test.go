@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// descriptions is what the two kinds of askers are told.
+// descriptions are the results for root and for the sandboxed service.
 type descriptions struct{ Root, Unit string }
 
 func describeBoth(t *testing.T, port uint16) descriptions {
@@ -29,9 +29,9 @@ func describeBoth(t *testing.T, port uint16) descriptions {
 
 func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d')", port) }
 
-// uniqueCgroup names a cgroup that no other run of these tests uses.
+// uniqueCgroup returns a cgroup name that no other run of these tests uses.
 func uniqueCgroup(unit string) string {
-	return "http01-holder-" + nstest.ID() + ".slice/" + unit
+	return "http01-owner-" + nstest.ID() + ".slice/" + unit
 }
 
 func TestDescribeTCPPort(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDescribeTCPPort(t *testing.T) {
 		"IPv6":          {"tcp6", "[::]:0"},
 		"IPv4 address":  {"tcp4", "127.0.0.7:0"},
 		"IPv6 address":  {"tcp6", "[::1]:0"},
-		// A server with a socket for each of its threads is one holder.
+		// A server with one socket per thread is one owner.
 		"two sockets": {"tcp", ":0 twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestDescribeTCPPort(t *testing.T) {
 			}
 			want := descriptions{
 				Root: fmt.Sprintf("process %d (%s) of squatter.service", s.pid, commOf(t, s.pid)) + hint(s.port),
-				Unit: fmt.Sprintf("unit squatter.service, whose one process is %d", s.pid) + hint(s.port),
+				Unit: fmt.Sprintf("unit squatter.service, whose only process is %d", s.pid) + hint(s.port),
 			}
 			if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -69,39 +69,39 @@ func TestPod(t *testing.T) {
 	commands := fmt.Sprintf(" (see: crictl ps --id 0123456789abc; ss -ltnp 'sport = :%d')", s.port)
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of %s, pod %s", s.pid, commOf(t, s.pid), scope, pod) + commands,
-		Unit: fmt.Sprintf("unit %s, pod %s, whose one process is %d", scope, pod, s.pid) + commands,
+		Unit: fmt.Sprintf("unit %s, pod %s, whose only process is %d", scope, pod, s.pid) + commands,
 	}
 	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// Different addresses of one port may have different holders.
+// Different addresses of a port can have different owners.
 func TestSeveralOwners(t *testing.T) {
 	a := startListener(t, makeCgroup(t, uniqueCgroup("a.service")), "tcp4", "127.0.0.1:0", "")
 	b := startListener(t, makeCgroup(t, uniqueCgroup("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port), "")
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of a.service and process %d (%s) of b.service", a.pid, commOf(t, a.pid), b.pid, commOf(t, b.pid)) + hint(a.port),
-		Unit: fmt.Sprintf("unit a.service, whose one process is %d and unit b.service, whose one process is %d", a.pid, b.pid) + hint(a.port),
+		Unit: fmt.Sprintf("unit a.service, whose only process is %d and unit b.service, whose only process is %d", a.pid, b.pid) + hint(a.port),
 	}
 	if diff := cmp.Diff(want, describeBoth(t, a.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// The root tells nothing: on hosts with cgroup version 1 everybody is in it.
+// The root cgroup is not named: with cgroup version 1 all processes are in it.
 func TestRootCgroupIsNotNamed(t *testing.T) {
 	s := startListener(t, makeCgroup(t, ""), "tcp", ":0", "")
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s)", s.pid, commOf(t, s.pid)) + hint(s.port),
-		Unit: "a process of user id 0" + hint(s.port),
+		Unit: "a process of user ID 0" + hint(s.port),
 	}
 	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// A socket stays where it was made when its process moves on.
+// A socket stays in its cgroup if its process moves to another one.
 func TestProcessChangesCgroup(t *testing.T) {
 	dir := makeCgroup(t, uniqueCgroup("squatter.service"))
 	s := startListener(t, dir, "tcp", ":0", "")
@@ -114,14 +114,13 @@ func TestProcessChangesCgroup(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	removeCgroup(t, dir)
-	want = descriptions{Root: process + hint(s.port), Unit: "a process of user id 0" + hint(s.port)}
+	want = descriptions{Root: process + hint(s.port), Unit: "a process of user ID 0" + hint(s.port)}
 	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("without its cgroup (-want +got):\n%s", diff)
 	}
 }
 
-// Any process may choose its name; here that must not look like a notification
-// to systemd.
+// A process can choose its name. The name must not look like a systemd notification.
 func TestProcessNameWithNewline(t *testing.T) {
 	s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), "tcp", ":0", "a b\nMAINPID=1")
 	want := fmt.Sprintf("process %d (a b?MAINPID=1) of squatter.service", s.pid) + hint(s.port)
@@ -139,11 +138,11 @@ func TestNobodyListens(t *testing.T) {
 	defer conn.Close()
 	s.stop()
 	for name, port := range map[string]uint16{
-		"a port that was left": s.port,
-		"a connection's port":  netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
+		"a closed port":       s.port,
+		"a connection's port": netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := fmt.Sprintf("a socket that does not listen, such as a connection that goes out from this port (see: ss -tanp 'sport = :%d')", port)
+			text := fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port (see: ss -tanp 'sport = :%d')", port)
 			if diff := cmp.Diff(descriptions{Root: text, Unit: text}, describeBoth(t, port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -164,7 +163,7 @@ func TestFindProcess(t *testing.T) {
 	}
 	inode, pid := uint64(sockets[0].inode), os.Getpid()
 	want := Process{PID: pid, Comm: commOf(t, pid)}
-	for name, likely := range map[string][]int{"no idea": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "gone": {1 << 30}} {
+	for name, likely := range map[string][]int{"unknown": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "ended": {1 << 30}} {
 		t.Run(name, func(t *testing.T) {
 			if got, found := FindProcess(inode, likely...); !found || got != want {
 				t.Errorf("got %v, %v; want %v", got, found, want)
@@ -173,12 +172,12 @@ func TestFindProcess(t *testing.T) {
 	}
 	l.Close()
 	if got, found := FindProcess(inode, pid); found {
-		t.Errorf("a closed socket is said to be held by %v", got)
+		t.Errorf("the owner of a closed socket is %v", got)
 	}
 }
 
-// What a retry costs on a node with many cgroups, of which the last one found
-// has the port.
+// BenchmarkDescribeTCPPort measures a lookup on a node with many cgroups, where the last
+// cgroup owns the port.
 func BenchmarkDescribeTCPPort(b *testing.B) {
 	for i := range 1000 {
 		makeCgroup(b, uniqueCgroup(fmt.Sprintf("pod%d.slice/%d.scope", i, i)))

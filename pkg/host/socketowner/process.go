@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// maxDescriptors bounds a walk over the processes' descriptors, of which
-	// each costs about a microsecond.
+	// maxDescriptors limits the search through the descriptors of all processes. Each costs
+	// about a microsecond.
 	maxDescriptors = 1 << 17
 	batch          = 256
 )
 
-// Process is one that has a socket open.
+// Process is a process with an open socket.
 type Process struct {
 	PID  int    // in this process's PID namespace
-	Comm string // its command's name, cut by the kernel to 15 bytes; printable
+	Comm string // name of its command; the kernel truncates it to 15 bytes; printable
 }
 
-// String is such as "process 123 (otelcol)".
+// String returns text such as "process 123 (otelcol)".
 func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, p.Comm) }
 
-// FindProcess finds a process that has the socket with an inode number open,
-// among those whose descriptors this process may look at
-// (PTRACE_MODE_READ_FSCREDS, proc_pid_fd(5)). Those that are likely to have it
-// are looked at first; after maxDescriptors descriptors it gives up.
+// FindProcess returns a process that has the socket with an inode number open. It examines
+// only processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS,
+// proc_pid_fd(5)), the likely ones first, and stops after maxDescriptors descriptors.
 func FindProcess(inode uint64, likely ...int) (Process, bool) {
-	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), left: maxDescriptors}
+	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), remaining: maxDescriptors}
 	for _, pid := range likely {
 		if w.hasDescriptor(pid) {
 			return readProcess(pid)
@@ -46,7 +45,7 @@ func FindProcess(inode uint64, likely ...int) (Process, bool) {
 	return Process{}, false
 }
 
-// readProcess fails when the process has ended meanwhile.
+// readProcess returns false if the process has ended.
 func readProcess(pid int) (Process, bool) {
 	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -60,10 +59,10 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Comm: replaceUnprintable(strings.TrimSuffix(string(comm), "\n"))}, true
 }
 
-// descriptorSearch looks for a descriptor that is the target.
+// descriptorSearch searches for a descriptor of the target.
 type descriptorSearch struct {
-	target string
-	left   int // descriptors that may still be looked at
+	target    string
+	remaining int // number of descriptors that may still be examined
 }
 
 func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
@@ -72,7 +71,7 @@ func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
 		return 0, false
 	}
 	defer func() { _ = proc.Close() }()
-	for w.left > 0 {
+	for w.remaining > 0 {
 		names, err := proc.Readdirnames(batch)
 		for _, name := range names {
 			if pid, notOne := strconv.Atoi(name); notOne == nil && w.hasDescriptor(pid) {
@@ -93,9 +92,9 @@ func (w *descriptorSearch) hasDescriptor(pid int) bool {
 		return false
 	}
 	defer func() { _ = dir.Close() }()
-	for w.left > 0 {
+	for w.remaining > 0 {
 		names, err := dir.Readdirnames(batch)
-		w.left -= len(names)
+		w.remaining -= len(names)
 		for _, name := range names {
 			if target, err := os.Readlink(filepath.Join(path, name)); err == nil && target == w.target {
 				return true

@@ -19,24 +19,24 @@ import (
 
 // From include/uapi/linux/inet_diag.h.
 const (
-	requestBytes     = 56 // struct inet_diag_req_v2
-	messageBytes     = 72 // struct inet_diag_msg
-	inetDiagCgroupID = 21 // an attribute
+	requestBytes     = 56 // size of struct inet_diag_req_v2
+	messageBytes     = 72 // size of struct inet_diag_msg
+	inetDiagCgroupID = 21 // attribute INET_DIAG_CGROUP_ID
 )
 
-// diagTimeout bounds one question to the kernel. The answer is made while the
-// question is being sent; the first one ever may load a module (tcp_diag).
+// diagTimeout limits one request to the kernel. The kernel answers while the request is being
+// sent. The first request can load a module (tcp_diag).
 const diagTimeout = 2 * time.Second
 
-// listeningSocket is one that listens.
+// listeningSocket is a socket in state LISTEN.
 type listeningSocket struct {
 	inode  uint32
 	uid    uint32
-	cgroup uint64 // id of the cgroup version 2 in which it was made; 0 before Linux 5.7
+	cgroup uint64 // ID of the cgroup (version 2) in which it was created; 0 before Linux 5.7
 }
 
-// listListening asks for the sockets that listen on a TCP port, on any address. It
-// fails when none is found and a family could not be asked for.
+// listListening returns the sockets that listen on a TCP port of any address. It returns an
+// error if it found none and a family could not be queried.
 func listListening(port uint16) ([]listeningSocket, error) {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {
@@ -44,10 +44,10 @@ func listListening(port uint16) ([]listeningSocket, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
-		return nil, fmt.Errorf("limit the time of the sock_diag socket: %w", err)
+		return nil, fmt.Errorf("set the deadline of the sock_diag socket: %w", err)
 	}
-	// AF_UNSPEC has no handler: each family is a question of its own. A socket
-	// that serves both is of AF_INET6.
+	// AF_UNSPEC has no handler, so each family needs a request. A socket for both families is
+	// AF_INET6.
 	v4, err4 := querySockets(conn, unix.AF_INET, port)
 	v6, err6 := querySockets(conn, unix.AF_INET6, port)
 	if len(v4)+len(v6) == 0 {
@@ -75,9 +75,9 @@ func querySockets(conn *netlink.Conn, family uint8, port uint16) ([]listeningSoc
 	return sockets, nil
 }
 
-// HasConnection reports whether a socket of this host has a TCP connection from
-// remote to local, accepted or not: its own end, whatever the table made of the
-// address that remote connected to.
+// HasConnection reports whether a socket of this host has a TCP connection from remote to
+// local, accepted or not. local is the address of the host's socket, after any address
+// translation.
 func HasConnection(local, remote netip.AddrPort) (bool, error) {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func HasConnection(local, remote netip.AddrPort) (bool, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
-		return false, fmt.Errorf("limit the time of the sock_diag socket: %w", err)
+		return false, fmt.Errorf("set the deadline of the sock_diag socket: %w", err)
 	}
 	answers, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request},
@@ -97,13 +97,13 @@ func HasConnection(local, remote netip.AddrPort) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for a connection from %v to %v: %w", remote, local, err)
 	}
-	// Without a connection the kernel returns the socket that listens.
+	// Without a connection the kernel returns the listening socket.
 	return slices.ContainsFunc(answers, func(m netlink.Message) bool {
 		return len(m.Data) >= messageBytes && binary.BigEndian.Uint16(m.Data[6:]) == remote.Port()
 	}), nil
 }
 
-// exactRequest is a struct inet_diag_req_v2 with a whole socket id: the ports and
+// exactRequest encodes a struct inet_diag_req_v2 with a complete socket ID: the ports and
 // addresses of both ends, the link and the cookie (net/ipv4/inet_diag.c,
 // inet_diag_find_one_icsk).
 func exactRequest(local, remote netip.AddrPort) []byte {
@@ -119,9 +119,9 @@ func exactRequest(local, remote netip.AddrPort) []byte {
 	return b
 }
 
-// dumpRequest is a struct inet_diag_req_v2: family, protocol, extensions, padding,
-// states, and a socket id that begins with the source port. A dump compares no
-// more of the id than the ports (net/ipv4/inet_diag.c, inet_diag_dump_icsk).
+// dumpRequest encodes a struct inet_diag_req_v2: family, protocol, extensions, padding,
+// states, and a socket ID that starts with the source port. A dump compares only the ports of
+// the ID (net/ipv4/inet_diag.c, inet_diag_dump_icsk).
 func dumpRequest(family uint8, port uint16) []byte {
 	b := make([]byte, requestBytes)
 	b[0] = family
@@ -131,12 +131,12 @@ func dumpRequest(family uint8, port uint16) []byte {
 	return b
 }
 
-// parseSocket reads a struct inet_diag_msg, which ends with the user id and the
-// inode, and the attributes behind it. The cgroup's id is in every answer and
-// asks for no privilege, unlike the mark (inet_diag_msg_attrs_fill).
+// parseSocket parses a struct inet_diag_msg, which ends with the user ID and the inode, and
+// the attributes that follow it. Every reply contains the cgroup ID. Unlike the mark, it
+// requires no privilege (inet_diag_msg_attrs_fill).
 func parseSocket(b []byte) (listeningSocket, error) {
 	if len(b) < messageBytes {
-		return listeningSocket{}, fmt.Errorf("a listening socket in %d bytes, want at least %d", len(b), messageBytes)
+		return listeningSocket{}, fmt.Errorf("the reply about a listening socket has %d bytes, want at least %d", len(b), messageBytes)
 	}
 	s := listeningSocket{uid: binary.NativeEndian.Uint32(b[64:]), inode: binary.NativeEndian.Uint32(b[68:])}
 	attributes, err := netlink.NewAttributeDecoder(b[messageBytes:])

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A connection is found from the moment it is made, and what merely listens is none.
+// A connection is found as soon as it is established. A listening socket is not a connection.
 func TestHasConnection(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", ":0")
@@ -28,10 +28,10 @@ func TestHasConnection(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		from := netip.MustParseAddrPort(client.LocalAddr().String())
 		if found, err := HasConnection(at, from); !found || err != nil {
-			t.Errorf("a connection to %v that nobody has accepted: %t, %v", at, found, err)
+			t.Errorf("a connection to %v that was not accepted: %t, %v", at, found, err)
 		}
 		if found, err := HasConnection(at, netip.AddrPortFrom(from.Addr(), from.Port()^1)); found || err != nil {
-			t.Errorf("a connection to %v that nobody has made: %t, %v", at, found, err)
+			t.Errorf("a connection to %v that does not exist: %t, %v", at, found, err)
 		}
 	}
 }

@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DescriptorStore is the manager's descriptor store (systemd.service(5),
-// FileDescriptorStoreMax=): a second hand on descriptors, which outlives this
-// process when the unit is restarted or the process crashes, and lets go when
-// the unit stops. Its methods are safe for concurrent use.
+// DescriptorStore is the manager's file descriptor store (systemd.service(5),
+// FileDescriptorStoreMax=). It keeps descriptors open while the unit is restarted or after a
+// crash, and closes them when the unit stops. It is safe for concurrent use.
 type DescriptorStore struct {
 	socket  string
-	timeout time.Duration // with a manager that is busy
+	timeout time.Duration // for a busy manager
 }
 
-// NewDescriptorStore returns nil when there is no store. systemd says in FDSTORE how many
-// descriptors it takes from version 254 on; a unit for older ones says it itself.
+// NewDescriptorStore returns nil if there is no store. Since version 254, systemd sets
+// FDSTORE to the size of the store. For older versions the unit sets it.
 func NewDescriptorStore() *DescriptorStore {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if places, err := strconv.Atoi(os.Getenv("FDSTORE")); err != nil || places <= 0 || socket == "" {
@@ -32,39 +31,39 @@ func NewDescriptorStore() *DescriptorStore {
 	return &DescriptorStore{socket, barrierTimeout}
 }
 
-// InheritedDescriptors takes what the store has kept from a former process of this unit,
-// by name; every descriptor is the caller's then. Only the first call returns
-// any. Of several with the same name it takes one.
+// InheritedDescriptors returns the descriptors that the store has kept from an earlier
+// process of this unit, by name. The caller then owns them. Only the first call returns any.
+// If several have the same name, it returns one and closes the others.
 //
-// It reads what sd_listen_fds(3) does; go-systemd's package for that would link
-// the whole of TLS.
+// It reads the environment as sd_listen_fds(3) does. go-systemd's package for this would link
+// TLS.
 func InheritedDescriptors() map[string]int {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		_ = os.Unsetenv(name)
 	}
-	kept := make(map[string]int)
+	inherited := make(map[string]int)
 	if pid != strconv.Itoa(os.Getpid()) {
-		return kept
+		return inherited
 	}
 	n, _ := strconv.Atoi(count)
 	all := strings.Split(names, ":")
 	for i := range min(n, len(all)) {
 		fd := firstInherited + i
 		unix.CloseOnExec(fd)
-		if other, is := kept[all[i]]; is {
+		if other, ok := inherited[all[i]]; ok {
 			_ = unix.Close(other)
 		}
-		kept[all[i]] = fd
+		inherited[all[i]] = fd
 	}
-	return kept
+	return inherited
 }
 
 // firstInherited is SD_LISTEN_FDS_START.
 const firstInherited = 3
 
-// Add puts a descriptor into the store under a name (sd_pid_notify_with_fds(3))
-// and returns when the manager has it.
+// Add puts a descriptor into the store under a name (sd_pid_notify_with_fds(3)) and returns
+// when the manager has it.
 func (s *DescriptorStore) Add(name string, fd int) error {
 	err := s.send("FDSTORE=1\nFDNAME="+name, fd)
 	if err == nil {
@@ -76,28 +75,28 @@ func (s *DescriptorStore) Add(name string, fd int) error {
 	return nil
 }
 
-// Remove takes the descriptors of a name out of the store, and returns when the
-// manager has let them go.
+// Remove removes the descriptors of a name from the store and returns when the manager has
+// closed them.
 func (s *DescriptorStore) Remove(name string) error {
 	err := s.send("FDSTOREREMOVE=1\nFDNAME="+name, -1)
 	if err == nil {
 		err = s.barrier()
 	}
 	if err != nil {
-		return fmt.Errorf("take descriptor %s out of systemd's store: %w", name, err)
+		return fmt.Errorf("remove descriptor %s from systemd's store: %w", name, err)
 	}
 	return nil
 }
 
-// barrierTimeout bounds the wait for a manager that is busy.
+// barrierTimeout limits the wait for a busy manager.
 const barrierTimeout = 2 * time.Second
 
-// barrier waits until the manager has read all that was sent: it closes the
-// pipe's end then (sd_notify_barrier(3)).
+// barrier waits until the manager has read all earlier messages. The manager then closes the
+// pipe's end (sd_notify_barrier(3)).
 func (s *DescriptorStore) barrier() error {
 	near, far, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("make a pipe: %w", err)
+		return fmt.Errorf("create a pipe: %w", err)
 	}
 	defer near.Close()
 	err = s.send("BARRIER=1", int(far.Fd()))
@@ -108,7 +107,7 @@ func (s *DescriptorStore) barrier() error {
 		return err
 	}
 	if _, err = near.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("systemd has not read it within %v", s.timeout)
+		return fmt.Errorf("systemd did not read the message within %v", s.timeout)
 	}
 	return nil
 }
@@ -121,7 +120,7 @@ func (s *DescriptorStore) send(state string, fd int) error {
 	defer unix.Close(socket)
 	bound := unix.NsecToTimeval(s.timeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
-		return fmt.Errorf("bound the sending: %w", err)
+		return fmt.Errorf("set the send timeout: %w", err)
 	}
 	var rights []byte
 	if fd >= 0 {

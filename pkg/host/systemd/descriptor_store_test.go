@@ -18,25 +18,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMode makes the test binary a process that has inherited descriptors.
+// childMode makes the test binary a process with inherited descriptors.
 const childMode = "HTTP01_PROXYD_SYSTEMD_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childMode) == "" {
 		os.Exit(m.Run())
 	}
-	kept := InheritedDescriptors()
-	for _, name := range slices.Sorted(maps.Keys(kept)) {
+	inherited := InheritedDescriptors()
+	for _, name := range slices.Sorted(maps.Keys(inherited)) {
 		var stat unix.Stat_t
-		flags, err := unix.FcntlInt(uintptr(kept[name]), unix.F_GETFD, 0)
-		err = errors.Join(err, unix.Fstat(kept[name], &stat))
+		flags, err := unix.FcntlInt(uintptr(inherited[name]), unix.F_GETFD, 0)
+		err = errors.Join(err, unix.Fstat(inherited[name], &stat))
 		fmt.Println(name, stat.Ino, flags == unix.FD_CLOEXEC, err)
 	}
 	fmt.Println(len(InheritedDescriptors()), os.Getenv("LISTEN_FDS"))
 }
 
-// fakeManager stands in for systemd where it is to be slow, or to be asked what it
-// got: the real store is test/support/host's.
+// fakeManager replaces systemd in tests that need a slow manager or read its messages. The
+// real store is tested in test/host.
 type fakeManager struct {
 	*testing.T
 	*net.UnixConn
@@ -55,7 +55,7 @@ func startFakeManager(t *testing.T) fakeManager {
 	return fakeManager{t, socket}
 }
 
-// receive reads a message and the descriptor that came with it, -1 if none did.
+// receive reads a message and its descriptor, or -1 without one.
 func (m fakeManager) receive() (string, int) {
 	m.Helper()
 	text, rights := make([]byte, 4096), make([]byte, 256)
@@ -76,7 +76,7 @@ func (m fakeManager) receive() (string, int) {
 func TestDescriptorStoreProtocol(t *testing.T) {
 	m := startFakeManager(t)
 	s := NewDescriptorStore()
-	file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+	file, err := os.Create(filepath.Join(t.TempDir(), "stored"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestDescriptorStoreProtocol(t *testing.T) {
 	text, fd := m.receive()
 	var sent, own unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &sent), unix.Fstat(int(file.Fd()), &own)); err != nil || sent.Ino != own.Ino {
-		t.Errorf("the descriptor is not the one that was to be kept (%v)", err)
+		t.Errorf("another descriptor was received (%v)", err)
 	}
 	_ = unix.Close(fd)
 	if text != "FDSTORE=1\nFDNAME=port-8888" {
@@ -101,7 +101,7 @@ func TestDescriptorStoreProtocol(t *testing.T) {
 		t.Errorf("Keep did not wait for the manager: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	_ = unix.Close(fd) // the manager has read all
+	_ = unix.Close(fd) // the manager has read all messages
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -146,7 +146,7 @@ func TestInheritedDescriptors(t *testing.T) {
 	var files []*os.File
 	var inodes []any
 	for range 3 {
-		file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+		file, err := os.Create(filepath.Join(t.TempDir(), "stored"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,10 +170,10 @@ func TestInheritedDescriptors(t *testing.T) {
 	}
 	for environment, want := range map[string]string{
 		"LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=port-1:port-2:x": fmt.Sprintf("port-1 %d true <nil>\nport-2 %d true <nil>\nx %d true <nil>\n0 \n", inodes...),
-		// Two of a name: one is closed. And no more than there are.
+		// Of two descriptors with one name, one is closed. Missing descriptors are ignored.
 		"LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:a": fmt.Sprintf("a %d true <nil>\n0 \n", inodes[1]),
 		"LISTEN_PID=$$ LISTEN_FDS=9 LISTEN_FDNAMES=a":   fmt.Sprintf("a %d true <nil>\n0 \n", inodes[0]),
-		"LISTEN_PID=1 LISTEN_FDS=3 LISTEN_FDNAMES=a:b":  "0 \n", // another process's
+		"LISTEN_PID=1 LISTEN_FDS=3 LISTEN_FDNAMES=a:b":  "0 \n", // for another process
 		"LISTEN_PID=$$ LISTEN_FDS=-1":                   "0 \n",
 		"":                                              "0 \n",
 	} {

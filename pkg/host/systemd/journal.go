@@ -14,10 +14,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/messageid"
 )
 
-// NewLogger logs into the journal, with every attribute as a field of its own,
-// when standard error is connected to it, and as text to standard error
-// otherwise. Logging into the journal never blocks; flush, which is called
-// once, at the end, waits for what is on its way.
+// NewLogger returns a logger that writes to the journal if standard error is connected to it,
+// with each attribute as a journal field. Otherwise it writes text to standard error. Logging
+// to the journal never blocks. flush must be called once, at the end: it waits for the queued
+// entries.
 func NewLogger() (log *slog.Logger, flush func()) {
 	if journaled, err := journal.StderrIsJournalStream(); err == nil && journaled && journal.Enabled() {
 		q := newJournalQueue(journal.Send)
@@ -26,16 +26,15 @@ func NewLogger() (log *slog.Logger, flush func()) {
 	return slog.New(slog.NewTextHandler(os.Stderr, nil)), func() {}
 }
 
-// journalHandler sends a record as a journal entry: the message as MESSAGE,
-// each attribute under its upper-cased key (challenge fields become EVENT,
-// VIP, CLIENT and so on; an event has a MESSAGE_ID; members of a group are joined to it by "_"), the
-// level as PRIORITY. An attribute named error is appended to the message as
-// well, since journalctl shows nothing else. The journal stamps entries with
-// the time itself.
+// journalHandler sends a record as a journal entry. The message becomes MESSAGE, the level
+// PRIORITY, and each attribute a field with its key in upper case (EVENT, VIP, CLIENT). An
+// event also has a MESSAGE_ID. Members of a group are prefixed with its name and "_". An
+// attribute named error is also appended to the message, because journalctl does not print
+// fields. The journal adds the time itself.
 type journalHandler struct {
 	send   func(message string, priority journal.Priority, fields map[string]string) error
 	prefix string
-	attrs  []slog.Attr // keys already prefixed
+	attrs  []slog.Attr // with prefixed keys
 }
 
 func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -98,10 +97,10 @@ func addField(fields map[string]string, prefix string, a slog.Attr) {
 	}
 }
 
-// fieldName turns an attribute's key into a journal field: capital letters,
-// digits and underscores, not beginning with a digit or an underscore, which
-// journald reserves for itself, at most 64 characters
-// (systemd src/basic/journal-importer and journal_field_valid).
+// fieldName converts an attribute's key to the name of a journal field. It consists of at
+// most 64 capital letters, digits and underscores and does not start with a digit or an
+// underscore, which journald reserves (systemd src/basic/journal-importer and
+// journal_field_valid).
 func fieldName(key string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

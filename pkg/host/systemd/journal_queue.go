@@ -17,17 +17,17 @@ const (
 	flushTimeout = time.Second
 )
 
-// journalEntry is one journal entry on its way.
+// journalEntry is a queued journal entry.
 type journalEntry struct {
 	message  string
 	priority journal.Priority
 	fields   map[string]string
 }
 
-// journalQueue stands between the service and journald, whose socket blocks its
-// writers when it does not keep up (net.unix.max_dgram_qlen): a journal that
-// hangs must not stop a challenge, or the loop that feeds the watchdog. What
-// does not fit is dropped, counted, and owned up to.
+// journalQueue decouples the service from journald. journald's socket blocks its writers if
+// journald is too slow (net.unix.max_dgram_qlen). A hanging journal must not delay a
+// challenge or the loop that feeds the watchdog. Entries that do not fit are dropped, counted
+// and reported.
 type journalQueue struct {
 	send    func(message string, priority journal.Priority, fields map[string]string) error
 	entries chan journalEntry
@@ -76,16 +76,16 @@ func (q *journalQueue) run() {
 }
 
 func (q *journalQueue) sendEntry(e journalEntry) {
-	// There is nowhere to complain to.
+	// An error cannot be reported anywhere.
 	_ = q.send(e.message, e.priority, e.fields)
 	if n := q.dropped.Swap(0); n > 0 {
-		_ = q.send(fmt.Sprintf("%d log entries were lost: the journal did not take them in time", n),
+		_ = q.send(fmt.Sprintf("%d log entries were dropped: the journal was too slow", n),
 			journal.PriWarning, map[string]string{"EVENT": "log-lost", "MESSAGE_ID": messageid.MessageID("log-lost")})
 	}
 }
 
-// flush waits, within flushTimeout, until what was put has been passed on. The
-// queue takes nothing afterwards.
+// flush waits until the queued entries have been sent, for at most flushTimeout. The queue
+// accepts no entries afterwards.
 func (q *journalQueue) flush() {
 	close(q.stop)
 	timer := time.NewTimer(flushTimeout)

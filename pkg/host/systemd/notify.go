@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package systemd owns what the service and its manager say to each other:
-// readiness, reload, status, watchdog, and the journal.
-//
-// Started without systemd, every message goes nowhere and nothing else
-// changes.
 package systemd
 
 import (
@@ -15,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notifier sends sd_notify(3) messages. It holds nothing and may be used from
-// any goroutine.
+// Notifier sends sd_notify(3) messages. It has no state and is safe for concurrent use.
 type Notifier struct{}
 
-// Ready says that the service works, and after Reloading that the reload is
-// over.
+// Ready notifies that the service is ready. After Reloading, it notifies that the reload is
+// complete.
 func (Notifier) Ready(status string) error {
 	return send("READY=1\nSTATUS=" + status)
 }
 
-// Reloading says that a reload has begun. MONOTONIC_USEC is what
-// Type=notify-reload asks for (systemd 253); older managers ignore it.
+// Reloading notifies that a reload has started. Type=notify-reload requires MONOTONIC_USEC
+// (systemd 253). Older managers ignore it.
 func (Notifier) Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -35,12 +29,12 @@ func (Notifier) Reloading() error {
 	return send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
 }
 
-// HasStopJob says that the service is on its way out.
+// Stopping notifies that the service is stopping.
 func (Notifier) Stopping(status string) error {
 	return send("STOPPING=1\nSTATUS=" + status)
 }
 
-// ExecMainStatus sets the line that systemctl status shows.
+// Status sets the status line of systemctl status.
 func (Notifier) Status(status string) error {
 	return send("STATUS=" + status)
 }

@@ -9,54 +9,53 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// Unit is what the manager says of a service: how it is, and what its sandbox
-// leaves it, all drop-ins taken together.
+// Unit is the state of a service and its sandbox, as the manager reports them, with all
+// drop-ins.
 type Unit struct {
 	LoadState       string   // loaded, not-found, masked, …
 	ActiveState     string   // active, inactive, activating, failed, …
 	UnitFileState   string   // enabled, disabled, …; empty when there is no file
 	Result          string   // of the last run: success, exit-code, signal, …
-	ExecMainCode    int      // how the main process ended: CLD_EXITED and the like, 0 for not yet
-	ExecMainStatus  int      // its exit code, or the signal
+	ExecMainCode    int      // how the main process ended: CLD_EXITED and others, 0 if it has not ended
+	ExecMainStatus  int      // exit code or signal number
 	Restarts        uint32   // by Restart=
-	ConditionFailed bool     // a condition of the unit, such as ConditionFileIsExecutable=, was not met
+	ConditionFailed bool     // a condition of the unit failed, such as ConditionFileIsExecutable=
 	ExecPath        string   // of the program
 	DropIns         []string // files that change the unit
 
-	User        string // empty for root, if it is not dynamic
+	User        string // empty for root, unless DynamicUser is set
 	DynamicUser bool
 
-	BoundingSet, Ambient uint64 // of capabilities, bit by bit
-	AddressFamilies      Filter // of addresses, such as AF_NETLINK
+	BoundingSet, Ambient uint64 // capabilities as bits
+	AddressFamilies      Filter // of sockets, such as AF_NETLINK
 	SystemCalls          Filter
 	PrivateNetwork       bool
 	PrivateUsers         bool
-	DeniesIPAddresses    bool // IPAddressDeny= denies some
+	DeniesIPAddresses    bool // IPAddressDeny= is set
 }
 
-// Filter is a list of what is allowed, or of what is not. The zero value denies
-// nothing.
+// Filter is an allow list or a deny list. The zero value denies nothing.
 type Filter struct {
-	Allow bool // the names are all that is allowed
+	Allow bool // Names lists everything that is allowed
 	Names []string
 }
 
-// QueryUnit asks the manager for a service, over the system bus.
+// QueryUnit queries a service over the system bus.
 func QueryUnit(ctx context.Context, name string) (Unit, error) {
 	bus, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
-		return Unit{}, fmt.Errorf("ask systemd for %s: %w", name, err)
+		return Unit{}, fmt.Errorf("query systemd for %s: %w", name, err)
 	}
 	defer bus.Close()
 	p, err := bus.GetAllPropertiesContext(ctx, name)
 	if err != nil {
-		return Unit{}, fmt.Errorf("ask systemd for %s: %w", name, err)
+		return Unit{}, fmt.Errorf("query systemd for %s: %w", name, err)
 	}
 	return parseUnit(p), nil
 }
 
-// parseUnit reads properties (org.freedesktop.systemd1(5)). One that is not there, as
-// with an older manager, is left at its zero value.
+// parseUnit reads properties (org.freedesktop.systemd1(5)). A property that an older manager
+// does not have keeps its zero value.
 func parseUnit(p map[string]any) Unit {
 	u := Unit{
 		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"), UnitFileState: property[string](p, "UnitFileState"),
@@ -68,7 +67,7 @@ func parseUnit(p map[string]any) Unit {
 		PrivateNetwork: property[bool](p, "PrivateNetwork"), PrivateUsers: property[bool](p, "PrivateUsers"),
 		DeniesIPAddresses: len(property[[][]any](p, "IPAddressDeny")) > 0,
 	}
-	// A condition that was never looked at is not met either.
+	// A condition that was never checked is also reported as not met.
 	u.ConditionFailed = property[uint64](p, "ConditionTimestamp") != 0 && !property[bool](p, "ConditionResult")
 	if starts := property[[][]any](p, "ExecStart"); len(starts) > 0 && len(starts[0]) > 0 {
 		u.ExecPath, _ = starts[0][0].(string)
@@ -81,7 +80,7 @@ func property[T any](p map[string]any, name string) T {
 	return v
 }
 
-// parseFilter reads a filter, which the bus has as a flag and a list.
+// parseFilter reads a filter, which is a flag and a list on the bus.
 func parseFilter(p map[string]any, name string) Filter {
 	pair := property[[]any](p, name)
 	if len(pair) != 2 {
@@ -92,7 +91,7 @@ func parseFilter(p map[string]any, name string) Filter {
 	return Filter{allow, names}
 }
 
-// Denies reports whether it denies a name.
+// Denies reports whether the filter denies a name.
 func (f Filter) Denies(name string) bool {
 	for _, n := range f.Names {
 		if n == name {

@@ -43,7 +43,7 @@ func TestTrustedCA(t *testing.T) {
 		{"nothing was ever good", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
 		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
 		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
-		{"nothing left", old, "NothingLeft", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
+		{"nothing left", old, "NoUsableCertificate", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -290,7 +290,7 @@ func TestMemory(t *testing.T) {
 func TestProxySilent(t *testing.T) {
 	s := startAttacked(t, "mute")
 	s.expectRecovery("has not answered")
-	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
+	if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
 		t.Error(err)
 	}
 }

@@ -174,7 +174,7 @@ func TestFaults(t *testing.T) {
 				s.service = append(s.service, "10.54.0.0", "10.53.0.1")
 			},
 			want:       []string{"microshift-internal-address-taken"},
-			firstTexts: []string{"10.54.0.0", "it is on ens3, as 10.54.0.0/24"},
+			firstTexts: []string{"10.54.0.0", "ens3 has 10.54.0.0/24"},
 		},
 	} {
 		t.Run(f.name, func(t *testing.T) {

@@ -163,7 +163,7 @@ func TestManaged(t *testing.T) {
 	h.run("route add 10.44.0.0/16 via "+h.Gateway.Addresses.V4.String(), "route del 10.44.0.0/16")
 	h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	r = h.check("microshift-internal-address-taken")
-	h.expectFinding(r, "microshift-internal-address-taken", "10.44.0.0", "the route 10.44.0.0/16 by ens3 leads to it", "network.serviceNetwork")
+	h.expectFinding(r, "microshift-internal-address-taken", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it", "network.serviceNetwork")
 
 	// Given, it is nobody's to put there.
 	h.writeMicroShiftFile("config.d/50-forced.yaml", "apiServer: {advertiseAddress: 192.0.2.77}\n")

@@ -152,7 +152,7 @@ func TestMicroShiftFileUnreadable(t *testing.T) {
 	s.systemctl("start", "--no-block", unit)
 	s.until("its complaint", func(ctx context.Context) error {
 		r, err := s.report(ctx)
-		if err == nil && !strings.Contains(r.Conditions[0].Message, microShiftDir+"/config.yaml: permission denied: the service is not root: make it world-readable (chmod a+rX)") {
+		if err == nil && !strings.Contains(r.Conditions[0].Message, "the service does not run as root: make the file world-readable (chmod a+rX): open "+microShiftDir+"/config.yaml: permission denied") {
 			err = fmt.Errorf("%+v", r.Conditions)
 		}
 		return err

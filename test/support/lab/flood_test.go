@@ -46,7 +46,7 @@ func TestFlood(t *testing.T) {
 	}
 	log, err := os.ReadFile(s.Log)
 	must(t, err)
-	if text := string(log); strings.Contains(text, "event=proxy\n") || strings.Contains(text, "reason=GateUnavailable") {
+	if text := string(log); strings.Contains(text, "event=proxy\n") || strings.Contains(text, "reason=ProxyUnavailable") {
 		t.Errorf("a gate that is well has failed the service's own requests:\n%s", text)
 	}
 	if report.Peak.Descriptors > 16384 {

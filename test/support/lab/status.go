@@ -103,7 +103,7 @@ type Config struct {
 
 // EgressProxy is what of the egress proxy is in force.
 type EgressProxy struct {
-	Through []EgressThrough `json:"through"`
+	Through []EgressThrough `json:"routes"`
 }
 
 // EgressThrough is an ingress address that is reached through a proxy.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// String returns the whole table as nft -f loads it, and as nft list prints it
-// but for the names of priorities. The owner flag is not in it: a table that
-// nft -f owned would be gone when nft ends.
+// String returns the whole table in the syntax of nft -f. It equals the output of nft list
+// except for the names of priorities. It omits the owner flag: a table that nft -f owned
+// would disappear when nft ends.
 func (t Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table inet %s {\n", Name)

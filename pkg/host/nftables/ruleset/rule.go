@@ -10,7 +10,7 @@ import (
 // Family is the address family of a set or a rule.
 type Family uint8
 
-// The two address families.
+// Address families.
 const (
 	IPv4 Family = 4
 	IPv6 Family = 6
@@ -23,19 +23,19 @@ type Set struct {
 	Elements []netip.Addr // sorted, without duplicates
 }
 
-// ChainType is the type of a base chain, in nft's words.
+// ChainType is the type of a base chain in nft syntax.
 type ChainType string
 
-// The types of the table's chains.
+// Types of the table's chains.
 const (
 	NAT    ChainType = "nat"
 	Filter ChainType = "filter"
 )
 
-// Hook is where a base chain is attached, in nft's words.
+// Hook is the hook of a base chain in nft syntax.
 type Hook string
 
-// The hooks of the table's chains.
+// Hooks of the table's chains.
 const (
 	Prerouting Hook = "prerouting"
 	Output     Hook = "output"
@@ -51,33 +51,32 @@ type Chain struct {
 	Rules    []Rule
 }
 
-// Rule is one of Redirect, AcceptRedirected and RejectDirect. String is its
-// line in the language of nft(8).
+// Rule is one of Redirect, AcceptRedirected and RejectDirect. String returns it in nft(8)
+// syntax.
 type Rule interface {
 	fmt.Stringer
 	rule()
 }
 
-// Redirect leads new connections to a VIP of its family from one port to
-// another one of the same address. It matches the destination address and no
-// link, since pods arrive through another one than hosts do; and it asks the
-// routing table whether the address is local, so that an element that outlived
-// its VIP catches nothing.
+// Redirect redirects new connections to a VIP of its family from one port to another port of
+// the same address. It matches the destination address and no link, because pods and hosts
+// arrive through different links. It also requires that the address is local (fib), so an
+// element that remains after its VIP moved has no effect.
 //
-// It is a dnat without an address because a redirect would pick the first
-// address of the link a packet came through (net/netfilter/nf_nat_redirect.c),
-// and the loopback address for packets of the host itself.
+// It is a dnat without an address. A redirect would choose the first address of the link on
+// which a packet arrived (net/netfilter/nf_nat_redirect.c), and the loopback address for
+// packets of the host itself.
 type Redirect struct {
 	Family   Family
 	From, To uint16
 }
 
-// AcceptRedirected lets connections in that a Redirect led here.
+// AcceptRedirected accepts connections that a Redirect redirected to the port.
 type AcceptRedirected struct{ Port uint16 }
 
-// RejectDirect refuses connections that were made to the port itself. It looks
-// at the original direction only: a connection of the host that happens to use
-// the port as its source gets its answers to that port as well.
+// RejectDirect rejects connections to the port itself. It matches the original direction
+// only: a connection of the host that uses the port as its source port receives its replies
+// at that port.
 type RejectDirect struct{ Port uint16 }
 
 func (Redirect) rule()         {}
@@ -89,7 +88,7 @@ func (r Redirect) String() string {
 		headerKeyword(r.Family), r.Set(), r.From, r.To)
 }
 
-// Set is the name of the set whose addresses the rule matches.
+// Set returns the name of the set whose addresses the rule matches.
 func (r Redirect) Set() string { return setName(r.Family) }
 
 func (r AcceptRedirected) String() string {
@@ -107,7 +106,7 @@ func setName(f Family) string {
 	return "api6"
 }
 
-// headerKeyword is nft's keyword for the network header of the family.
+// headerKeyword returns nft's keyword for the network header of the family.
 func headerKeyword(f Family) string {
 	if f == IPv4 {
 		return "ip"

@@ -3,85 +3,97 @@
 package ruleset
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 )
 
-// Name is the table's name; its nftables family is inet.
+// Name is the name of the table. Its nftables family is inet.
 const Name = "http01-proxyd"
 
-// challengePort is the only port that a CA asks for HTTP-01 (RFC 8555 section 8.3).
+// challengePort is the only port to which CAs connect for HTTP-01 (RFC 8555 section 8.3).
 const challengePort = 80
 
-// Priorities of the base chains. Of several NAT chains the first to map a
-// connection wins, and lower priorities run first: nodes already hold chains at
-// -100 (NF_IP_PRI_NAT_DST of linux/netfilter_ipv4.h), so ours run just before
-// those, and the verdict on the redirected packet just before other filters.
+// Priorities of the base chains. The first NAT chain that translates a connection wins, and
+// lower priorities run first. Nodes have chains at -100 (NF_IP_PRI_NAT_DST of
+// linux/netfilter_ipv4.h), so this table's NAT chains run before them. Its filter chain runs
+// before other filters.
 const (
 	NATPriority    = -110
 	filterPriority = -1
 )
 
-// Table is the desired state of the whole table. Its content cannot be changed
-// once New made it; the zero value is no table at all and equals no table that
-// New returns for a port.
+// Table is the desired state of the whole table. It is immutable, and two equal tables are
+// equal with ==. The zero value means that no table should exist. It differs from every table
+// with a port.
 type Table struct {
-	port uint16
-	v4   []netip.Addr
-	v6   []netip.Addr
+	port   uint16
+	v4, v6 string // the VIPs of each family: their bytes, sorted and concatenated
 }
 
-// New describes the table that leads port 80 of the held VIPs to the given port
-// of the same address. The VIPs may come in any order, repeated and in their
-// IPv4-mapped form. What cannot be the address of a host is left out: invalid,
-// unspecified, multicast, and scoped addresses (a set element has no zone, so it
-// would catch the same address on every link).
+// New returns the table that redirects port 80 of the held VIPs to a port of the same
+// address. The VIPs can be in any order, repeated and IPv4-mapped. Addresses that a host
+// cannot hold are ignored: invalid, unspecified, multicast and scoped addresses. A set
+// element has no zone and would match the address on every link.
 func New(port uint16, held []netip.Addr) Table {
-	t := Table{port: port}
+	var v4, v6 []netip.Addr
 	for _, a := range held {
 		a = a.Unmap()
 		switch {
 		case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "":
 		case a.Is4():
-			t.v4 = append(t.v4, a)
+			v4 = append(v4, a)
 		default:
-			t.v6 = append(t.v6, a)
+			v6 = append(v6, a)
 		}
 	}
-	t.v4, t.v6 = sortedUnique(t.v4), sortedUnique(t.v6)
-	return t
+	return Table{port: port, v4: pack(v4), v6: pack(v6)}
 }
 
-func sortedUnique(list []netip.Addr) []netip.Addr {
+// pack makes a list of addresses of one family comparable.
+func pack(list []netip.Addr) string {
 	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
+	var out []byte
+	for _, a := range slices.Compact(list) {
+		out = append(out, a.AsSlice()...)
+	}
+	return string(out)
 }
 
-// Port is the port that connections are led to.
+func unpack(packed string, addrBytes int) []netip.Addr {
+	var list []netip.Addr
+	for b := range slices.Chunk([]byte(packed), addrBytes) {
+		if a, ok := netip.AddrFromSlice(b); ok {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (t Table) vips4() []netip.Addr { return unpack(t.v4, net.IPv4len) }
+
+func (t Table) vips6() []netip.Addr { return unpack(t.v6, net.IPv6len) }
+
+// Port returns the port to which connections are redirected.
 func (t Table) Port() uint16 { return t.port }
 
 // VIPs returns the VIPs in canonical order, IPv4 first.
-func (t Table) VIPs() []netip.Addr { return slices.Concat(t.v4, t.v6) }
+func (t Table) VIPs() []netip.Addr { return slices.Concat(t.vips4(), t.vips6()) }
 
-// Equal reports whether both describe the same table.
-func (t Table) Equal(o Table) bool {
-	return t.port == o.port && slices.Equal(t.v4, o.v4) && slices.Equal(t.v6, o.v6)
-}
-
-// Sets returns the table's sets with their elements, in the order in which they
-// are declared. The two sets are there even when they are empty.
+// Sets returns the table's sets with their elements, in the order of their declaration. Both
+// sets exist even if they are empty.
 func (t Table) Sets() []Set {
 	return []Set{
-		{Name: setName(IPv4), Family: IPv4, Elements: slices.Clone(t.v4)},
-		{Name: setName(IPv6), Family: IPv6, Elements: slices.Clone(t.v6)},
+		{Name: setName(IPv4), Family: IPv4, Elements: t.vips4()},
+		{Name: setName(IPv6), Family: IPv6, Elements: t.vips6()},
 	}
 }
 
-// Chains returns the table's base chains with their rules. They depend on the
-// port alone: the rules find the VIPs through the sets.
+// Chains returns the table's base chains with their rules. They depend only on the port: the
+// rules find the VIPs through the sets.
 func (t Table) Chains() []Chain {
-	// Packets of other hosts and of pods cross prerouting; those of the host
-	// itself cross output alone.
+	// Packets of other hosts and of pods pass prerouting. Packets of the host itself pass
+	// output only.
 	redirect := []Rule{
 		Redirect{Family: IPv4, From: challengePort, To: t.port},
 		Redirect{Family: IPv6, From: challengePort, To: t.port},

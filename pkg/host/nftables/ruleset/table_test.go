@@ -39,7 +39,7 @@ func TestNewIsCanonical(t *testing.T) {
 			want: parseAddrs("192.0.2.5"),
 		},
 		{
-			name: "what no host can hold",
+			name: "addresses that no host can hold",
 			held: append(parseAddrs("0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.18", "ff02::12", "fe80::5%eth0"), netip.Addr{}),
 		},
 	}
@@ -54,8 +54,8 @@ func TestNewIsCanonical(t *testing.T) {
 	}
 }
 
-// What is equal prints the same and what is not prints differently, whatever
-// order the VIPs come in.
+// Equal tables print the same text and different tables print different texts, in any order
+// of the VIPs.
 func TestTextFollowsValue(t *testing.T) {
 	t.Parallel()
 	universe := parseAddrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "::")
@@ -70,25 +70,25 @@ func TestTextFollowsValue(t *testing.T) {
 	equal := 0
 	for range 20_000 {
 		a, b := random(), random()
-		if a.Equal(b) != b.Equal(a) || a.Equal(b) != (a.String() == b.String()) {
-			t.Fatalf("Equal = %v for\n%s\n%s", a.Equal(b), a, b)
+		if (a == b) != (a.String() == b.String()) {
+			t.Fatalf("equal: %v for\n%s\n%s", a == b, a, b)
 		}
-		if a.Equal(b) {
+		if a == b {
 			equal++
 		}
-		if !a.Equal(ruleset.New(a.Port(), a.VIPs())) {
+		if a != ruleset.New(a.Port(), a.VIPs()) {
 			t.Fatalf("%v does not come back from its own VIPs", a)
 		}
-		if a.Equal(ruleset.Table{}) || a.String() == (ruleset.Table{}).String() {
+		if a == (ruleset.Table{}) || a.String() == (ruleset.Table{}).String() {
 			t.Fatalf("%v is no table", a)
 		}
 	}
 	if equal == 0 {
-		t.Fatal("no two tables were equal: the universe is too large to say anything")
+		t.Fatal("no two tables were equal: the universe is too large for this test")
 	}
 }
 
-// What a Table hands out is a copy: changing it changes no table.
+// A Table returns copies: changing them does not change the table.
 func TestTableIsImmutable(t *testing.T) {
 	t.Parallel()
 	held := parseAddrs("192.0.2.5", "2001:db8::5")

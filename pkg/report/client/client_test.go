@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report_test
+package client_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // startServer answers on a fresh socket until the test or stop ends it.
@@ -39,13 +40,19 @@ func startServer(t *testing.T, path string, current func() report.Report) (stop 
 
 func TestFetchReturnsReport(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("v1", start, ignoreTransition)
-	b.SetReconcileResult(servingResult(), start)
-	b.SetUpstreams([]report.Upstream{{Address: ingress}}, start)
-	b.RecordChallenge(report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
-	b.CountForwarded(answered(1))
-	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
-	want := b.Report(report.Table{Present: true, Owned: true, Port: 8888})
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ingress := netip.MustParseAddrPort("192.0.2.6:80")
+	want := report.Report{
+		Version:    "v1",
+		Conditions: []report.Condition{report.Condition{Type: report.ConditionType}.Next(true, report.Serving, "holds 192.0.2.5", start)},
+		VIPs:       []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld, Since: start}},
+		Table:      report.Table{Present: true, Owned: true, Port: 8888},
+		Upstreams:  []report.Upstream{{Address: ingress}},
+		Challenges: report.Challenges{
+			Total: 1, Refused: map[report.Refusal]uint64{report.NotChallenge: 1},
+			Recent: []report.RecentChallenge{report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress}.Recent()},
+		},
+	}.WithEmptyLists()
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
 	stop := startServer(t, path, func() report.Report { return want })
 
@@ -56,7 +63,7 @@ func TestFetchReturnsReport(t *testing.T) {
 	if mode := info.Mode().Perm(); mode != 0o600 {
 		t.Errorf("the socket's mode is %o: who can ask learns which names get certificates", mode)
 	}
-	got, err := report.Fetch(t.Context(), path)
+	got, err := client.Fetch(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +97,7 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	got, err := report.Fetch(t.Context(), path)
+	got, err := client.Fetch(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func TestListenReplacesOnlyStaleSocket(t *testing.T) {
 	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
 		t.Errorf("a second instance: %v", err)
 	}
-	if got, err := report.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
+	if got, err := client.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
 		t.Errorf("the first instance after that: %+v, %v", got, err)
 	}
 	if err := stop(); err != nil {
@@ -139,7 +146,7 @@ func TestListenKeepsOtherFiles(t *testing.T) {
 
 func TestFetchWithoutService(t *testing.T) {
 	t.Parallel()
-	_, err := report.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
+	_, err := client.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
 		t.Errorf("got %v", err)
 	}
@@ -152,8 +159,8 @@ func TestServeReportsEncodingError(t *testing.T) {
 	stop := startServer(t, path, func() report.Report {
 		return report.Report{VIPs: []report.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
 	})
-	_, err := report.Fetch(t.Context(), path)
-	if !errors.Is(err, report.ErrInvalidReport) || !strings.Contains(err.Error(), "year") {
+	_, err := client.Fetch(t.Context(), path)
+	if !errors.Is(err, client.ErrInvalidReport) || !strings.Contains(err.Error(), "year") {
 		t.Errorf("got %v", err)
 	}
 	if err := stop(); err != nil {
@@ -177,7 +184,7 @@ func TestFetchInvalidReport(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		if _, err := report.Fetch(t.Context(), path); !errors.Is(err, report.ErrInvalidReport) {
+		if _, err := client.Fetch(t.Context(), path); !errors.Is(err, client.ErrInvalidReport) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = ln.Close()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report_test
+package tracker_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -22,8 +23,8 @@ var (
 
 func ignoreTransition(_, _ report.Condition) {}
 
-func servingResult() report.ReconcileResult {
-	return report.ReconcileResult{
+func servingResult() tracker.ReconcileResult {
+	return tracker.ReconcileResult{
 		Reason: report.Serving, Message: "holds 192.0.2.5",
 		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld}},
 	}
@@ -32,7 +33,7 @@ func servingResult() report.ReconcileResult {
 func TestConditionTransitions(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewTracker("test", start, func(before, after report.Condition) {
+	b := tracker.New("test", start, func(before, after report.Condition) {
 		if before == after {
 			t.Errorf("no change from %+v", before)
 		}
@@ -46,7 +47,7 @@ func TestConditionTransitions(t *testing.T) {
 		moved  int // the step whose time is the transition's
 	}
 	set := func(reason report.Reason) func(time.Time) {
-		return func(now time.Time) { b.SetReconcileResult(report.ReconcileResult{Reason: reason, Message: "m"}, now) }
+		return func(now time.Time) { b.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m"}, now) }
 	}
 	upstream := func(u report.Upstream) func(time.Time) {
 		return func(now time.Time) { b.SetUpstreams([]report.Upstream{u}, now) }
@@ -56,9 +57,9 @@ func TestConditionTransitions(t *testing.T) {
 		{"at the start", func(time.Time) {}, "False", report.Starting, 0},
 		{"standby", set(report.Standby), "True", report.Standby, 1},
 		{"serving keeps the time", set(report.Serving), "True", report.Serving, 1},
-		{"an address not tried yet says nothing", upstream(report.Upstream{Address: ingress}), "True", report.Serving, 1},
+		{"an unchecked address is ignored", upstream(report.Upstream{Address: ingress}), "True", report.Serving, 1},
 		{"no upstream answers", upstream(down), "False", report.UpstreamUnreachable, 4},
-		{"on standby that does not count", set(report.Standby), "True", report.Standby, 5},
+		{"ignored on standby", set(report.Standby), "True", report.Standby, 5},
 		{"serving again, still unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
 		{"another failure keeps the time", set(report.PortInUse), "False", report.PortInUse, 6},
 		{"serving, unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
@@ -78,14 +79,14 @@ func TestConditionTransitions(t *testing.T) {
 		}
 	}
 	if moves != 8 {
-		t.Errorf("told of %d changes, want 8", moves)
+		t.Errorf("%d transitions, want 8", moves)
 	}
 }
 
-// TestVIPSince: each VIP says since when it is what it is.
+// TestVIPSince: each VIP has the time of its last change of state.
 func TestVIPSince(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	for i, tt := range []struct{ look, want string }{
 		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
 		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
@@ -94,7 +95,7 @@ func TestVIPSince(t *testing.T) {
 		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
 		{"", ""},
 	} {
-		look := report.ReconcileResult{Reason: report.Standby, Message: "m"}
+		look := tracker.ReconcileResult{Reason: report.Standby, Message: "m"}
 		for one := range strings.SplitSeq(tt.look, ", ") {
 			if address, state, is := strings.Cut(one, " "); is {
 				look.VIPs = append(look.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
@@ -114,13 +115,13 @@ func TestVIPSince(t *testing.T) {
 	}
 }
 
-// TestConditionInKubernetesForm: the rest of the shape is compared with the real
-// type in test/support/lab.
+// TestConditionInKubernetesForm: the other fields are compared with the
+// type of Kubernetes in test/support/lab.
 func TestConditionInKubernetesForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
-	b := report.NewTracker("test", now, ignoreTransition)
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
+	b := tracker.New("test", now, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
 	r := b.Report(report.Table{})
 	out, err := json.Marshal(r)
 	if err != nil {
@@ -145,14 +146,14 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 		challenge report.Challenge
 		want      report.Reason
 	}{
-		"answered":          {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
-		"failed":            {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
-		"client went away":  {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
-		"address of before": {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
+		"answered":            {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
+		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
+		"client disconnected": {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
+		"previous address":    {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewTracker("test", start, ignoreTransition)
+			b := tracker.New("test", start, ignoreTransition)
 			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams(down, start)
 			b.RecordChallenge(tt.challenge)
@@ -166,8 +167,8 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 
 func TestChangedFires(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
-	told := func() bool {
+	b := tracker.New("test", start, ignoreTransition)
+	changed := func() bool {
 		select {
 		case <-b.Changed():
 			return true
@@ -188,15 +189,15 @@ func TestChangedFires(t *testing.T) {
 		{"a challenge", func() { b.RecordChallenge(report.Challenge{}) }, true},
 	} {
 		s.do()
-		if got := told(); got != s.want {
-			t.Errorf("%s: told %v, want %v", s.name, got, s.want)
+		if got := changed(); got != s.want {
+			t.Errorf("%s: signalled %v, want %v", s.name, got, s.want)
 		}
 	}
 }
 
 func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	b.SetReconcileResult(servingResult(), start)
 	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
 	if got := b.Report(report.Table{}).Condition().Reason; got != report.Serving {
@@ -206,7 +207,7 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 
 func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	for n := range 47 {
 		b.RecordChallenge(report.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
 		b.CountForwarded(answered(1))
@@ -227,7 +228,7 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	}
 }
 
-// allHeldAnswered is n requests that were answered with 200 in 3 ms each.
+// answered returns the count of n requests that were answered with 200 in 3 ms each.
 func answered(n uint64) []report.ForwardedCount {
 	const took = 3 * time.Millisecond
 	return []report.ForwardedCount{{
@@ -237,7 +238,7 @@ func answered(n uint64) []report.ForwardedCount {
 
 func TestTraffic(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	b.CountForwarded(answered(3))
 	b.CountForwarded(append(answered(2), report.ForwardedCount{
 		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
@@ -258,15 +259,15 @@ func TestTraffic(t *testing.T) {
 	}
 	b.CountForwarded(answered(1))
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
-		t.Errorf("a report changes afterwards:\n%s", diff)
+		t.Errorf("a report is not a copy:\n%s", diff)
 	}
 	if first.Challenges.Total != 6 {
 		t.Errorf("total %d", first.Challenges.Total)
 	}
 }
 
-// TestBucket: a bucket holds what is over the bound of the one before and up to
-// its own (Prometheus, native histograms: upper bound inclusive).
+// TestBucket: the upper bound of a bucket is inclusive, as in native histograms of
+// Prometheus.
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]int{
@@ -284,31 +285,31 @@ func TestStatusLine(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Hour)
 	for name, tt := range map[string]struct {
-		do   func(*report.Tracker)
+		do   func(*tracker.Tracker)
 		want string
 	}{
-		"starting": {func(*report.Tracker) {}, "Starting: the first look at this host is not over yet"},
-		"serving": {func(b *report.Tracker) {
+		"starting": {func(*tracker.Tracker) {}, "Starting: the first observation of this host is not complete yet"},
+		"serving": {func(b *tracker.Tracker) {
 			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
 			b.CountForwarded(answered(12))
 			b.RecordChallenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
-		"one that went away": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
+		"client that disconnected": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
 			b.CountForwarded([]report.ForwardedCount{{ClientKind: report.OtherClient, Outcome: report.AnswerUnread, Count: 1}})
 			b.RecordChallenge(report.Challenge{Time: now.Add(-30 * time.Second)})
-		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
-		"message over lines": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
+		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without a response 30s ago"},
+		"message over lines": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
 		}, "InvalidConfig: a READY=1 [31m"},
-		"very long message": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
+		"very long message": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
 		}, "NoVIPs: " + strings.Repeat("é", 494) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewTracker("test", start, ignoreTransition)
+			b := tracker.New("test", start, ignoreTransition)
 			tt.do(b)
 			if got := b.Report(report.Table{}).StatusLine(now); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -329,33 +330,33 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestReconcileResultMessages: a look may have words of its own for an ingress that is silent,
-// and something that is said whatever the state is.
+// TestReconcileResultMessages: a result may have its own message for an unreachable
+// ingress, and a suffix for every message.
 func TestReconcileResultMessages(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router is silent", MessageSuffix: " (besides)"}, start)
-	says := func(want string) {
+	b := tracker.New("test", start, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router does not answer", MessageSuffix: " (suffix)"}, start)
+	expect := func(want string) {
 		t.Helper()
 		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
 			t.Errorf("%s: %s, want %s", c.Reason, c.Message, want)
 		}
 	}
-	says("Serving: m (besides)")
+	expect("Serving: m (suffix)")
 	b.SetUpstreams([]report.Upstream{{Checked: start, Error: "refused"}, {Checked: start, Error: "refused"}}, start)
-	says("UpstreamUnreachable: the router is silent (besides)")
+	expect("UpstreamUnreachable: the router does not answer (suffix)")
 }
 
-// The condition is Serving only when the service's own request was answered on each
-// held VIP; until that is known it stays.
+// TestServingRequiresAnswerOnEachVIP: the reason becomes Serving when each held VIP has
+// answered the service's own request. Waiting for an answer is no transition.
 func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewTracker("test", start, func(_, _ report.Condition) { moves++ })
+	b := tracker.New("test", start, func(_, _ report.Condition) { moves++ })
 	vip := servingResult().VIPs[0].Address
 	other := netip.MustParseAddr("2001:db8::5")
 	look := func(reason report.Reason, vips ...netip.Addr) {
-		l := report.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
+		l := tracker.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
 		for _, v := range vips {
 			l.VIPs = append(l.VIPs, report.VIP{Address: v, State: report.VIPHeld})
 		}
@@ -367,21 +368,21 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s: %s", step, c.Reason, c.Message, reason, message)
 		}
 	}
-	b.SetVIPProbe(report.VIPProbe{}, start)
+	b.SetVIPProbe(tracker.VIPProbe{}, start)
 	look(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
 	look(report.Serving, vip)
-	want("before the first answer", report.Standby, "holds 0")
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}}, start)
+	want("before the first answer", report.Standby, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
 	look(report.Serving, vip, other)
-	want("before that of a second VIP", report.Serving, "holds 1")
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
-	want("which does not come", report.ProxyUnavailable, "silence")
+	want("before the answer of a second VIP", report.Serving, "holds 2; waiting for the response to the service's own request to 2001:db8::5")
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
+	want("without that answer", report.ProxyUnavailable, "silence")
 	b.SetProxyFailure("gone", start)
-	want("without a gate", report.ProxyUnavailable, "gone")
+	want("without a proxy process", report.ProxyUnavailable, "gone")
 	b.SetProxyFailure("", start)
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
 	want("with a note", report.Serving, "holds 2; but")
 	look(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")

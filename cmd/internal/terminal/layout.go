@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+package terminal
 
 import (
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// View is what a text is written for. The zero value is a file.
+// View is the output device of a text. The zero value is a file.
 type View struct {
-	Colour bool // what matters has a colour, besides its words
-	Width  int  // of the terminal: longer lines are wrapped, those of tables cut; 0: lines of any length
-	Height int  // of the terminal, where all has to be in sight: what matters less is left out; 0: any number of lines
+	Colour bool // use colours besides the marks
+	Width  int  // of the terminal: rows are wrapped, table cells are truncated; 0: unlimited
 }
 
-// style is how a terminal shows a text: SGR parameters, empty for plain.
+// style is the SGR parameters of a text; empty for plain text.
 type style string
 
-// All that there are: a colour never says what the text does not.
+// The styles. A colour never contains information that the text does not.
 const (
 	plain  style = ""
 	bold   style = "1"
@@ -29,31 +30,30 @@ const (
 	yellow style = "33"
 )
 
-// span is text in one ink.
+// span is text in one style.
 type span struct {
 	text  string
 	style style
 }
 
-// page collects lines. Whatever is printed goes through put, which lets no text
-// pass that is not clean.
+// page collects lines. Every line is written by writeLine, which replaces characters
+// that are not printable.
 type page struct {
-	view      View
-	text      strings.Builder
-	lineCount int // lines
+	view View
+	text strings.Builder
 }
 
 const (
 	labelWidth = 16
-	gap        = 2 // between a table's columns
+	gap        = 2 // between the columns of a table
 	ellipsis   = "…"
 )
 
-// writeLine ends a line that consists of the spans, cut to the width.
+// writeLine writes a line of spans, truncated to the width.
 func (p *page) writeLine(spans ...span) {
 	room := p.view.Width
 	for _, s := range spans {
-		text := OneLine(s.text)
+		text := report.OneLine(s.text)
 		if p.view.Width > 0 {
 			text = truncateWidth(text, room)
 			room -= utf8.RuneCountInString(text)
@@ -64,12 +64,10 @@ func (p *page) writeLine(spans ...span) {
 		p.text.WriteString(text)
 	}
 	p.text.WriteByte('\n')
-	p.lineCount++
 }
 
-// writeRow is a line of the kind "label: text", wrapped to the width. mark, with the
-// space behind it, stands before the text, which hangs on it. Lines of one
-// subject have one label.
+// writeRow writes "label: mark text", wrapped to the width. The following lines are
+// indented to the beginning of the text.
 func (p *page) writeRow(label string, mark span, text string) {
 	if label != "" {
 		label += ":"
@@ -81,7 +79,7 @@ func (p *page) writeRow(label string, mark span, text string) {
 		behind = " "
 		indent += utf8.RuneCountInString(mark.text + behind)
 	}
-	for i, line := range wrap(OneLine(text), p.view.Width-indent) {
+	for i, line := range wrap(report.OneLine(text), p.view.Width-indent) {
 		if i == 0 {
 			p.writeLine(head, mark, span{text: behind + line})
 		} else {
@@ -90,17 +88,17 @@ func (p *page) writeRow(label string, mark span, text string) {
 	}
 }
 
-// column of a table.
+// column is a column of a table.
 type column struct {
 	title        string
-	minWidth     int  // it may be cut to this width; 0: never
+	minWidth     int  // it may be truncated to this width; 0: never
 	rightAligned bool // numbers
-	optional     bool // it may be left out
+	optional     bool // it may be omitted
 }
 
-// writeTable prints rows below titles, after an empty line. Where they are too wide
-// together, columns are narrowed, the widest first, and where that is not enough,
-// left out, the last first.
+// writeTable writes an empty line, titles and rows. If the table is too wide, columns
+// are narrowed, the widest first. If that is not enough, optional columns are omitted,
+// the last first.
 func (p *page) writeTable(columns []column, rows [][]span) {
 	titles := make([]span, len(columns))
 	for i, c := range columns {
@@ -110,7 +108,7 @@ func (p *page) writeTable(columns []column, rows [][]span) {
 	widths := make([]int, len(columns))
 	for i := range columns {
 		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(OneLine(r[i].text)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(report.OneLine(r[i].text)))
 		}
 	}
 	left := columns
@@ -132,7 +130,7 @@ func (p *page) writeTable(columns []column, rows [][]span) {
 	}
 }
 
-// alignCells gives the cells of a row their widths. The last one is not padded, so
+// alignCells pads the cells of a row to their widths. The last cell is not padded, so
 // that no line ends with spaces.
 func alignCells(columns []column, widths []int, row []span) []span {
 	last := 0
@@ -143,7 +141,7 @@ func alignCells(columns []column, widths []int, row []span) []span {
 	}
 	line := make([]span, 0, 2*len(row))
 	for i, s := range row[:last+1] {
-		text := truncateWidth(OneLine(s.text), widths[i])
+		text := truncateWidth(report.OneLine(s.text), widths[i])
 		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
 		between := strings.Repeat(" ", gap)
 		if i == last {
@@ -161,8 +159,8 @@ func alignCells(columns []column, widths []int, row []span) []span {
 	return line
 }
 
-// fitColumns narrows columns until all of them together have the width, and reports
-// whether that goes.
+// fitColumns narrows columns until the table has the width. It reports whether that is
+// possible.
 func fitColumns(widths []int, columns []column, width int) bool {
 	sum := gap * (len(widths) - 1)
 	for _, w := range widths {
@@ -187,7 +185,7 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// truncateWidth shortens s to the width, with a mark.
+// truncateWidth truncates s to the width and marks the end.
 func truncateWidth(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -198,7 +196,7 @@ func truncateWidth(s string, width int) string {
 	return string([]rune(s)[:width-1]) + ellipsis
 }
 
-// minWrapWidth is the width below which wrapping would only make a mess.
+// minWrapWidth is the minimal width of wrapped text.
 const minWrapWidth = 20
 
 // wrap breaks s into lines at spaces.
@@ -213,7 +211,7 @@ func wrap(s string, width int) []string {
 		for at > 0 && rest[at] != ' ' {
 			at--
 		}
-		if at == 0 { // a word longer than the line
+		if at == 0 { // a word that is longer than the line
 			at = width
 		}
 		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
@@ -222,7 +220,7 @@ func wrap(s string, width int) []string {
 	return append(lines, string(rest))
 }
 
-// writeTo hands the page over in one piece, so that it appears at once.
+// writeTo writes the page in one call.
 func (p *page) writeTo(w io.Writer) error {
 	_, err := io.WriteString(w, p.text.String())
 	return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report_test
+package terminal_test
 
 import (
 	"encoding/json"
@@ -18,22 +18,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// renderText is the report as a person gets it.
-func renderText(t *testing.T, r report.Report, now time.Time, view report.View) string {
-	t.Helper()
-	var out strings.Builder
-	if err := r.WriteText(&out, now, view); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
 // fullReport has something of everything.
 func fullReport() report.Report {
-	b := report.NewTracker("v1", start, ignoreTransition)
+	b := newTracker()
 	look := servingResult()
 	look.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
 	b.SetReconcileResult(look, start)
@@ -50,7 +42,7 @@ func fullReport() report.Report {
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
 		ClientKind: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
-	b.CountForwarded(answered(2))
+	b.CountForwarded([]report.ForwardedCount{{ClientKind: report.CertManager, Outcome: report.Answered, Count: 2}})
 	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
 	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
 	r := b.Report(report.Table{
@@ -86,11 +78,11 @@ func TestWriteText(t *testing.T) {
 	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
 Message:        holds 192.0.2.5
 API VIP:        192.0.2.5 Held
-Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port 8888
-Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
-Upstream:       - [2001:db8::6]:80 not tried yet
-Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", looked at 60s ago
-Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked at 60s ago)
+Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to port 8888
+Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
+Upstream:       - [2001:db8::6]:80 not checked yet
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", checked 60s ago
+Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
@@ -108,11 +100,11 @@ ok                      12             5      0
 no-route                 0             1      0
 foreign-host             2             0      3
 
-AGE  STATUS    MS  HOST             TOKEN      ASKER         CLIENT             UPSTREAM      DETAIL
+AGE  STATUS    MS  HOST             TOKEN      CLIENT        ADDRESS            UPSTREAM      DETAIL
 30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
 40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
 `
-	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -123,14 +115,14 @@ func TestWriteTextToTerminal(t *testing.T) {
 	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
 Message:        holds 192.0.2.5
 API VIP:        192.0.2.5 Held
-Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port
-                8888
-Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
-Upstream:       - [2001:db8::6]:80 not tried yet
+Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to
+                port 8888
+Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
+Upstream:       - [2001:db8::6]:80 not checked yet
 Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
-                  2026-03-03 03:04 UTC, by "R11", looked at 60s ago
-Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked
-                  at 60s ago)
+                  2026-03-03 03:04 UTC, by "R11", checked 60s ago
+Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s
+                  ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
@@ -150,25 +142,25 @@ ok                      12             5      0
 no-route                 0             1      0
 foreign-host             2             0      3
 
-AGE  STATUS    MS  HOST          TOKEN      ASKER     CLIENT        DETAIL
+AGE  STATUS    MS  HOST          TOKEN      CLIENT    ADDRESS       DETAIL
 30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
 40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
 `
-	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), report.View{Width: 80})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{Width: 80})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestWriteTextInvalidConfig(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("v1", start, ignoreTransition)
-	look := report.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	b := newTracker()
+	look := tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
 	look.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
 	b.SetReconcileResult(look, start)
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
 Table:          absent
-Configuration:  ✗ the last good one in force: /etc/c.yaml is refused
+Configuration:  ✗ the last good one is in use: /etc/c.yaml is refused
                 /etc/c.yaml:1:1: a
                 /etc/c.yaml:2:1: b
 Metrics:        - not served: metrics.listenAddress is not set
@@ -176,7 +168,7 @@ Version:        v1
 Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
 `
-	if diff := cmp.Diff(want, renderText(t, b.Report(report.Table{}), start, report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, b.Report(report.Table{}), start, terminal.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -186,44 +178,8 @@ func TestWriteTextNotReachable(t *testing.T) {
 	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
 Message:        it is gone
 `
-	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")), start.Add(5*time.Second), report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")), start.Add(5*time.Second), terminal.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestWriteTextLowTerminal: on a low one what
-// challenges wait for is in sight, and what is not is named.
-func TestWriteTextLowTerminal(t *testing.T) {
-	t.Parallel()
-	r := fullReport()
-	for range 5 {
-		r.Challenges.Recent = append(r.Challenges.Recent, r.Challenges.Recent[1])
-	}
-	for height, want := range map[int]struct{ there, missed []string }{
-		1000: {there: []string{"State:", "PACKETS", "REQUESTS", "Version:", "\n40s  200"}},
-		29: {
-			there:  []string{"PACKETS", "REQUESTS", "AGE"},
-			missed: []string{"Events, Version, Metrics, Configuration, Certificate"},
-		},
-		24: {
-			there:  []string{"State:", "API VIP:", "Upstream:", "Certificate:    ✗", "Challenges:", "Failed:", "Last challenge:", "REQUESTS", "AGE"},
-			missed: []string{"Events, Version, Metrics, Configuration, Certificate, Table, PACKETS"},
-		},
-	} {
-		got := renderText(t, r, start.Add(time.Minute), report.View{Width: 79, Height: height})
-		if n := strings.Count(got, "\n"); n > height {
-			t.Errorf("%d lines in a height of %d:\n%s", n, height, got)
-		}
-		for _, part := range want.there {
-			if !strings.Contains("\n"+got, part) {
-				t.Errorf("height %d: no %q in\n%s", height, part, got)
-			}
-		}
-		for _, names := range want.missed {
-			if !strings.HasSuffix(got, "\n… without "+names+"\n") {
-				t.Errorf("height %d: it does not miss %s:\n%s", height, names, got)
-			}
-		}
 	}
 }
 
@@ -236,9 +192,9 @@ func TestFailureRows(t *testing.T) {
 		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
 		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
 		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
-		"! 5s ago: the client went before there was an a": {Upstream: ingress},
+		"! 5s ago: the client disconnected before the re": {Upstream: ingress},
 	} {
-		b := report.NewTracker("v1", start, ignoreTransition)
+		b := newTracker()
 		c.Time = start
 		b.RecordChallenge(c)
 		b.CountForwarded([]report.ForwardedCount{
@@ -248,7 +204,7 @@ func TestFailureRows(t *testing.T) {
 			{Outcome: report.Answered, Count: 9},
 			{Outcome: report.UpstreamError, Cause: "refused", Count: 4},
 		})
-		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), report.View{})
+		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), terminal.View{})
 		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -260,13 +216,13 @@ func TestMetricsRow(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]report.Metrics{
 		"- not served: metrics.listenAddress is not set": {},
-		"- about to be served on 0.0.0.0:9645":           {Address: "0.0.0.0:9645"},
+		"- exporter starting on 0.0.0.0:9645":            {Address: "0.0.0.0:9645"},
 		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
 		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
 	} {
-		b := report.NewTracker("v1", start, ignoreTransition)
+		b := newTracker()
 		b.SetMetrics(m)
-		if got := renderText(t, b.Report(report.Table{}), start, report.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -278,25 +234,13 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 	for i := range 30 {
 		r.Challenges.Recent = append(r.Challenges.Recent, report.RecentChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
 	}
-	whole := strings.Count(renderText(t, r, start, report.View{}), "\n")
 	for width := 1; width < 200; width++ {
-		for _, height := range []int{1, 24, 40, 1000} {
-			got := renderText(t, r, start, report.View{Width: width, Height: height})
-			for line := range strings.Lines(got) {
-				if n := utf8.RuneCountInString(line) - 1; n > width {
-					t.Fatalf("width %d: a line of %d: %s", width, n, line)
-				}
-			}
-			if lines := strings.Count(got, "\n"); width == 120 && height == 40 && lines > height {
-				t.Errorf("%d lines in a height of %d:\n%s", lines, height, got)
-			}
-			if height == 40 && width == 120 && (!strings.Contains(got, " h29 ") || strings.Contains(got, " h1 ") || !strings.Contains(got, "\n… and ")) {
-				t.Errorf("the newest are to be there, and how many others:\n%s", got)
+		got := renderText(t, r, start, terminal.View{Width: width})
+		for line := range strings.Lines(got) {
+			if n := utf8.RuneCountInString(line) - 1; n > width {
+				t.Fatalf("width %d: a line of %d: %s", width, n, line)
 			}
 		}
-	}
-	if whole < 40 {
-		t.Errorf("%d lines without a terminal", whole)
 	}
 }
 
@@ -306,13 +250,13 @@ var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
 func TestColourAddsNoInformation(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Minute)
-	coloured := renderText(t, fullReport(), now, report.View{Colour: true})
+	coloured := renderText(t, fullReport(), now, terminal.View{Colour: true})
 	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("lacks %q:\n%s", want, coloured)
 		}
 	}
-	if diff := cmp.Diff(renderText(t, fullReport(), now, report.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
 		t.Errorf("(-plain +coloured without colours):\n%s", diff)
 	}
 }
@@ -331,7 +275,7 @@ func TestCertificateRows(t *testing.T) {
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
 	} {
 		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
-		if got := renderText(t, r, start, report.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+		if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
 	}
@@ -391,7 +335,7 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	present.Traffic.Requests[0].Count = 1
 	typed.Conditions[0].Type = report.ConditionType
 	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile))} {
-		for _, view := range []report.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
+		for _, view := range []terminal.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
 			out := renderText(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
 				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
