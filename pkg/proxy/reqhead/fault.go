@@ -2,7 +2,7 @@
 
 package reqhead
 
-// OnlyChallenges is the answer to every request that is not a challenge. Its bytes
+// OnlyChallenges is the response to every request that is not a challenge. Its bytes
 // are part of the interface of the service.
 const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 
@@ -40,7 +40,7 @@ const (
 	HeadNotTerminated // the client stopped sending within the head
 )
 
-// Status returns the status code of the answer to a fault, and 0 for None.
+// Status returns the status code of the response to a fault, and 0 for None.
 func (f Fault) Status() int {
 	switch f {
 	case None:
@@ -70,7 +70,7 @@ func (f Fault) Status() int {
 	}
 }
 
-// String returns the line of the answer to a fault. It repeats nothing that the
+// String returns the line of the response to a fault. It repeats nothing that the
 // client sent.
 func (f Fault) String() string {
 	switch f {

@@ -22,7 +22,7 @@ const (
 const maxKnownName = len("if-unmodified-since")
 
 // fieldKindOf classifies a field by its name. The forwarded fields are those on
-// which the answer to a challenge may depend (RFC 9110, RFC 9111), those that
+// which the response to a challenge may depend (RFC 9110, RFC 9111), those that
 // identify the client, and those that connect logs (W3C Trace Context). No
 // validator and no self-check sends more.
 func fieldKindOf(name []byte) fieldKind {

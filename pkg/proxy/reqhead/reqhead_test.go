@@ -135,7 +135,7 @@ func TestAppendIPv6(t *testing.T) {
 	}
 }
 
-// TestFaults checks that the answer to every fault is an error and one line.
+// TestFaults checks that the response to every fault is an error and one line.
 func TestFaults(t *testing.T) {
 	for f := reqhead.BadRequestLine; f <= reqhead.HeadNotTerminated; f++ {
 		if s := f.Status(); s < 400 || s > 505 || http.StatusText(s) == "" {

@@ -71,7 +71,7 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 }
 
 // checkPartialLine detects bytes that can never become a request line, such as a
-// TLS hello. Such a client may wait for an answer without ever sending an LF.
+// TLS hello. Such a client may wait for a response without ever sending an LF.
 func (r *Request) checkPartialLine() Fault {
 	if r.fields.from != 0 {
 		return None
@@ -219,7 +219,7 @@ func (r *Request) HasBody() bool { return r.hasBody || r.transferCodings > 0 }
 // Method returns the method as the client sent it.
 func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
 
-// IsHead reports whether the method is HEAD, whose answer has no body.
+// IsHead reports whether the method is HEAD, whose response has no body.
 func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
 
 // Target returns the request target as the client sent it.

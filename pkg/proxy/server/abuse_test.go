@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// hostileRequest makes the router below answer in a hostile way.
+	// hostileRequest makes the router below response in a hostile way.
 	hostileRequest = "GET /.well-known/acme-challenge/hostile HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 	dripInterval   = 10 * time.Millisecond
 	// connectionTime is how long a hostile client keeps one connection, and the
@@ -38,7 +38,7 @@ const (
 // connection or ctx ends.
 type abuse struct {
 	client func(ctx context.Context, tcp *net.TCPConn)
-	router func(ctx context.Context, tcp *net.TCPConn) // answers hostileRequest; nil: a normal answer
+	router func(ctx context.Context, tcp *net.TCPConn) // answers hostileRequest; nil: a normal response
 }
 
 // writesAndWaits writes and then waits for the end of the connection.
@@ -259,7 +259,7 @@ func (a abuse) startRouter(ctx context.Context, t *testing.T) netip.AddrPort {
 				a.router(holding, tcp)
 				return
 			}
-			if _, err := io.WriteString(tcp, okAnswer); err != nil {
+			if _, err := io.WriteString(tcp, okResponse); err != nil {
 				return
 			}
 		}

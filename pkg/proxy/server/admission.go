@@ -111,7 +111,7 @@ func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a a
 }
 
 // evictionCandidate returns the connection whose client loses least: one that has
-// its answer, or else the one that has waited longest for its head. If the head has
+// its response, or else the one that has waited longest for its head. If the head has
 // arrived and is unread, the client is not late, but its goroutine is. Such a
 // connection moves to the end. If no connection is older than before, wait is the
 // time until one is, unless something changes. The caller holds mu.

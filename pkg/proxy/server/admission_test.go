@@ -42,8 +42,8 @@ func wantReset(t *testing.T, what string, tcp *net.TCPConn) {
 	}
 }
 
-// wantAnswer completes a head whose "GET" was already sent.
-func wantAnswer(t *testing.T, what string, tcp *net.TCPConn) {
+// wantResponse completes a head whose "GET" was already sent.
+func wantResponse(t *testing.T, what string, tcp *net.TCPConn) {
 	t.Helper()
 	send(t, tcp, " / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
@@ -78,8 +78,8 @@ func TestPerSource(t *testing.T) {
 	wantReset(t, "the oldest", own[0])
 	wantRefusal(t, f, report.SourceLimit)
 	for i := range 3 {
-		wantAnswer(t, "another source", other[i])
-		wantAnswer(t, "the newer ones", own[i+1])
+		wantResponse(t, "another source", other[i])
+		wantResponse(t, "the newer ones", own[i+1])
 	}
 	wantNoConnections(t, f)
 }
@@ -105,7 +105,7 @@ func TestPerSourceOff(t *testing.T) {
 	}
 }
 
-// TestPerSourceAnswering: no answer is given up for a newer connection. The newer
+// TestPerSourceAnswering: no response is given up for a newer connection. The newer
 // one is refused.
 func TestPerSourceAnswering(t *testing.T) {
 	router, requested, proceed := delayedIngress(t)
@@ -154,12 +154,12 @@ func TestEviction(t *testing.T) {
 	wantReset(t, "the oldest", all[0])
 	wantRefusal(t, f, report.Evicted)
 	for _, tcp := range all[1:] {
-		wantAnswer(t, "a newer one", tcp)
+		wantResponse(t, "a newer one", tcp)
 	}
 	wantNoConnections(t, f)
 }
 
-// TestLingeringIsEvictedFirst: a client that has its answer and still sends
+// TestLingeringIsEvictedFirst: a client that has its response and still sends
 // occupies no slot, and is not counted twice.
 func TestLingeringIsEvictedFirst(t *testing.T) {
 	s := testSettings()
@@ -175,7 +175,7 @@ func TestLingeringIsEvictedFirst(t *testing.T) {
 	if got := readAll(t, talker); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
-	wantAnswer(t, "the one that has sent no head", slow)
+	wantResponse(t, "the one that has sent no head", slow)
 	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(refusalTexts(refusals), " "), string(report.Evicted)) {
 		t.Errorf("refusals %v", refusals)
 	}

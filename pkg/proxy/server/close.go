@@ -4,8 +4,8 @@ package server
 
 import "time"
 
-// closeConnection ends the connection after an answer. If bytes of the client are
-// unread or still arrive, close(2) sends a reset. The reset can discard the answer
+// closeConnection ends the connection after a response. If bytes of the client are
+// unread or still arrive, close(2) sends a reset. The reset can discard the response
 // before the client has read it (RFC 9112 section 9.6). The connection is then
 // closed in two steps. expected means that the client will send more bytes.
 func (s *Server) closeConnection(c *connection, expected bool) {
@@ -16,7 +16,7 @@ func (s *Server) closeConnection(c *connection, expected bool) {
 }
 
 // linger shuts down the sending side and reads, within bounds, until the client
-// closes its side. Such a client has its answer and is evicted first.
+// closes its side. Such a client has its response and is evicted first.
 func (s *Server) linger(c *connection) {
 	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
@@ -33,7 +33,7 @@ func (s *Server) linger(c *connection) {
 }
 
 // abort closes the connection with a reset. It serves two cases: the client has a
-// part of an answer that may look complete, or the connection is evicted. A reset
+// part of a response that may look complete, or the connection is evicted. A reset
 // leaves neither unread bytes nor a wait for the peer in this host's kernel
 // (tcp(7), SO_LINGER). A client sees at once that it can retry.
 func (c *connection) abort() {

@@ -26,12 +26,12 @@ const (
 	// maxKeptCapacity bounds the buffers that a pooled connection keeps.
 	maxKeptCapacity = 2 << 10
 
-	// answerWriteTimeout bounds the write of an answer of this proxy. A slow reader
+	// responseWriteTimeout bounds the write of a response of this proxy. A slow reader
 	// gets this much time beyond the timeout of the challenge.
-	answerWriteTimeout = 2 * time.Second
+	responseWriteTimeout = 2 * time.Second
 
 	// lingerTime and lingerBytes bound the wait for a client that still sends while
-	// the answer is on its way.
+	// the response is on its way.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 10
 )
@@ -152,7 +152,7 @@ func (s *Server) releaseRequest(c *connection) {
 	c.buf = c.inlineBuf[:0]
 }
 
-// serveRequest reads the head, validates it, and answers or forwards the request.
+// serveRequest reads the head, validates it, and responses or forwards the request.
 func (s *Server) serveRequest(c *connection) {
 	length, fault, silent := s.readHead(c)
 	if reason := s.connections.finishReading(c, fault == reqhead.HeadTimeout); reason != "" {
@@ -183,7 +183,7 @@ func (s *Server) serveRequest(c *connection) {
 
 // readHead reads until the head is complete. It returns the length of the head, or
 // 0 and the fault that ended the read. silent means that the client is gone or has
-// sent nothing, so that no answer is written.
+// sent nothing, so that no response is written.
 func (s *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
 	limit := c.settings.HeadBytes
 	c.buf = c.inlineBuf[:0]
@@ -235,12 +235,12 @@ func (s *Server) growBuffer(c *connection, limit int) {
 // redirects connections from it to this proxy.
 const challengePort = 80
 
-// forward sends the request to the upstream. Without an answer from there, forward
+// forward sends the request to the upstream. Without a response from there, forward
 // answers.
 func (s *Server) forward(c *connection) {
 	begin := time.Now()
 	deadline := begin.Add(c.settings.Timeout)
-	_ = c.tcp.SetWriteDeadline(deadline.Add(answerWriteTimeout))
+	_ = c.tcp.SetWriteDeadline(deadline.Add(responseWriteTimeout))
 	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
 	c.isHead = c.request.IsHead()
 	c.beginRecord(begin)
@@ -285,8 +285,8 @@ func (c *connection) beginRecord(begin time.Time) {
 	}
 }
 
-// finishRecord completes the record. If the client has no answer, finishRecord
-// writes one. It reports whether the client has only a part of an answer.
+// finishRecord completes the record. If the client has no response, finishRecord
+// writes one. It reports whether the client has only a part of a response.
 func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (truncated bool) {
 	c.record.Status, c.record.Upstream = code, from
 	var failure *cause.Failure
@@ -303,7 +303,7 @@ func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err 
 
 // answerUpstreamError records the error of the upstream, and answers the client if
 // nothing was written to it. It reports whether the client has only a part of an
-// answer.
+// response.
 func (c *connection) answerUpstreamError(record *report.Challenge, err error) (truncated bool, failure *cause.Failure) {
 	code, reason := 502, "the upstream request failed"
 	truncated = record.Status != 0
@@ -315,7 +315,7 @@ func (c *connection) answerUpstreamError(record *report.Challenge, err error) (t
 	}
 	if record.Status == 0 {
 		record.Status = code
-		c.answer(code, reason, "", c.isHead)
+		c.writeResponse(code, reason, "", c.isHead)
 	}
 	return truncated, failure
 }

@@ -14,8 +14,8 @@ type stage uint8
 
 const (
 	readingHead stage = iota // waits for its head
-	answering                // waits for the upstream, or for the write of its answer
-	lingering                // has its answer and waits for the client to close; see closeConnection
+	answering                // waits for the upstream, or for the write of its response
+	lingering                // has its response and waits for the client to close; see closeConnection
 	evicted                  // must end; its goroutine has not noticed yet
 )
 

@@ -30,7 +30,7 @@ func (s *Server) ReadingHeads() int {
 	})
 }
 
-// Lingering returns the number of connections that have their answer and still
+// Lingering returns the number of connections that have their response and still
 // send.
 func (s *Server) Lingering() int {
 	return s.countMatching(s.connections.lingering, func(*connection) bool { return true })

@@ -237,7 +237,7 @@ func readAll(t testing.TB, tcp *net.TCPConn) string {
 	return string(b)
 }
 
-// roundTrip sends one request and returns the whole answer.
+// roundTrip sends one request and returns the whole response.
 func roundTrip(t testing.TB, addr netip.AddrPort, request string) string {
 	t.Helper()
 	tcp := dial(t, addr)
@@ -247,7 +247,7 @@ func roundTrip(t testing.TB, addr netip.AddrPort, request string) string {
 
 const (
 	challengeRequest = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
-	okAnswer         = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
+	okResponse       = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
 )
 
 // startIngress accepts connections and calls talk with each connection and a reader
@@ -304,10 +304,10 @@ func readHead(r *bufio.Reader) string {
 	}
 }
 
-// answerAll answers each request on a connection with okAnswer.
+// answerAll answers each request on a connection with okResponse.
 func answerAll(tcp *net.TCPConn, r *bufio.Reader) {
 	for readHead(r) != "" {
-		if _, err := io.WriteString(tcp, okAnswer); err != nil {
+		if _, err := io.WriteString(tcp, okResponse); err != nil {
 			return
 		}
 	}

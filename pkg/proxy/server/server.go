@@ -28,7 +28,7 @@ type Settings struct {
 
 // Upstream forwards requests to the ingress.
 type Upstream interface {
-	// Exchange forwards r to the ingress and writes the answer to client, all
+	// Exchange forwards r to the ingress and writes the response to client, all
 	// before the deadline.
 	//
 	// It returns the status that was written to client, or 0 if nothing was

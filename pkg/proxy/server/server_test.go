@@ -59,7 +59,7 @@ func delayedIngress(t *testing.T) (router netip.AddrPort, requested, proceed cha
 		for readHead(r) != "" {
 			requested <- struct{}{}
 			waitFor(t, proceed)
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	}), requested, proceed
 }
@@ -94,9 +94,9 @@ func TestSlowHead(t *testing.T) {
 			tcp := dial(t, f.addr)
 			fed := make(chan struct{})
 			go func() { defer close(fed); feed(tcp) }()
-			answer, err := bufio.NewReader(tcp).ReadString('\n')
-			if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 408 ") {
-				t.Errorf("answered %q, %v", answer, err)
+			response, err := bufio.NewReader(tcp).ReadString('\n')
+			if err != nil || !strings.HasPrefix(response, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q, %v", response, err)
 			}
 			_ = tcp.Close()
 			<-fed
@@ -159,9 +159,9 @@ func TestRefusedClientKind(t *testing.T) {
 	}
 }
 
-// TestAnswerIsDeliveredBeforeBodyEnds has clients that still send a body, which
-// nobody reads. They must get the answer, and no reset before it.
-func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
+// TestResponseIsDeliveredBeforeBodyEnds has clients that still send a body, which
+// nobody reads. They must get the response, and no reset before it.
+func TestResponseIsDeliveredBeforeBodyEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		head string
 		want int
@@ -193,7 +193,7 @@ func TestBytesAfterRequest(t *testing.T) {
 			}
 			requested <- request
 			waitFor(t, proceed)
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	f := startServer(t, testSettings(), router)
@@ -238,16 +238,16 @@ func TestRecordedChallenge(t *testing.T) {
 	}
 }
 
-// TestUpstreamErrors checks the answer to the client and the record.
+// TestUpstreamErrors checks the response to the client and the record.
 func TestUpstreamErrors(t *testing.T) {
 	silent := func(_ *net.TCPConn, r *bufio.Reader) {
 		readHead(r)
 		_, _ = r.ReadByte()
 	}
-	once := func(answer string) func(*net.TCPConn, *bufio.Reader) {
+	once := func(response string) func(*net.TCPConn, *bufio.Reader) {
 		return func(tcp *net.TCPConn, r *bufio.Reader) {
 			if readHead(r) != "" {
-				_, _ = io.WriteString(tcp, answer)
+				_, _ = io.WriteString(tcp, response)
 			}
 		}
 	}
@@ -388,7 +388,7 @@ func TestUpstreamRequest(t *testing.T) {
 	}
 }
 
-// TestWaitingMemory has many clients that wait for an answer to the longest heads
+// TestWaitingMemory has many clients that wait for a response to the longest heads
 // that are forwarded whole.
 func TestWaitingMemory(t *testing.T) {
 	const clients, most = 256, 16 << 10 // a forwarded head of 7 KiB, the stack and the sockets; not the received head
@@ -424,13 +424,13 @@ func memoryInUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestTruncatedAnswerIsReset has an upstream that ends in the middle of an answer.
+// TestTruncatedResponseIsReset has an upstream that ends in the middle of a response.
 // The client must not take the part for the whole, whatever framing it supports.
-func TestTruncatedAnswerIsReset(t *testing.T) {
+func TestTruncatedResponseIsReset(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
-		minor  byte
-		answer string
+		minor    byte
+		response string
 	}{
 		"by length":           {'1', ok + "Content-Length: 9\r\n\r\ntoken"},
 		"chunks":              {'1', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
@@ -439,7 +439,7 @@ func TestTruncatedAnswerIsReset(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 				if readHead(r) != "" {
-					_, _ = io.WriteString(tcp, test.answer)
+					_, _ = io.WriteString(tcp, test.response)
 				}
 			})
 			f := startServer(t, testSettings(), router)
@@ -456,7 +456,7 @@ func TestTruncatedAnswerIsReset(t *testing.T) {
 	}
 }
 
-// TestSlowReader has an endless answer and a client that reads nothing.
+// TestSlowReader has an endless response and a client that reads nothing.
 func TestSlowReader(t *testing.T) {
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) == "" {
@@ -478,7 +478,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestClientResetsWhileWaiting has a client that disconnects before the answer.
+// TestClientResetsWhileWaiting has a client that disconnects before the response.
 func TestClientResetsWhileWaiting(t *testing.T) {
 	router, requested, proceed := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
@@ -507,7 +507,7 @@ func TestMaxConnections(t *testing.T) {
 			}
 			waitFor(t, proceed)
 			now.Add(-1)
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	s := testSettings()
@@ -554,7 +554,7 @@ func TestMaxConnections(t *testing.T) {
 
 // TestBacklog has one slot, taken by a client that is being answered. The next
 // client waits for a slot, which an end or an update provides. The end of Serve
-// does not cost it its answer.
+// does not cost it its response.
 func TestBacklog(t *testing.T) {
 	for name, free := range map[string]func(f *testServer, proceed chan struct{}){
 		"a connection ends":   func(_ *testServer, proceed chan struct{}) { close(proceed) },

@@ -20,7 +20,7 @@ import (
 // the next connection. Its methods are safe for concurrent use.
 //
 // The request of a validator has usually arrived when its connection is accepted,
-// and the answer fits into the socket's buffer. Most connections therefore never
+// and the response fits into the socket's buffer. Most connections therefore never
 // wait. The socket is added to the runtime's poller only when a call would block.
 // Until then, reads and writes are direct system calls, and deadlines are only
 // stored.

@@ -42,7 +42,7 @@ type acceptResult struct {
 func NewListener(fd int) (*Listener, error) {
 	err := errors.Join(
 		unix.SetNonblock(fd, true),
-		// An answer is one write or a few. None may wait for the acknowledgment of
+		// A response is one write or a few. None may wait for the acknowledgment of
 		// the previous one.
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 	)

@@ -177,8 +177,8 @@ func TestPollerOnlyWhenBlocked(t *testing.T) {
 	if err := errors.Join(c.SetReadDeadline(time.Unix(1, 0)), c.SetWriteDeadline(time.Unix(1, 0))); err != nil {
 		t.Fatal(err)
 	}
-	request, answer := []byte("request"), []byte("answer")
-	got, back := make([]byte, 100), make([]byte, len(answer))
+	request, response := []byte("request"), []byte("answer")
+	got, back := make([]byte, 100), make([]byte, len(response))
 	allocations := testing.AllocsPerRun(100, func() {
 		if _, err := client.Write(request); err != nil {
 			t.Error(err)
@@ -189,7 +189,7 @@ func TestPollerOnlyWhenBlocked(t *testing.T) {
 		if n, err := c.Read(got); string(got[:n]) != "request" || err != nil {
 			t.Errorf("read %q, %v", got[:n], err)
 		}
-		if n, err := c.Write(answer); n != len(answer) || err != nil {
+		if n, err := c.Write(response); n != len(response) || err != nil {
 			t.Errorf("wrote %d, %v", n, err)
 		}
 		if _, err := io.ReadFull(client, back); err != nil {

@@ -108,29 +108,29 @@ func FuzzAbsoluteForm(f *testing.F) {
 func TestIsFromProxy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer  string
-		byProxy bool
-		says    string
+		response string
+		byProxy  bool
+		says     string
 	}{
-		"the solver's":                    {answer: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"through one without":             {answer: "HTTP/1.1 200 OK\r\n\r\n"},
-		"the router's 503":                {answer: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"the solver's 404":                {answer: "HTTP/1.1 404 Not Found\r\n\r\n"},
-		"credentials":                     {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, says: "it answers 407 Proxy Authentication Required"},
-		"Squid's own":                     {answer: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, says: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
-		"Squid denies":                    {answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, says: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
-		"one without Via":                 {answer: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, says: "it answers 504 Gateway Timeout"},
-		"RFC 9209":                        {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
-		"one without error":               {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
-		"a 503 behind Squid with via off": {answer: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
-		"this service's":                  {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
-		"this service's, without Via":     {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
-		"another 502":                     {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
+		"the solver's":                    {response: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"through one without":             {response: "HTTP/1.1 200 OK\r\n\r\n"},
+		"the router's 503":                {response: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"the solver's 404":                {response: "HTTP/1.1 404 Not Found\r\n\r\n"},
+		"credentials":                     {response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, says: "it answers 407 Proxy Authentication Required"},
+		"Squid's own":                     {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, says: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
+		"Squid denies":                    {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, says: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
+		"one without Via":                 {response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, says: "it answers 504 Gateway Timeout"},
+		"RFC 9209":                        {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
+		"one without error":               {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
+		"a 503 behind Squid with via off": {response: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
+		"this service's":                  {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's, without Via":     {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
+		"another 502":                     {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var a answer
-			if n, err := a.parse([]byte(c.answer)); err != nil || n != len(c.answer) {
+			var a response
+			if n, err := a.parse([]byte(c.response)); err != nil || n != len(c.response) {
 				t.Fatalf("%d, %v", n, err)
 			}
 			if got := a.isFromProxy(true); got != c.byProxy {

@@ -21,7 +21,7 @@ import (
 // can label a counter.
 type Cause string
 
-// Causes of an exchange without a usable answer.
+// Causes of an exchange without a usable response.
 const (
 	NoUpstream          Cause = "no-upstream-for-family" // no ingress address is known
 	Refused             Cause = "refused"                // no process listens there
@@ -30,8 +30,8 @@ const (
 	ClosedWithoutAnswer Cause = "closed-without-answer"  // accepted the connection and closed it before the first byte
 	Reset               Cause = "reset"                  // reset the connection
 	AnswerTimeout       Cause = "timeout-answer"         // accepted the connection and did not answer in time
-	MalformedAnswer     Cause = "malformed-answer"       // the received bytes are not one HTTP/1.x answer
-	AnswerTruncated     Cause = "answer-truncated"       // the answer ended early
+	MalformedAnswer     Cause = "malformed-answer"       // the received bytes are not one HTTP/1.x response
+	AnswerTruncated     Cause = "answer-truncated"       // the response ended early
 	AnswerTooLarge      Cause = "answer-too-large"       // its body is larger than any key authorisation
 	TLSUntrusted        Cause = "tls-untrusted"          // its certificate does not chain to a trusted CA
 	TLSName             Cause = "tls-name"               // its certificate is for other names
@@ -43,13 +43,13 @@ const (
 
 // Causes of an exchange that the egress proxy did not forward to the ingress.
 const (
-	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before an answer
+	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before a response
 	EgressTLS         Cause = "egress-tls"         // TLS with the proxy itself fails
 	EgressAuth        Cause = "egress-auth"        // the proxy requires other credentials: 407
 	EgressDenied      Cause = "egress-denied"      // the proxy refuses the request, or did not reach the ingress
 )
 
-// Causes that a complete answer shows, which was forwarded unchanged.
+// Causes that a complete response shows, which was forwarded unchanged.
 const (
 	NoRoute           Cause = "router-no-route"    // a 503 of the router itself
 	RedirectToHTTPS   Cause = "redirect-to-https"  // a redirect to the same URL by https, which is not followed by configuration
@@ -61,7 +61,7 @@ const (
 	EgressLoop              Cause = "egress-loop"               // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
 )
 
-// IsForwarded reports whether the client got the upstream's own answer.
+// IsForwarded reports whether the client got the upstream's own response.
 func (c Cause) IsForwarded() bool {
 	switch c {
 	case "", NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
@@ -71,16 +71,16 @@ func (c Cause) IsForwarded() bool {
 	}
 }
 
-// Error is an exchange with a cause. It is also returned for a forwarded answer
+// Error is an exchange with a cause. It is also returned for a forwarded response
 // with a cause that an operator should know.
 type Error struct {
 	Cause       Cause
 	Addr        netip.AddrPort // the zero value if no address is known
 	EgressProxy string         // the egress proxy of the route; empty: none
 	// ClientStatus is the status for the client, 502 or 504. It is 0 when the
-	// client got the upstream's answer, complete or in part.
+	// client got the upstream's response, complete or in part.
 	ClientStatus int
-	Err          error    // of the system or the parser; for a complete answer the destination of its redirect, or nil
+	Err          error    // of the system or the parser; for a complete response the destination of its redirect, or nil
 	Others       []*Error // the errors of the addresses that were tried afterwards
 }
 
@@ -99,7 +99,7 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Truncated reports whether an answer ended after a part of it went to the client.
+// Truncated reports whether a response ended after a part of it went to the client.
 // The client must then not take it for complete.
 func (e *Error) Truncated() bool {
 	return !e.Cause.IsForwarded() && e.ClientStatus == 0
@@ -208,7 +208,7 @@ func isTLSError(err error) bool {
 }
 
 // exchangeError classifies the error of an accepted connection. received means that
-// a part of the answer had arrived.
+// a part of the response had arrived.
 func exchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {

@@ -11,7 +11,7 @@ import (
 
 const (
 	maxChunkLine     = 256                 // a chunk size and its extensions
-	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one answer; one line must fit into the buffer
+	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one response; one line must fit into the buffer
 )
 
 // chunkReader reads a chunked body (RFC 9112 section 7.1). It checks and drops

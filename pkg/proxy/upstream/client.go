@@ -146,7 +146,7 @@ func (c *Client) popIdle(route upstreamRoute) *conn {
 	return nil
 }
 
-// putIdle stores a connection after a complete answer. An address has room for
+// putIdle stores a connection after a complete response. An address has room for
 // maxIdle connections; the longest idle one is closed for a new one.
 func (c *Client) putIdle(conn *conn, now time.Time) {
 	c.mu.Lock()

@@ -25,10 +25,10 @@ type upstreamRoute struct {
 // stream is an open connection, with or without TLS.
 type stream interface {
 	io.Reader
-	// RoundTrip sends a request and reads the beginning of the answer; at the end
+	// RoundTrip sends a request and reads the beginning of the response; at the end
 	// of the connection it returns [io.EOF]. If a used stream cannot take another
 	// request, it sends nothing and returns errStaleConnection.
-	RoundTrip(request, answer []byte) (int, error)
+	RoundTrip(request, response []byte) (int, error)
 	// SetDeadline bounds all blocking calls.
 	SetDeadline(t time.Time) error
 	// Close does not block. It may be called at any time.
@@ -43,7 +43,7 @@ type conn struct {
 }
 
 // openConnection opens a connection on the stack of another goroutine. Opening
-// needs more stack than waiting for an answer, and a stack shrinks only with a
+// needs more stack than waiting for a response, and a stack shrinks only with a
 // garbage collection. Thousands of waiting goroutines would keep the larger stacks.
 func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
 	done := make(chan struct{})

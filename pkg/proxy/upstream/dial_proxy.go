@@ -12,7 +12,7 @@ import (
 )
 
 // dialRoute opens the TCP connection of a route: to the ingress or to the egress
-// proxy. No request and no answer can change the destination.
+// proxy. No request and no response can change the destination.
 func (c *Client) dialRoute(route upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
 	if route.proxy != nil {
 		return c.dialProxy(route, timeout)
@@ -111,7 +111,7 @@ func (r upstreamRoute) egressError(cause Cause, err error) *Error {
 }
 
 // attributeToProxy adds the proxy to an error. In plain HTTP, a connection that
-// ends without an answer is the proxy's fault: the ingress may never have received
+// ends without a response is the proxy's fault: the ingress may never have received
 // the request.
 func (r upstreamRoute) attributeToProxy(e *Error) *Error {
 	if r.proxy == nil {
@@ -127,10 +127,10 @@ func (r upstreamRoute) attributeToProxy(e *Error) *Error {
 // checkProxyRefusal returns an error if the proxy itself answered. The client does
 // not get the proxy's page, which describes the cluster's network.
 func (x *exchange) checkProxyRefusal(route upstreamRoute) *Error {
-	if route.proxy == nil || !x.answer.isFromProxy(route.usesAbsoluteForm()) {
+	if route.proxy == nil || !x.response.isFromProxy(route.usesAbsoluteForm()) {
 		return nil
 	}
-	refusal := x.answer.parseProxyRefusal(route.proxy.Authorization)
+	refusal := x.response.parseProxyRefusal(route.proxy.Authorization)
 	return &Error{Cause: refusal.cause(), Addr: route.addr, EgressProxy: route.proxy.String(), ClientStatus: 502, Err: refusal}
 }
 
@@ -156,7 +156,7 @@ func (r upstreamRoute) routeCause(cause Cause, status int) Cause {
 	case cause == Loop && r.usesAbsoluteForm():
 		return EgressLoop
 	case cause == "" && status == 400 && r.proxyProtocol != ingress.ProxyProtocolOff && r.verifier == nil:
-		// With TLS there would be no answer, because a PROXY header does not start
+		// With TLS there would be no response, because a PROXY header does not start
 		// a handshake.
 		return ProxyProtocolUnexpected
 	default:

@@ -39,23 +39,23 @@ func TestPlainThroughProxy(t *testing.T) {
 		status int    // that was relayed
 		says   string // in the sentence for the operator
 	}{
-		"open":       {talk: answersWith(okAnswer), status: 200},
-		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
-		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okAnswer), status: 200},
-		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
+		"open":       {talk: answersWith(okResponse), status: 200},
+		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
+		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okResponse), status: 200},
+		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
 
-		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
-		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407"},
-		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
+		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
+		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407"},
+		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
 		"not allowed": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
-			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
+			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
 		},
 		"reveals the password": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden:",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
+			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden:",
 		},
-		"no HTTP":      {proxy: &fakeEgressProxy{answer: "\r\n"}, talk: answersWith(okAnswer), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
+		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
 		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
 		"router's 503": {talk: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
 		"finds the API VIP": {
@@ -63,9 +63,9 @@ func TestPlainThroughProxy(t *testing.T) {
 			want: EgressLoop, status: 502, says: "upstream.scheme: https",
 		},
 		"a name of its own": {
-			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: `"other.example"`,
+			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: `"other.example"`,
 		},
-		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
+		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,9 +163,9 @@ func TestTLSThroughProxy(t *testing.T) {
 		"of another name":            {config: p.config(t, "x.example"), want: TLSName, code: 502, says: `"x.example"`},
 		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
 		"not allowed": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
 		},
-		"no proxy":        {proxy: &fakeEgressProxy{answer: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
+		"no proxy":        {proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
 		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
 		// The CAs of one do not apply to the other.
 		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
@@ -393,7 +393,7 @@ func TestEgressChanges(t *testing.T) {
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
-	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okResponse))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "http://" + evil.addr.String() + path, "https://api.example.com@" + evil.addr.String() + path,
 		"https://169.254.169.254/latest/meta-data", "https://127.0.0.66" + path, "https://" + api + ":6443" + path, "https://" + api + path,

@@ -20,10 +20,10 @@ func (s *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessAnswer has an upstream that sends 1 GiB, in every framing. The client
+// TestEndlessResponse has an upstream that sends 1 GiB, in every framing. The client
 // gets at most the permitted part and sees that it is a part, or gets an error
-// answer. The connection ends at once.
-func TestEndlessAnswer(t *testing.T) {
+// response. The connection ends at once.
+func TestEndlessResponse(t *testing.T) {
 	const (
 		gib   = 1 << 30
 		ok    = "HTTP/1.1 200 OK\r\n"
@@ -32,7 +32,7 @@ func TestEndlessAnswer(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		head, piece string
-		begun       bool // a part of the answer was sent
+		begun       bool // a part of the response was sent
 	}{
 		"by length":       {ok + "Content-Length: 1073741824\r\n\r\n", strings.Repeat("x", block), false},
 		"one chunk":       {ok + "Transfer-Encoding: chunked\r\n\r\n40000000\r\n", strings.Repeat("x", block), false},

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// firstReadSize is the size of the first read buffer. The answer of a solver
+	// firstReadSize is the size of the first read buffer. The response of a solver
 	// fits. An exchange that waits does not occupy more.
 	firstReadSize = 1 << 10
 	// relayBufferSize is the buffer in which a body is relayed.
@@ -21,10 +21,10 @@ const (
 type exchange struct {
 	input      []byte // its whole length can be read into
 	start, end int    // the part of input that was read and not used yet
-	received   bool   // a byte of the answer has arrived
+	received   bool   // a byte of the response has arrived
 	output     []byte // the next bytes for the client
 	sent       bool   // something was written to the client
-	answer     answer
+	response   response
 }
 
 func newExchange() *exchange { return &exchange{} }
@@ -41,9 +41,9 @@ func (x *exchange) reset() {
 	*x = exchange{input: in, output: out}
 }
 
-// resetAnswer drops the answer, of which nothing was sent.
-func (x *exchange) resetAnswer() {
-	x.start, x.end, x.received, x.answer = 0, 0, false, answer{}
+// resetResponse drops the response, of which nothing was sent.
+func (x *exchange) resetResponse() {
+	x.start, x.end, x.received, x.response = 0, 0, false, response{}
 }
 
 // resizeInput makes x.input size bytes long and moves the unused bytes to its
@@ -56,14 +56,14 @@ func (x *exchange) resizeInput(size int) {
 	x.start, x.end = 0, copy(x.input, unused)
 }
 
-// Exchange forwards r to the ingress and relays the answer to client, all before
+// Exchange forwards r to the ingress and relays the response to client, all before
 // the deadline. It tries the addresses of the VIP's family first, then the others.
-// It tries the next address only while no byte of an answer has arrived.
+// It tries the next address only while no byte of a response has arrived.
 //
 // It returns the relayed status, or 0 if nothing was relayed, and the address that
 // was tried last, or the zero value. The error is an *Error, also for a relayed
-// answer with a cause, or the error of client.Write. The client gets the parts of
-// the answer as they arrive, but the head not before the first byte of the body.
+// response with a cause, or the error of client.Write. The client gets the parts of
+// the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	x, _ := c.exchangePool.Get().(*exchange)
@@ -84,15 +84,15 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			c.discard(conn)
 			return 0, addr, failure
 		}
-		body, err := x.answer.bodyFraming(r.IsHead)
+		body, err := x.response.bodyFraming(r.IsHead)
 		if err != nil {
 			c.discard(conn)
 			return 0, addr, conn.route.attributeToProxy(exchangeError(addr, err, true))
 		}
-		cause, follow := x.classifyAnswer(r, settings, redirects)
+		cause, follow := x.classifyResponse(r, settings, redirects)
 		if follow {
-			c.discardAnswer(x, conn, body)
-			x.resetAnswer()
+			c.discardResponse(x, conn, body)
+			x.resetResponse()
 			if redirects == 0 {
 				current = r.redirectedToTLS()
 			}
@@ -101,16 +101,16 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 		err = x.relay(conn, client, body, r.HTTP10)
 		c.finish(x, conn, body, err == nil)
 		if x.sent {
-			status = x.answer.status
+			status = x.response.status
 		}
 		return status, addr, x.result(conn.route, cause, err)
 	}
 }
 
-// finish keeps the connection for the next exchange if the answer was complete and
+// finish keeps the connection for the next exchange if the response was complete and
 // neither side closes.
 func (c *Client) finish(x *exchange, conn *conn, body framing, whole bool) {
-	if whole && body != untilClose && x.start == x.end && x.answer.minor > 0 && !x.answer.connectionClose {
+	if whole && body != untilClose && x.start == x.end && x.response.minor > 0 && !x.response.connectionClose {
 		c.putIdle(conn, time.Now())
 	} else {
 		c.discard(conn)
@@ -122,10 +122,10 @@ func (x *exchange) result(route upstreamRoute, cause Cause, err error) error {
 	if err != nil {
 		return x.classifyRelayError(route, err)
 	}
-	if cause = route.routeCause(cause, x.answer.status); cause != "" {
+	if cause = route.routeCause(cause, x.response.status); cause != "" {
 		e := &Error{Cause: cause, Addr: route.addr}
 		if cause == RedirectElsewhere {
-			e.Err = x.answer.redirectTarget
+			e.Err = x.response.redirectTarget
 		}
 		return route.attributeToProxy(e)
 	}
@@ -140,12 +140,12 @@ func (x *exchange) classifyRelayError(route upstreamRoute, err error) error {
 	}
 	e := route.attributeToProxy(exchangeError(route.addr, broken.error, true))
 	if x.sent {
-		e.ClientStatus = 0 // the client has a part of the answer
+		e.ClientStatus = 0 // the client has a part of the response
 	}
 	return e
 }
 
-// tryAddresses tries the addresses in turn until one sends the head of an answer.
+// tryAddresses tries the addresses in turn until one sends the head of a response.
 // The head is then in x. redirected means that a redirect to TLS is followed.
 func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
@@ -193,7 +193,7 @@ type attempt struct {
 	handshakes     chan struct{} // one element for each handshake in progress with the address
 	connectTimeout time.Duration // bounds each step of opening a connection
 	deadline       time.Time
-	firstByteBy    time.Time // for the first byte of the answer
+	firstByteBy    time.Time // for the first byte of the response
 	request        *Request
 }
 

@@ -30,7 +30,7 @@ func credentials() string {
 
 // fakeEgressProxy is a proxy that accepts only what RFC 9112 permits a client to
 // send to one. test/lab tests a real Squid, with name resolution and the addresses
-// of a cluster. This test covers the bytes of requests and the handling of answers,
+// of a cluster. This test covers the bytes of requests and the handling of responses,
 // some of which no Squid sends.
 type fakeEgressProxy struct {
 	*testRouter
@@ -38,7 +38,7 @@ type fakeEgressProxy struct {
 	authorization string                    // expected in Proxy-Authorization
 	tls           *tls.Config               // TLS with the proxy itself
 	interception  *tls.Config               // interception of a tunnel
-	answer        string                    // sent in place of any action
+	response      string                    // sent in place of any action
 
 	mu       sync.Mutex
 	requests []string
@@ -78,8 +78,8 @@ func (p *fakeEgressProxy) serveConn(t testing.TB, conn net.Conn, b *bufio.Reader
 		p.mu.Unlock()
 		authorization := r.Header["Proxy-Authorization"]
 		switch {
-		case p.answer != "":
-			_, _ = io.WriteString(conn, p.answer)
+		case p.response != "":
+			_, _ = io.WriteString(conn, p.response)
 			return
 		case p.authorization == "" && len(authorization) > 0, p.authorization != "" && !slices.Equal(authorization, []string{p.authorization}):
 			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 6\r\n\r\n<html>")
@@ -144,14 +144,14 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	if _, err := fmt.Fprintf(far, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", r.Method, r.URL.RequestURI(), r.Host); err != nil {
 		return false
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(far), r)
+	response, err := http.ReadResponse(bufio.NewReader(far), r)
 	if err != nil {
 		return false
 	}
-	defer answer.Body.Close()
-	answer.Close = false
-	answer.Header.Add("Via", "1.1 egress")
-	return answer.Write(conn) == nil
+	defer response.Body.Close()
+	response.Close = false
+	response.Header.Add("Via", "1.1 egress")
+	return response.Write(conn) == nil
 }
 
 // routeThrough returns settings by which all addresses of a router are reached

@@ -15,7 +15,7 @@ import (
 )
 
 // TestMalformedBody has bodies with an error in the first bytes, in any pieces. No
-// byte of the answer may be sent, so that the client can get an error answer.
+// byte of the response may be sent, so that the client can get an error response.
 func TestMalformedBody(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
@@ -30,11 +30,11 @@ func TestMalformedBody(t *testing.T) {
 		"ends":               "5\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for piecewise, answer := range map[string]io.Reader{
+			for piecewise, response := range map[string]io.Reader{
 				"at once":      bytes.NewReader([]byte(chunked + body)),
 				"byte by byte": byteReader{bytes.NewReader([]byte(chunked + body))},
 			} {
-				out, x, _, err := relayAnswer(answer, false, false)
+				out, x, _, err := relayResponse(response, false, false)
 				var broken *upstreamReadError
 				if !errors.As(err, &broken) || len(out) > 0 || x.sent {
 					t.Errorf("%s: %v after %q", piecewise, err, out)
@@ -64,25 +64,25 @@ func (m *measuringWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRelayMemory bounds the cost of a slow reader of a long answer, also after the
+// TestRelayMemory bounds the cost of a slow reader of a long response, also after the
 // longest head.
 func TestRelayMemory(t *testing.T) {
 	const size = maxBody
 	body := strings.Repeat("x", size)
-	for name, answer := range map[string]string{
+	for name, response := range map[string]string{
 		"by length":   "Content-Length: 65536\r\n\r\n" + body,
 		"chunks":      "Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
 		"small ones":  "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", size) + "0\r\n\r\n",
 		"until close": "\r\n" + body,
 	} {
-		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxAnswerHead-200) + "\r\n"} {
+		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxResponseHead-200) + "\r\n"} {
 			t.Run(name+filled, func(t *testing.T) {
 				x := newExchange()
-				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + answer)}
+				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
 				if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
-				framed, err := x.answer.bodyFraming(false)
+				framed, err := x.response.bodyFraming(false)
 				if err != nil {
 					t.Fatal(err)
 				}

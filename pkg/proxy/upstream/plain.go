@@ -48,10 +48,10 @@ type plainStream struct {
 	step func(fd uintptr) bool // created once, so that RoundTrip allocates nothing
 
 	// State of the current RoundTrip, used by step.
-	request, answer []byte
-	written, read   int
-	started         bool
-	failed          error
+	request, response []byte
+	written, read     int
+	started           bool
+	failed            error
 }
 
 func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
@@ -64,22 +64,22 @@ func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
 		if !p.started {
 			return !p.writeRequest(int(fd))
 		}
-		return p.readAnswer(int(fd))
+		return p.readResponse(int(fd))
 	}
 	return p, nil
 }
 
 // errStaleConnection is an idle connection that has ended, or with unrequested
-// bytes that would be read as the next answer. Nothing was sent.
+// bytes that would be read as the next response. Nothing was sent.
 var errStaleConnection = errors.New("the idle connection cannot take a request")
 
 // RoundTrip implements stream. It writes inside of a read. The runtime clears the
 // poller's state and consults the poller after the first attempt. This saves the usual
-// first read, which finds nothing because no answer can have arrived yet.
-func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
-	p.request, p.answer, p.written, p.read, p.started, p.failed = request, answer, 0, 0, false, nil
+// first read, which finds nothing because no response can have arrived yet.
+func (p *plainStream) RoundTrip(request, response []byte) (int, error) {
+	p.request, p.response, p.written, p.read, p.started, p.failed = request, response, 0, 0, false, nil
 	err := p.raw.Read(p.step)
-	p.request, p.answer = nil, nil
+	p.request, p.response = nil, nil
 	switch {
 	case p.failed != nil:
 		return 0, p.failed
@@ -89,7 +89,7 @@ func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
 		if _, err := p.Write(request[p.written:]); err != nil {
 			return 0, err
 		}
-		return p.Read(answer)
+		return p.Read(response)
 	case p.read == 0:
 		return 0, io.EOF
 	default:
@@ -117,9 +117,9 @@ func (p *plainStream) writeRequest(fd int) (sent bool) {
 	return n == len(p.request)
 }
 
-// readAnswer reads, and reports whether bytes or the end have arrived.
-func (p *plainStream) readAnswer(fd int) bool {
-	n, err := nonblock.Read(fd, p.answer)
+// readResponse reads, and reports whether bytes or the end have arrived.
+func (p *plainStream) readResponse(fd int) bool {
+	n, err := nonblock.Read(fd, p.response)
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
 		return false

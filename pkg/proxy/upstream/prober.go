@@ -4,7 +4,7 @@ package upstream
 
 import "net/netip"
 
-// ErrTooLarge is an answer that is longer than any key authorisation.
+// ErrTooLarge is a response that is longer than any key authorisation.
 var ErrTooLarge = errTooLarge
 
 // DialError classifies the error of a connection attempt, for callers that connect
@@ -12,12 +12,12 @@ var ErrTooLarge = errTooLarge
 func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, err) }
 
 // ExchangeError classifies the error of an accepted connection. received means that
-// a part of the answer had arrived.
+// a part of the response had arrived.
 func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	return exchangeError(addr, err, received)
 }
 
-// AnswerCause returns the cause that a complete answer shows. https means that its
+// AnswerCause returns the cause that a complete response shows. https means that its
 // Location is an https URL, loop that its Proxy-Status names a loop. A 503 is the
 // router's own, whatever its page: the cluster can configure the page
 // (IngressController, spec.httpErrorCodePages), and no solver answers 503.

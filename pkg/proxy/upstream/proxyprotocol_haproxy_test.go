@@ -145,7 +145,7 @@ func TestProxyProtocolAndBadRequest(t *testing.T) {
 // connection, which is closed afterwards. Without one connections are reused.
 func TestProxyProtocolDisablesReuse(t *testing.T) {
 	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	s := plainSettings(r)
 	c := newClient(t, s)
 	wantAnswered(t, c, newRequest())
@@ -155,7 +155,7 @@ func TestProxyProtocolDisablesReuse(t *testing.T) {
 	c.Update(s)
 	wantIdle(t, c, 0, "the change to a header")
 	r.close()
-	again := startRouter(t, "127.0.0.1:0", answersOnce(okAnswer)) // reads the header as the request line
+	again := startRouter(t, "127.0.0.1:0", answersOnce(okResponse)) // reads the header as the request line
 	s.Port = again.addr.Port()
 	c.Update(s)
 	for range 3 {

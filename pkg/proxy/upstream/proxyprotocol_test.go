@@ -157,12 +157,12 @@ func TestProxyHeaderByHAProxy(t *testing.T) {
 				if _, err := conn.Write(append(head, request...)); err != nil {
 					t.Fatal(err)
 				}
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				body, err := io.ReadAll(answer.Body)
-				_ = answer.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				_ = response.Body.Close()
 				want := h.src + " " + h.dst
 				if h.src == "" {
 					want = conn.LocalAddr().String() + " " + router.String()

@@ -15,14 +15,14 @@ import (
 // maxRedirects bounds the redirects that are followed for one request.
 const maxRedirects = 3
 
-// isRedirect reports whether the answer redirects by its Location (RFC 9110 section
+// isRedirect reports whether the response redirects by its Location (RFC 9110 section
 // 15.4).
-func (a *answer) isRedirect() bool {
+func (a *response) isRedirect() bool {
 	return a.status >= 300 && a.status < 400 && a.status != 304 && a.locations > 0
 }
 
-// location returns the only Location of the answer, or nil.
-func (a *answer) location() []byte {
+// location returns the only Location of the response, or nil.
+func (a *response) location() []byte {
 	if a.locations != 1 {
 		return nil
 	}
@@ -65,7 +65,7 @@ func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16
 // describeRedirect returns scheme, host and port of the destination for an
 // operator. It drops path and query, which can be any text and may contain secrets
 // of applications.
-func (a *answer) describeRedirect() cause.Details {
+func (a *response) describeRedirect() cause.Details {
 	if a.locations > 1 {
 		return cause.Details{Reason: cause.MultipleLocations, Number: a.locations}
 	}
@@ -88,10 +88,10 @@ func (a *answer) describeRedirect() cause.Details {
 	return details
 }
 
-// classifyAnswer returns the cause that a well-formed answer shows, or reports that
+// classifyResponse returns the cause that a well-formed response shows, or reports that
 // it is a redirect to follow. redirects is the number of redirects so far.
-func (x *exchange) classifyAnswer(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
-	a := &x.answer
+func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
+	a := &x.response
 	switch {
 	case !a.isRedirect():
 		return AnswerCause(a.status, false, a.loopDetected), false
@@ -107,12 +107,12 @@ func (x *exchange) classifyAnswer(r *Request, settings *activeSettings, redirect
 	}
 }
 
-// discardAnswer drops an answer that no client gets. It does not wait for the body.
+// discardResponse drops a response that no client gets. It does not wait for the body.
 // If the body did not arrive with the head, the connection is not reused.
-func (c *Client) discardAnswer(x *exchange, conn *conn, body framing) {
+func (c *Client) discardResponse(x *exchange, conn *conn, body framing) {
 	whole := body == noBody
-	if body == byLength && x.answer.bodyLength <= int64(x.end-x.start) {
-		x.start += int(x.answer.bodyLength)
+	if body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
+		x.start += int(x.response.bodyLength)
 		whole = true
 	}
 	c.finish(x, conn, body, whole)

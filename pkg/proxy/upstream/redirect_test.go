@@ -125,20 +125,20 @@ func TestRedirects(t *testing.T) {
 		plain  int // connections, for two exchanges
 		asked  int // over TLS, for two exchanges
 	}{
-		"302":         {first: redirectToSame, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"302":         {first: redirectToSame, then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
 		"300":         {first: strings.Replace(redirectToSame, "302 Found", "300 Choose", 1), status: 300, plain: 1},
 		"200":         {first: strings.Replace(redirectToSame, "302 Found", "200 OK", 1), status: 200, plain: 1},
-		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okResponse}, status: 200, plain: 1, asked: 2},
 		"with a page in chunks": {
-			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okAnswer}, status: 200, plain: 2, asked: 2,
+			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okResponse}, status: 200, plain: 2, asked: 2,
 		},
-		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
-		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
-		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okAnswer, redirectToSame, okAnswer}, status: 200, plain: 1, asked: 4},
+		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okResponse, redirectToSame, okResponse}, status: 200, plain: 1, asked: 4},
 		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
 		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
 		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
@@ -194,7 +194,7 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	s := d.settings(p.trustedCAs())
 	s.FollowRedirects = false
 	if status, _, e := doExchange(t, newClient(t, s), newRequest()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Truncated() {
@@ -210,7 +210,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestRedirectToUntrusted(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	status, body, e := doExchange(t, newClient(t, d.settings(newPKI(t).trustedCAs())), newRequest())
 	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.ClientStatus != 502 || e.Addr != d.https.addr {
 		t.Errorf("%d %q, %v", status, body, e)
@@ -228,7 +228,7 @@ func TestRedirectedRequestHead(t *testing.T) {
 		"[2001:db8::5]:80":     {`"[2001:db8::5]:80"`, "[2001:db8::5]", `"[2001:db8::5]"`},
 	} {
 		lead := strings.Replace(redirectToSame, api, want.to, 1)
-		d := newRedirectingIngress(t, p, lead, okAnswer)
+		d := newRedirectingIngress(t, p, lead, okResponse)
 		ask := newRequest()
 		ask.Host = want.to
 		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
@@ -249,7 +249,7 @@ func TestRedirectedRequestHead(t *testing.T) {
 func TestRedirectFromTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, okAnswer, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, okResponse, redirectToSame, okResponse)
 	s := d.settings(p.trustedCAs())
 	s.TLS = true
 	wantAnswered(t, newClient(t, s), newRequest())
@@ -307,7 +307,7 @@ func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 func TestNothingElseIsDialled(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
-	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okResponse))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "https://127.0.0.66" + path, "http://" + evil.addr.String() + path, "//" + evil.addr.String() + path,
 		"https://localhost:6443" + path, "https://api.example.com@" + evil.addr.String() + path, "https://api.example.com:" + strconv.Itoa(int(evil.addr.Port())) + path,

@@ -15,11 +15,11 @@ import (
 // errTimeUsedUp means that the time was used up before a connection attempt.
 var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
-// upstreamReadError marks errors of the upstream while its answer is relayed, to
+// upstreamReadError marks errors of the upstream while its response is relayed, to
 // separate them from those of the client.
 type upstreamReadError struct{ error }
 
-// sendAndReadHead sends the request and reads until the head of the final answer is
+// sendAndReadHead sends the request and reads until the head of the final response is
 // complete.
 func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error {
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
@@ -31,7 +31,7 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 		return err
 	}
 	for interim := 0; ; {
-		n, err := x.answer.parse(x.input[x.start:x.end])
+		n, err := x.response.parse(x.input[x.start:x.end])
 		switch {
 		case err != nil:
 			return err
@@ -39,17 +39,17 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 			if err := x.readHead(conn, a); err != nil {
 				return err
 			}
-		case !x.answer.isInterim():
+		case !x.response.isInterim():
 			x.start += n
 			return nil
-		case x.answer.status == 101:
+		case x.response.status == 101:
 			return malformed(cause.SwitchingProtocols)
 		default:
 			if interim++; interim > maxInterim {
 				return malformed(cause.TooManyInterim)
 			}
 			x.start += n
-			x.answer = answer{}
+			x.response = response{}
 		}
 	}
 }
@@ -58,14 +58,14 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 // leaves time for other addresses.
 func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
-	case unused == maxAnswerHead:
+	case unused == maxResponseHead:
 		return malformed(cause.HeadTooLong)
 	case x.end < len(x.input):
 	default:
 		// The parser counts from the beginning of the head, so the head may move.
 		size := max(firstReadSize, len(x.input))
 		if unused == size {
-			size = min(2*size, maxAnswerHead)
+			size = min(2*size, maxResponseHead)
 		}
 		x.resizeInput(size)
 	}
@@ -90,13 +90,13 @@ func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
 	return err
 }
 
-// relay sends the answer, whose head is in x.answer, to the client. It sends
+// relay sends the response, whose head is in x.response, to the client. It sends
 // received bytes before it waits for more, except a head whose body has not begun.
-// Until then another answer can still be given.
+// Until then another response can still be given.
 func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
 	rechunk := body == byChunks && !http10
-	x.output = x.answer.appendHead(x.output, rechunk)
-	x.answer.buf = nil // it may be larger than the relay needs
+	x.output = x.response.appendHead(x.output, rechunk)
+	x.response.buf = nil // it may be larger than the relay needs
 	switch body {
 	case byLength:
 		return x.relayLength(conn, client)
@@ -110,7 +110,7 @@ func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 
 }
 
 func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
-	for left := x.answer.bodyLength; ; {
+	for left := x.response.bodyLength; ; {
 		n := int(min(left, int64(x.end-x.start)))
 		if err := x.relayBytes(client, n); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (x *exchange) write(client io.Writer, b []byte) error {
 	n, err := client.Write(b)
 	x.sent = x.sent || n > 0
 	if err != nil {
-		return fmt.Errorf("cannot relay the answer to the client: %w", err)
+		return fmt.Errorf("cannot relay the response to the client: %w", err)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (p pki) config(t testing.TB, names ...string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{serverCertificate(t, p.intermediate, nil, names...)}}
 }
 
-// wantAnswered fails the test unless the exchange returns okAnswer.
+// wantAnswered fails the test unless the exchange returns okResponse.
 func wantAnswered(t testing.TB, c *Client, r *Request) {
 	t.Helper()
 	if status, body, e := doExchange(t, c, r); status != 200 || body != "token.key" || e != nil {
@@ -54,7 +54,7 @@ func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t
 	}
 }
 
-// TestTLSConnectionIsReused: session tickets of TLS 1.3 arrive with the answer or
+// TestTLSConnectionIsReused: session tickets of TLS 1.3 arrive with the response or
 // later. Neither prevents reuse.
 func TestTLSConnectionIsReused(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestTLSConnectionIsReused(t *testing.T) {
 }
 
 // TestIdleTLSConnectionLost: the router closes an idle connection, with and without
-// close_notify, or sends an unrequested answer. The next request is sent once, on
+// close_notify, or sends an unrequested response. The next request is sent once, on
 // another connection.
 func TestIdleTLSConnectionLost(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 			proceed, gone := make(chan struct{}), make(chan struct{})
 			r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 				for readRequest(b) {
-					_, _ = io.WriteString(conn, okAnswer)
+					_, _ = io.WriteString(conn, okResponse)
 					if n == 1 {
 						<-proceed
 						end(conn)
@@ -116,7 +116,7 @@ func TestIdleTLSConnectionEnds(t *testing.T) {
 	p := newPKI(t)
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		if readRequest(b) {
-			_, _ = io.WriteString(conn, okAnswer)
+			_, _ = io.WriteString(conn, okResponse)
 			_, _ = b.ReadByte()
 		}
 	})
@@ -148,7 +148,7 @@ func TestSessionsAreResumed(t *testing.T) {
 // connection.
 func answersOnceOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 	if readRequest(b) {
-		_, _ = io.WriteString(conn, strings.Replace(okAnswer, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+		_, _ = io.WriteString(conn, strings.Replace(okResponse, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestTrustChanges(t *testing.T) {
 				reached <- struct{}{}
 				<-proceed
 			}
-			_, _ = io.WriteString(conn, okAnswer)
+			_, _ = io.WriteString(conn, okResponse)
 		}
 	})
 	settings := tlsSettings(r.testRouter, p.trustedCAs())
@@ -312,9 +312,9 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	answer := make([]byte, len(okAnswer))
-	if n, err := conn.RoundTrip([]byte(request), answer); err != nil || string(answer[:n]) != okAnswer {
-		t.Fatalf("%q, %v", answer[:n], err)
+	response := make([]byte, len(okResponse))
+	if n, err := conn.RoundTrip([]byte(request), response); err != nil || string(response[:n]) != okResponse {
+		t.Fatalf("%q, %v", response[:n], err)
 	}
 }
 
@@ -322,7 +322,7 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 // connections without TLS.
 func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	s := plainSettings(r)
 	s.FollowRedirects = true
 	c := newClient(t, s)
@@ -415,7 +415,7 @@ func TestTLSFamilies(t *testing.T) {
 			_ = tls.Server(tcp, other.config(t, api)).Handshake()
 		},
 		"silent": func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) },
-		"no TLS": answersOnce(okAnswer),
+		"no TLS": answersOnce(okResponse),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r4 := startRouter(t, "127.0.0.1:0", first)
@@ -434,13 +434,13 @@ func TestTLSDeadline(t *testing.T) {
 	p := newPKI(t)
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		if readRequest(b) {
-			_, _ = io.WriteString(conn, okAnswer[:len(okAnswer)-1])
+			_, _ = io.WriteString(conn, okResponse[:len(okResponse)-1])
 			_, _ = io.Copy(io.Discard, b)
 		}
 	})
 	var status int
 	var e *Error
-	// On a busy machine the answer may begin after a short deadline.
+	// On a busy machine the response may begin after a short deadline.
 	for budget := 300 * time.Millisecond; status == 0 && budget < time.Minute; budget *= 4 {
 		ask := newRequest()
 		ask.Deadline = time.Now().Add(budget)

@@ -23,7 +23,7 @@ import (
 const maxHandshakes = 32
 
 // maxBuffered bounds an encrypted request that is sent together with the read of
-// its answer. The request of a CA is shorter.
+// its response. The request of a CA is shorter.
 const maxBuffered = 1 << 10
 
 // tlsSocket is the TCP connection below TLS.
@@ -143,7 +143,7 @@ type tlsStream struct {
 }
 
 // RoundTrip implements stream.
-func (s *tlsStream) RoundTrip(request, answer []byte) (int, error) {
+func (s *tlsStream) RoundTrip(request, response []byte) (int, error) {
 	if s.used && !s.nothingReceived() {
 		return 0, errStaleConnection
 	}
@@ -157,10 +157,10 @@ func (s *tlsStream) RoundTrip(request, answer []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.Read(answer)
+	return s.Read(response)
 }
 
-// nothingReceived reports that neither the end nor bytes of an answer have arrived.
+// nothingReceived reports that neither the end nor bytes of a response have arrived.
 // Messages of TLS itself may have, for example the session tickets after a
 // handshake. They are read here, without a wait for the rest of a message.
 func (s *tlsStream) nothingReceived() bool {

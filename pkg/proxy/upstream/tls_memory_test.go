@@ -104,7 +104,7 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 }
 
 // TestTLSWaitingMemory measures the memory of one of many challenges that wait for
-// an answer over TLS, including its stack. It is about 17 KiB live, 22 with the
+// a response over TLS, including its stack. It is about 17 KiB live, 22 with the
 // heap's spans; 11 of these are the cost without TLS. TLS within TLS, to a router
 // behind a proxy with TLS, is about 22 KiB live, and 28 with the spans. 4096 of
 // them stay within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).

@@ -152,10 +152,10 @@ func (c countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answersOverTLS answers every request with okAnswer and keeps the connection.
+// answersOverTLS answers every request with okResponse and keeps the connection.
 func answersOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 	for readRequest(b) {
-		_, _ = io.WriteString(conn, okAnswer)
+		_, _ = io.WriteString(conn, okResponse)
 	}
 }
 

@@ -20,7 +20,7 @@ func tunnel(conn net.Conn, to netip.AddrPort, authorization ingress.Secret) (net
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
 	}
-	rest, err := readConnectAnswer(conn, authorization)
+	rest, err := readConnectResponse(conn, authorization)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,12 @@ func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// readConnectAnswer reads the head of the answer to CONNECT, and returns the bytes
+// readConnectResponse reads the head of the response to CONNECT, and returns the bytes
 // after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
-// answer ends the connection.
-func readConnectAnswer(conn io.Reader, authorization ingress.Secret) (rest []byte, err error) {
+// response ends the connection.
+func readConnectResponse(conn io.Reader, authorization ingress.Secret) (rest []byte, err error) {
 	var (
-		a       answer
+		a       response
 		buf     = make([]byte, firstReadSize)
 		end     int
 		interim int
@@ -73,7 +73,7 @@ func readConnectAnswer(conn io.Reader, authorization ingress.Secret) (rest []byt
 				return nil, malformed(cause.TooManyInterim)
 			}
 			end = copy(buf, buf[n:end])
-			a = answer{}
+			a = response{}
 		case a.status > 299:
 			return nil, a.parseProxyRefusal(authorization)
 		default:
@@ -82,13 +82,13 @@ func readConnectAnswer(conn io.Reader, authorization ingress.Secret) (rest []byt
 	}
 }
 
-// readMoreHead appends received bytes to buf, which grows to at most maxAnswerHead.
+// readMoreHead appends received bytes to buf, which grows to at most maxResponseHead.
 func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
-	if end == maxAnswerHead {
+	if end == maxResponseHead {
 		return nil, 0, malformed(cause.HeadTooLong)
 	}
 	if end == len(buf) {
-		buf = append(buf, make([]byte, min(len(buf), maxAnswerHead-len(buf)))...)
+		buf = append(buf, make([]byte, min(len(buf), maxResponseHead-len(buf)))...)
 	}
 	n, err := conn.Read(buf[end:])
 	if n > 0 {
@@ -97,7 +97,7 @@ func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return nil, 0, fmt.Errorf("cannot read the answer to CONNECT: %w", err)
+	return nil, 0, fmt.Errorf("cannot read the response to CONNECT: %w", err)
 }
 
 // bufferedConn is a connection with bytes that were already read.

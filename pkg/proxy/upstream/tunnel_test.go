@@ -66,47 +66,47 @@ func TestConnectRequest(t *testing.T) {
 	}
 }
 
-func TestConnectAnswers(t *testing.T) {
+func TestConnectResponses(t *testing.T) {
 	t.Parallel()
 	const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 	for name, c := range map[string]struct {
-		answer string
-		rest   string
-		status int    // of a refusal
-		says   string // an error
+		response string
+		rest     string
+		status   int    // of a refusal
+		says     string // an error
 	}{
-		"established":            {answer: established},
-		"bytes after it":         {answer: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
-		"HTTP/1.0":               {answer: "HTTP/1.0 200 OK\r\n\r\n"},
-		"another 2xx":            {answer: "HTTP/1.1 204 No Content\r\n\r\n"},
-		"framing does not count": {answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
-		"interim":                {answer: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
-		"a long head":            {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
+		"established":            {response: established},
+		"bytes after it":         {response: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
+		"HTTP/1.0":               {response: "HTTP/1.0 200 OK\r\n\r\n"},
+		"another 2xx":            {response: "HTTP/1.1 204 No Content\r\n\r\n"},
+		"framing does not count": {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
+		"interim":                {response: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
+		"a long head":            {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
 
-		"requires credentials": {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
-		"denied":               {answer: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"no reason":            {answer: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
-		"RFC 9209":             {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
-		"a redirect":           {answer: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
-		"an endless reason":    {answer: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"bytes in a reason":    {answer: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"reveals the secret":   {answer: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"in its own field":     {answer: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"a text as error":      {answer: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
+		"denied":               {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"no reason":            {response: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
+		"RFC 9209":             {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
+		"a redirect":           {response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
+		"an endless reason":    {response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"bytes in a reason":    {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"reveals the secret":   {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
 
-		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: it switches protocols, which was not asked for"},
-		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim answers"},
-		"TLS":                 {answer: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed answer: it does not begin with HTTP/1.x"},
-		"LF":                  {answer: "HTTP/1.1 200 OK\n\n", says: "malformed answer: a line does not end in CRLF"},
-		"an endless head":     {answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed answer: its head is longer than 16384 bytes"},
-		"many fields":         {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed answer: more than 128 fields"},
-		"nothing":             {says: "cannot read the answer to CONNECT: EOF"},
-		"half an answer":      {answer: "HTTP/1.1 200 OK\r\n", says: "cannot read the answer to CONNECT: EOF"},
-		"white space in name": {answer: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed answer: bad field line"},
+		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed response: it switches protocols, which was not asked for"},
+		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed response: more than 8 interim answers"},
+		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed response: it does not begin with HTTP/1.x"},
+		"LF":                  {response: "HTTP/1.1 200 OK\n\n", says: "malformed response: a line does not end in CRLF"},
+		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed response: its head is longer than 16384 bytes"},
+		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed response: more than 128 fields"},
+		"nothing":             {says: "cannot read the response to CONNECT: EOF"},
+		"half an answer":      {response: "HTTP/1.1 200 OK\r\n", says: "cannot read the response to CONNECT: EOF"},
+		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed response: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, _, err := connectThrough(t, c.answer, ingress.NewSecret(basicAuth))
+			conn, _, err := connectThrough(t, c.response, ingress.NewSecret(basicAuth))
 			var no *proxyRefusal
 			switch refused := errors.As(err, &no); {
 			case refused != (c.status != 0), refused && no.status != c.status:
@@ -153,10 +153,10 @@ func TestSecretIsHidden(t *testing.T) {
 	}
 }
 
-// FuzzConnectAnswer compares the parser of the answer to CONNECT with net/http. A
+// FuzzConnectResponse compares the parser of the response to CONNECT with net/http. A
 // tunnel exists only if net/http sees a 2xx. It begins at the end of net/http's
-// head, in whatever pieces the answer arrives.
-func FuzzConnectAnswer(f *testing.F) {
+// head, in whatever pieces the response arrives.
+func FuzzConnectResponse(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 Connection established\r\n\r\n\x16\x03\x03",
 		"HTTP/1.0 200 OK\r\nProxy-agent: x\r\n\r\n",
@@ -170,10 +170,10 @@ func FuzzConnectAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		secret := ingress.NewSecret(basicAuth)
 		read := bytes.NewReader(text)
-		rest, err := readConnectAnswer(read, secret)
+		rest, err := readConnectResponse(read, secret)
 		left, _ := io.ReadAll(read)
 		slowly := byteReader{bytes.NewReader(text)}
-		slowRest, slowErr := readConnectAnswer(slowly, secret)
+		slowRest, slowErr := readConnectResponse(slowly, secret)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}

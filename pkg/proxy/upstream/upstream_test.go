@@ -239,7 +239,7 @@ func checkTexts(t testing.TB, e *Error) {
 
 const addedFields = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
 
-type answerTest struct {
+type responseTest struct {
 	handler        connHandler
 	isHead, http10 bool
 	want           outcome
@@ -247,15 +247,15 @@ type answerTest struct {
 }
 
 // forwardedUnchanged is a case in which the client gets head and body unchanged.
-func forwardedUnchanged(head, body string, status int, cause Cause) answerTest {
-	return answerTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
+func forwardedUnchanged(head, body string, status int, cause Cause) responseTest {
+	return responseTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
 	long := strings.Repeat("x", maxBody) // the longest that is forwarded
-	for name, test := range map[string]answerTest{
+	for name, test := range map[string]responseTest{
 		"by length": forwardedUnchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
 		"byte by byte": {
 			handler: answersBytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
@@ -424,9 +424,9 @@ func joinChunks(o outcome) outcome {
 	return o
 }
 
-// TestAnswerTimeout has an upstream that accepts and sends nothing, or stops in the
+// TestResponseTimeout has an upstream that accepts and sends nothing, or stops in the
 // middle.
-func TestAnswerTimeout(t *testing.T) {
+func TestResponseTimeout(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
 		text string
@@ -450,10 +450,10 @@ func TestAnswerTimeout(t *testing.T) {
 	}
 }
 
-const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
+const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
 
 // TestIdleConnectionLost has an upstream that closes each connection after one
-// answer, just as the next request arrives. The request is sent again.
+// response, just as the next request arrives. The request is sent again.
 func TestIdleConnectionLost(t *testing.T) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestIdleConnectionLost(t *testing.T) {
 				if !readRequest(b) {
 					return
 				}
-				_, _ = io.WriteString(tcp, okAnswer)
+				_, _ = io.WriteString(tcp, okResponse)
 				// The next request is read, or its arrival detected, before the
 				// end.
 				_, _ = b.ReadByte()
@@ -478,13 +478,13 @@ func TestIdleConnectionLost(t *testing.T) {
 	}
 }
 
-// TestUnrequestedAnswerOnIdleConnection has an upstream that sends an unrequested
-// answer on an idle connection. It would be read as the next answer.
-func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
+// TestUnrequestedResponseOnIdleConnection has an upstream that sends an unrequested
+// response on an idle connection. It would be read as the next response.
+func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
 	turn := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
 		for readRequest(b) {
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 			if n == 1 {
 				// After the client has put the connection into its idle list.
 				<-turn
@@ -528,7 +528,7 @@ func wantIdle(t testing.TB, c *Client, want int, event string) {
 func TestExpiredConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		answersWith(okAnswer)(n, tcp, b)
+		answersWith(okResponse)(n, tcp, b)
 		close(ended)
 	})
 	c := newPlainClient(t, r)
@@ -552,7 +552,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 				ready.Done()
 				ready.Wait() // so that all are open at once
 			}
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	c := newPlainClient(t, r)
@@ -569,8 +569,8 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 }
 
 func TestUpdateClosesConnections(t *testing.T) {
-	old := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
-	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okAnswer))
+	old := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
+	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okResponse))
 	c := newPlainClient(t, old)
 	exchangeOutcome(t, c, testTimeout, vip4, false, false)
 	s := plainSettings(old)
@@ -617,9 +617,9 @@ func TestFamilies(t *testing.T) {
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
 
-	r4 := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r4 := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	port := r4.addr.Port()
-	r6 := startRouter(t, fmt.Sprintf("[::1]:%d", port), answersWith(okAnswer))
+	r6 := startRouter(t, fmt.Sprintf("[::1]:%d", port), answersWith(okResponse))
 	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, port) }
 	refusing := netip.MustParseAddr("127.0.0.77")
 
@@ -661,7 +661,7 @@ func TestFamilies(t *testing.T) {
 func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Require(t)
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
-	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okAnswer))
+	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okResponse))
 	s := plainSettings(silent)
 	s.Addresses = append(s.Addresses, speaks.addr.Addr())
 	c := newClient(t, s)
@@ -672,7 +672,7 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	nstest.Require(t)
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
 	c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout}})
 	got := map[netip.Addr]Cause{}
@@ -692,7 +692,7 @@ func TestProbe(t *testing.T) {
 // TestClientGone has a client that takes no bytes. The error is not attributed to
 // the upstream.
 func TestClientGone(t *testing.T) {
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	c := newPlainClient(t, r)
 	gone := errors.New("gone")
 	pr, pw := io.Pipe()
@@ -705,7 +705,7 @@ func TestClientGone(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	r := startRouter(b, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(b, "127.0.0.1:0", answersWith(okResponse))
 	benchmark(b, newPlainClient(b, r))
 	r.expect(b, 1)
 }

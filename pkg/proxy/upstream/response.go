@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	maxAnswerHead = 16 << 10
-	maxFields     = 128
-	maxInterim    = 8 // 1xx answers before the final one
+	maxResponseHead = 16 << 10
+	maxFields       = 128
+	maxInterim      = 8 // 1xx responses before the final one
 
 	// maxBody is far more than a CA reads. A key authorisation is a token, a dot
 	// and 43 characters (RFC 8555 section 8.1), of which boulder reads 128 bytes
@@ -22,11 +22,11 @@ const (
 	maxBody = 64 << 10
 )
 
-// errTooLarge is an answer of which nothing more is relayed.
+// errTooLarge is a response of which nothing more is relayed.
 var errTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
-// errMalformed is wrapped by every error about the bytes of an answer.
-var errMalformed = errors.New("malformed answer")
+// errMalformed is wrapped by every error about the bytes of a response.
+var errMalformed = errors.New("malformed response")
 
 func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
 
@@ -46,9 +46,9 @@ const (
 
 type span struct{ from, to int }
 
-// answer is the head of one answer in the caller's buffer. The zero value is ready
+// response is the head of one response in the caller's buffer. The zero value is ready
 // for parse.
-type answer struct {
+type response struct {
 	buf   []byte
 	lines httpfield.Lines
 
@@ -66,12 +66,12 @@ type answer struct {
 
 	locations      int
 	redirectTarget cause.Details // destination of a redirect that is not followed
-	loopDetected   bool          // the answer of a proxy of this service that detected a loop: for the diagnosis only
+	loopDetected   bool          // the response of a proxy of this service that detected a loop: for the diagnosis only
 }
 
 // parse continues with the head at the beginning of buf. It returns the length of a
 // complete head, and 0 if more bytes are needed.
-func (a *answer) parse(buf []byte) (n int, err error) {
+func (a *response) parse(buf []byte) (n int, err error) {
 	a.buf = buf
 	for {
 		from, to, found, ok := a.lines.Next(buf)
@@ -97,7 +97,7 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 
 // checkPartialLine detects a peer that does not send HTTP/1.x, without waiting for
 // a line.
-func (a *answer) checkPartialLine() error {
+func (a *response) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
@@ -108,7 +108,7 @@ func (a *answer) checkPartialLine() error {
 
 // parseStatusLine parses a status line (RFC 9112 section 4). A missing space before
 // an empty reason is common and harmless.
-func (a *answer) parseStatusLine(at span) error {
+func (a *response) parseStatusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
@@ -127,7 +127,7 @@ func (a *answer) parseStatusLine(at span) error {
 // maxKnownName is the length of the longest field name that is handled here.
 const maxKnownName = len("proxy-authenticate")
 
-func (a *answer) parseField(line []byte) error {
+func (a *response) parseField(line []byte) error {
 	if a.fieldCount++; a.fieldCount > maxFields {
 		return malformed(cause.TooManyFields)
 	}
@@ -157,7 +157,7 @@ func (a *answer) parseField(line []byte) error {
 	return nil
 }
 
-func (a *answer) parseContentLength(value []byte) (err error) {
+func (a *response) parseContentLength(value []byte) (err error) {
 	a.contentLengths++
 	if !httpfield.IsDigits(value) {
 		return malformed(cause.LengthSyntax)
@@ -174,12 +174,12 @@ func announcesFraming(list []byte) bool {
 	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
 }
 
-// isInterim reports whether a final answer follows.
-func (a *answer) isInterim() bool { return a.status < 200 }
+// isInterim reports whether a final response follows.
+func (a *response) isInterim() bool { return a.status < 200 }
 
 // bodyFraming returns how the body ends. isHead means that the request was HEAD. A
 // body that announces too large a size is refused before the client gets a byte.
-func (a *answer) bodyFraming(toHead bool) (framing, error) {
+func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
 		return noBody, malformed(cause.LengthRepeated)
@@ -203,7 +203,7 @@ func (a *answer) bodyFraming(toHead bool) (framing, error) {
 // appendHead appends the head for the client: the status line, the end-to-end
 // fields in their order, Via, and the framing of this hop. chunked means that the
 // client gets the body in chunks.
-func (a *answer) appendHead(dst []byte, chunked bool) []byte {
+func (a *response) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
 	dst = append(dst, ' ')
@@ -230,7 +230,7 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 
 // isEndToEnd reports whether a field, one of lines, is end-to-end (RFC 9110 section
 // 7.6.1).
-func (a *answer) isEndToEnd(name, lines []byte) bool {
+func (a *response) isEndToEnd(name, lines []byte) bool {
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":

@@ -12,26 +12,26 @@ import (
 
 // refuse answers a request that is not forwarded.
 func (c *connection) refuse(f reqhead.Fault, isHead bool) {
-	c.answer(f.Status(), f.String(), extraField(f), isHead)
+	c.writeResponse(f.Status(), f.String(), extraField(f), isHead)
 }
 
-// extraField returns the field that only the answer to this fault has.
+// extraField returns the field that only the response to this fault has.
 func extraField(f reqhead.Fault) string {
 	switch f {
 	case reqhead.MethodNotAllowed:
 		return "\r\nAllow: GET, HEAD" // RFC 9110 section 15.5.6
 	case reqhead.Loop:
 		// RFC 9209: the first proxy on the route, perhaps this one, can then report
-		// why there is no answer.
+		// why there is no response.
 		return "\r\nProxy-Status: " + httpfield.LoopDetected
 	default:
 		return ""
 	}
 }
 
-// answer writes an answer of this proxy. extra is empty or one more field with the
+// writeResponse writes a response of this proxy. extra is empty or one more field with the
 // CRLF before it. clientWriter records a failed write.
-func (c *connection) answer(code int, text, extra string, isHead bool) {
+func (c *connection) writeResponse(code int, text, extra string, isHead bool) {
 	now := time.Now()
 	b := c.out[:0]
 	b = append(b, "HTTP/1.1 "...)
@@ -44,13 +44,13 @@ func (c *connection) answer(code int, text, extra string, isHead bool) {
 	b = append(b, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(text)), 10)
 	b = append(b, extra...)
-	// RFC 9110 section 15.5: caches may store some of these answers by default.
+	// RFC 9110 section 15.5: caches may store some of these responses by default.
 	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"...)
 	if !isHead {
 		b = append(b, text...)
 	}
 	c.out = b
-	_ = c.tcp.SetWriteDeadline(now.Add(answerWriteTimeout))
+	_ = c.tcp.SetWriteDeadline(now.Add(responseWriteTimeout))
 	_, _ = c.writer.Write(b)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// proxyRefusal is an answer of the egress proxy itself, which did not forward the
+// proxyRefusal is a response of the egress proxy itself, which did not forward the
 // request.
 type proxyRefusal struct {
 	status int
@@ -39,10 +39,10 @@ func (r *proxyRefusal) cause() Cause {
 	return EgressDenied
 }
 
-// parseProxyRefusal returns the parts of the answer that an operator needs. It
+// parseProxyRefusal returns the parts of the response that an operator needs. It
 // drops the reason phrase, which can be any text, and an error code that reveals
 // the credentials.
-func (a *answer) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
+func (a *response) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
 	// Squid adds a number to its code.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
@@ -58,7 +58,7 @@ func (a *answer) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
 // 407 is a proxy's by definition (RFC 9110 section 15.5.8). An error of Squid has
 // X-Squid-Error (its src/errorpage.cc), even with `via off`. A proxy with RFC 9209
 // puts an error into Proxy-Status. For other proxies Via decides, which a proxy
-// must add to a forwarded answer (RFC 9110 section 7.6.3). A proxy error without
+// must add to a forwarded response (RFC 9110 section 7.6.3). A proxy error without
 // Via was therefore not forwarded, unless X-Cache shows a Squid with `via off`. Via
 // alone proves nothing, because Squid adds it to its own errors too (all measured
 // with Squid 5.7).
@@ -66,7 +66,7 @@ func (a *answer) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
 // Inside a tunnel only a proxy that intercepts TLS answers itself, for example
 // because it rejects the router. The only sign is then a field with the name of the
 // error.
-func (a *answer) isFromProxy(absolute bool) bool {
+func (a *response) isFromProxy(absolute bool) bool {
 	switch {
 	case absolute && a.status == 407:
 		return true
@@ -85,9 +85,9 @@ func (a *answer) isFromProxy(absolute bool) bool {
 	}
 }
 
-// proxyError returns the error that a proxy names in a field of its own answer;
+// proxyError returns the error that a proxy names in a field of its own response;
 // nil: none.
-func (a *answer) proxyError() []byte {
+func (a *response) proxyError() []byte {
 	if squid := a.fieldValue("x-squid-error"); squid != nil {
 		return squid
 	}
@@ -127,8 +127,8 @@ func statusError(list []byte) []byte {
 }
 
 // fieldValue returns the value of the first field with a name, in lower case; nil:
-// none. The head of the answer must be complete and still in its buffer.
-func (a *answer) fieldValue(name string) []byte {
+// none. The head of the response must be complete and still in its buffer.
+func (a *response) fieldValue(name string) []byte {
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var n, v []byte
 		n, v, rest = httpfield.Next(rest)
