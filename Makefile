@@ -17,7 +17,7 @@
 # make install         binary and unit onto this host: DESTDIR PREFIX
 # make rpm             binary and unit as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path in a lab of network namespaces (root)
-# make bench           front doors compared: docs/bench (root, half an hour)
+# make bench           proxies compared: docs/bench (root, half an hour)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
 # make docs            what is generated from the code: catalog, documents
@@ -119,7 +119,7 @@ demo: build
 	$(SUDO) $(BIN)/demo --binary $(BIN)/http01-proxyd
 
 # BENCH passes flags on; the front door alone, in a minute, is
-# BENCH='--out= --doors haproxy,nginx,http01-proxyd --connections 64 --open 0 --pairs 0'.
+# BENCH='--out= --proxies haproxy,nginx,http01-proxyd --connections 64 --open 0 --pairs 0'.
 bench: build
 	$(SUDO) test/install-packages bench
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool

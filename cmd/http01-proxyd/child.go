@@ -10,12 +10,12 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 )
 
 // childCommand is a command that another process of this program starts, with a
 // connection to it. run gives up all that it does not need before it reads a byte.
-func childCommand(name, summary, help string, run func(context.Context, *protocol.Conn) error) command.Command {
+func childCommand(name, summary, help string, run func(context.Context, *wire.Child) error) command.Command {
 	return command.Command{
 		Name: name, Summary: summary, Help: help,
 		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
@@ -23,7 +23,7 @@ func childCommand(name, summary, help string, run func(context.Context, *protoco
 				// Who has started it tells when to end: a service manager and a
 				// terminal signal both.
 				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-				conn, err := child.InheritedConn()
+				conn, err := child.Connect()
 				if err != nil {
 					return err
 				}

@@ -4,11 +4,12 @@ package main
 
 import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 )
 
 func exporterCommand() command.Command {
-	return childCommand("exporter", "serve metrics; \"run\" starts it", `Serve metrics on metrics.listenAddress of the configuration. "run" starts it when
+	return childCommand(child.Exporter, "serve metrics; \"run\" starts it", `Serve metrics on metrics.listenAddress of the configuration. "run" starts it when
 there is one, gives it the listening socket and starts another when it ends. It
 has no capability and opens no file.`, exporter.RunConfined)
 }

@@ -44,32 +44,36 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
-		"cmd/internal/command":  nil, // both binaries start with it
+		"cmd/internal/command":  nil,            // both binaries start with it
+		"cmd/internal/terminal": {"pkg/report"}, // the text of the report
 		"pkg/host/address":      {"internal/rtnl"},
 		"pkg/apis/config/v1":    nil,                                 // the API's types
 		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":          {"internal/docurl"},
-		"pkg/diagnose":          nil,                                                                                                             // may import all: it looks at all of them
-		"internal/child":        {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                                        // a line of text is made printable in one way
-		"pkg/findings/cause":    {"pkg/findings"},                                                                                                // what a child reports, and its sentences: both sides link it
-		"pkg/prober":            {"pkg/ingress", "internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
-		"cmd/internal/terminal": {"pkg/report"},                                                                                                  // the text of the report
+		"pkg/diagnose":          nil, // may import all: it looks at all of them
+		"internal/child":        {"internal/printable", "internal/sandbox", "internal/wire"},
+		"pkg/findings/cause":    {"pkg/findings"}, // what a child reports, and its sentences: both sides link it
+		"pkg/prober":            {"internal/child", "pkg/host/resolve", "pkg/prober/protocol"},
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/ingress"},
+		"pkg/prober/network":          {"internal/sandbox", "internal/wire", "pkg/findings/cause", "pkg/prober/protocol", "pkg/proxy/reqhead", "pkg/proxy/upstream"},
+		"pkg/prober/protocol":         {"internal/printable", "pkg/findings/cause", "pkg/ingress"},
 		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the values that say how the ingress is reached
 		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // what a proxy's URL is, is the configuration's to say
 		"pkg/cluster/condition":       {"pkg/report"},                                     // folds the hosts' conditions
 		"pkg/config":                  {"internal/textfile"},                              // also judges files on the admin's machine
 		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
-		"pkg/controller/expiry":       {"pkg/report"},                                                                   // what is to be said of a certificate
-		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
-		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"},                                                   // the labels' values
-		"internal/httpfield":          nil,                                                                              // one grammar for both directions
+		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
+		"pkg/exporter":                {"internal/sandbox", "internal/wire", "pkg/exporter/metrics", "pkg/exporter/protocol", "pkg/report"},
+		"pkg/exporter/protocol":       {"pkg/report"},
+		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"}, // the labels' values
+		"internal/httpfield":          nil,                            // one grammar for both directions
+		"internal/printable":          nil,
+		"internal/wire":               nil,
 		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream", "pkg/ingress"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                         // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server

@@ -15,63 +15,67 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 )
 
-// The descriptors of a child's end of the connection: the socket of commands and the
-// pipe of messages.
+// The commands of this program that run as a child process.
+const (
+	Proxy    = "proxy"
+	Exporter = "exporter"
+	Prober   = "prober"
+)
+
+// The inherited descriptors of the child's end of the connection.
 const (
 	commandFD = 3
 	eventFD   = 4
 )
 
-// killTimeout is what the kernel takes to end a process.
+// killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 5 * time.Second
 
-// maxProcs bounds the processors that a child runs on at a time. One answers more
-// than 10,000 challenges a second; a flood from outside is not to take the
-// others from the control plane.
+// maxProcs bounds the processors of a child. One processor answers more than 10,000
+// challenges a second. A flood from outside must leave the others to the control plane.
 const maxProcs = 2
 
-// Process is a child that was started, and the connection to it. The child ends
-// with either.
+// Process is a child process and the parent's end of the connection to it. When either
+// ends, so does the other.
 type Process struct {
-	*protocol.Conn
+	*wire.Parent
 	*sandbox.Process
 }
 
-// Start runs a command of this program, such as "gate", as a child: without
-// capabilities, without environment, and killed by the kernel when this process
-// ends. The command takes its end of the connection with [Inherited]. What it writes
-// to its standard error comes to output.
+// Start runs a command of this program, such as [Proxy], as a child process without
+// capabilities and without environment. The kernel kills the child when this process
+// ends. The command opens its end of the connection with [Connect]. output receives its
+// standard error.
 func Start(command string, output *Output) (*Process, error) {
-	near, far, err := protocol.NewPair()
+	parent, files, err := wire.NewPair()
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", command, err)
 	}
-	process, err := start(command, far, output)
-	for _, file := range far {
+	process, err := start(command, files, output)
+	for _, file := range files {
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %q: %w", command, err), near.Close())
+		return nil, errors.Join(fmt.Errorf("start %q: %w", command, err), parent.Close())
 	}
-	return &Process{near, process}, nil
+	return &Process{parent, process}, nil
 }
 
-func start(command string, far [2]*os.File, output *Output) (*sandbox.Process, error) {
+func start(command string, files [2]*os.File, output *Output) (*sandbox.Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe for its standard error: %w", err)
+		return nil, fmt.Errorf("create a pipe for its standard error: %w", err)
 	}
-	// The link leads to the program that runs, also when another has been put in
-	// its place.
-	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // it ends with its connection
+	// The link leads to the running program, also after its file was replaced.
+	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // the child ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = childEnvironment(command, os.Environ(), runtime.GOMAXPROCS(0))
+	cmd.Env = childEnvironment(command, os.Environ(), totalMemory, runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
-	cmd.Stderr = write // never a terminal, nor the journal's stream
-	cmd.ExtraFiles = far[:]
+	cmd.Stderr = write // never a terminal, and never the journal's stream
+	cmd.ExtraFiles = files[:]
 	process, err := sandbox.Start(cmd)
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(err, read.Close())
@@ -80,28 +84,21 @@ func start(command string, far [2]*os.File, output *Output) (*sandbox.Process, e
 	return process, nil
 }
 
-// childEnvironment leaves what the Go runtime reads, and bounds its processors and its
-// memory. A child has nobody to talk to but its parent.
-func childEnvironment(command string, whole []string, processors int) []string {
-	memory := ""
-	kept := slices.DeleteFunc(slices.Clone(whole), func(entry string) bool {
-		name, value, _ := strings.Cut(entry, "=")
-		switch name {
-		case "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
-			return false
-		case memoryLimitVariable:
-			memory = value
-		}
-		return true
+// childEnvironment returns the variables that the Go runtime reads, with limits for the
+// child's processors and memory.
+func childEnvironment(command string, environment []string, totalMemory int64, processors int) []string {
+	kept := slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !slices.Contains([]string{"GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR"}, name)
 	})
-	if entry, is := memoryLimitEntry(command, memory); is {
-		kept = append(kept, entry)
+	if limit, limited := memoryLimit(command, totalMemory); limited {
+		kept = append(kept, fmt.Sprintf("GOMEMLIMIT=%dMiB", limit>>20))
 	}
 	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, maxProcs)))
 }
 
-// KillAndClose ends the child and waits for that, and then closes the connection: nothing
-// that the child has done to its end can hold this process up.
+// KillAndClose kills the child, waits for its end, and then closes the connection:
+// nothing that the child did to its end can block this process.
 func (p *Process) KillAndClose() {
 	_ = p.Kill()
 	select {
@@ -111,13 +108,13 @@ func (p *Process) KillAndClose() {
 	_ = p.Close()
 }
 
-// InheritedConn takes the connection that a child is started with.
-func InheritedConn() (*protocol.Conn, error) {
+// Connect opens the child's end of the connection, in the child process.
+func Connect() (*wire.Child, error) {
 	domain, err := unix.GetsockoptInt(commandFD, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
-		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", commandFD)
+		return nil, fmt.Errorf("descriptor %d is not a socket: this command is started by the service, not from a command line", commandFD)
 	}
-	// The kernel names a process that is started as /proc/self/exe after that.
+	// The kernel named this process "exe", after /proc/self/exe.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-	return protocol.FromFiles([2]*os.File{os.NewFile(commandFD, "commands"), os.NewFile(eventFD, "messages")})
+	return wire.NewChild([2]*os.File{os.NewFile(commandFD, "commands"), os.NewFile(eventFD, "events")})
 }

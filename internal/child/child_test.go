@@ -3,10 +3,10 @@
 package child
 
 import (
+	"math"
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,28 +14,25 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	for cores, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := childEnvironment("probe", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
+	for processors, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
+		got := childEnvironment(Prober, []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, 1<<20, processors)
 		if diff := cmp.Diff([]string{"GOGC=50", "GOMEMLIMIT=32MiB", want}, got); diff != "" {
-			t.Errorf("%d cores (-want +got):\n%s", cores, diff)
+			t.Errorf("%d processors (-want +got):\n%s", processors, diff)
 		}
 	}
 }
 
 func TestProxyMemoryLimit(t *testing.T) {
 	t.Parallel()
-	for whole, want := range map[string]string{
-		"240MiB": "GOMEMLIMIT=128MiB", "1GiB": "GOMEMLIMIT=912MiB", "251658240": "GOMEMLIMIT=128MiB", "245760KiB": "GOMEMLIMIT=128MiB",
-		"100MiB": "GOMEMLIMIT=64MiB", "": "", "off": "", "-1": "", "99999999999TiB": "",
-	} {
-		if got, is := memoryLimitEntry("gate", whole); got != want || is != (want != "") {
-			t.Errorf("of %q: %q, want %q", whole, got, want)
+	for total, want := range map[int64]int64{240 << 20: 128 << 20, 1 << 30: 912 << 20, 100 << 20: 64 << 20, math.MaxInt64: 0} {
+		if got, limited := memoryLimit(Proxy, total); got != want || limited != (want != 0) {
+			t.Errorf("of %d: %d, want %d", total, got, want)
 		}
 	}
 }
 
-// What the processes may take together fits into what the unit may have, with
-// something left for what the kernel holds for them.
+// TestMemoryLimitsFitTheUnit: the limits of all processes add up to GOMEMLIMIT, and leave
+// a part of MemoryMax for the kernel.
 func TestMemoryLimitsFitTheUnit(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../../systemd/http01-proxyd.service")
@@ -53,17 +50,16 @@ func TestMemoryLimitsFitTheUnit(t *testing.T) {
 		}
 		return n << 20
 	}
-	whole, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
+	total, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
 	sum := int64(ControllerMemory)
-	for _, command := range []string{"gate", "exporter", "probe"} {
-		entry, _ := memoryLimitEntry(command, strconv.FormatInt(whole, 10))
-		limit, is := parseMemory(strings.TrimPrefix(entry, memoryLimitVariable+"="))
-		if !is {
-			t.Fatalf("%s: %q", command, entry)
+	for _, command := range []string{Proxy, Exporter, Prober} {
+		limit, limited := memoryLimit(command, total)
+		if !limited {
+			t.Fatalf("%s has no limit", command)
 		}
 		sum += limit
 	}
-	if sum != whole || sum > hard-16<<20 {
-		t.Errorf("%d MiB together, of %d and %d MiB", sum>>20, whole>>20, hard>>20)
+	if sum != total || sum > hard-16<<20 {
+		t.Errorf("%d MiB together, of %d and %d MiB", sum>>20, total>>20, hard>>20)
 	}
 }

@@ -3,52 +3,34 @@
 package child
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
+	"math"
+	"runtime/debug"
 )
 
-// What the processes of a service may take of the memory that GOMEMLIMIT, which the
-// unit sets, gives to all of them together: a limit of the unit's ends one of
-// them, and not the one that has taken too much. The gate, which clients have hold
-// memory, has what the others leave.
+// The shares of the memory limit that the unit sets by GOMEMLIMIT for all processes
+// together. Without shares, the unit's hard limit would end any of the processes, not only
+// the one that exceeds its share. Memory that clients occupy is the proxy's, so that it
+// gets what the others leave.
 const (
 	ControllerMemory = 48 << 20
-	smallChildMemory = 32 << 20 // of each child but the gate
-	smallChildren    = 2        // the exporter, and the probe
-	minProxyMemory   = 64 << 20 // of the gate
+	smallChildMemory = 32 << 20 // of the exporter, and of the prober
+	smallChildren    = 2        // of them run at a time
+	minProxyMemory   = 64 << 20
 )
 
-const memoryLimitVariable = "GOMEMLIMIT"
+// totalMemory is the limit that GOMEMLIMIT sets. It is read before the controller sets
+// its own share as the limit.
+var totalMemory = debug.SetMemoryLimit(-1) //nolint:gochecknoglobals // see above
 
-// memoryLimitEntry is the limit for the child that runs a command, as an entry of its
-// environment; none when whole, the variable's value, sets none and the child is
-// the gate.
-func memoryLimitEntry(command, whole string) (entry string, is bool) {
-	limit := int64(smallChildMemory)
-	if command == "gate" {
-		all, is := parseMemory(whole)
-		if !is {
-			return "", false
-		}
-		limit = max(minProxyMemory, all-ControllerMemory-smallChildren*smallChildMemory)
-	}
-	return fmt.Sprintf("%s=%dMiB", memoryLimitVariable, limit>>20), true
-}
-
-// parseMemory reads what package runtime reads: a number of bytes, perhaps with a
-// unit. "off", or what is none, is no limit.
-func parseMemory(text string) (bytes int64, is bool) {
-	number, unit := strings.TrimSuffix(text, "B"), int64(1)
-	for i, suffix := range []string{"Ki", "Mi", "Gi", "Ti"} {
-		if short, has := strings.CutSuffix(number, suffix); has {
-			number, unit = short, 1<<(10*(i+1))
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/unit {
+// memoryLimit returns the share of the child process that runs a command. The proxy has
+// no limit when total is no limit.
+func memoryLimit(command string, total int64) (limit int64, limited bool) {
+	switch {
+	case command != Proxy:
+		return smallChildMemory, true
+	case total == math.MaxInt64:
 		return 0, false
+	default:
+		return max(minProxyMemory, total-ControllerMemory-smallChildren*smallChildMemory), true
 	}
-	return n * unit, true
 }

@@ -11,37 +11,36 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// The bounds of what is reported of a child's standard error. A crash of Go's
-// runtime, or a report of the race detector, has fewer lines.
+// The bounds of what is reported of a child's standard error. A crash of Go's runtime,
+// or a report of the race detector, has fewer lines.
 const (
 	maxLine      = 512 // bytes; the rest of a longer line is dropped
 	maxLines     = 200 // in each outputWindow
 	outputWindow = 10 * time.Minute
-	drainTimeout = 100 * time.Millisecond // for what is in the pipe at the end of the child
-	dropDelay    = time.Millisecond       // after each dropped line, or part of one: dropping takes next to no processor time
+	drainTimeout = 100 * time.Millisecond // for text in the pipe after the end of the child
+	dropDelay    = time.Millisecond       // after each dropped line, or part of one, so that dropping takes little processor time
 )
 
-// Output is where the standard error of child processes of one kind goes. Their text is
-// as little to be trusted as they are: control characters and whatever makes text look
-// like another become spaces, and what is more than maxLines in an outputWindow, of all
-// of them together, is counted.
+// Output receives the standard error of the child processes of one kind. Their text is
+// not trusted: characters that are not printable become spaces, and lines beyond maxLines
+// in an outputWindow, of all processes together, are dropped and counted.
 type Output struct {
 	report func(line string)
 
 	mu           sync.Mutex
 	windowStart  time.Time
 	count        int
-	dropReported bool // that lines are dropped
+	dropReported bool // dropped lines were reported in this window
 }
 
-// NewOutput has each line reported: bounded, clean, and the child's own text.
+// NewOutput calls report with each line, bounded and printable.
 func NewOutput(report func(line string)) *Output { return &Output{report: report} }
 
-// reportLine reports a line, and whether it was one too many.
+// reportLine reports a line, or returns that it was dropped.
 func (o *Output) reportLine(line string) (dropped bool) {
 	o.mu.Lock()
 	if now := time.Now(); now.Sub(o.windowStart) >= outputWindow {
@@ -80,7 +79,7 @@ func (o *Output) forwardLines(read *os.File, process *sandbox.Process) {
 	}
 }
 
-// markDropReported reports whether this is the first child of the window with too many lines.
+// markDropReported reports whether no child of the window has reported dropped lines yet.
 func (o *Output) markDropReported() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,13 +88,12 @@ func (o *Output) markDropReported() bool {
 	return first
 }
 
-// nextLine reads a line, of which it returns the beginning, clean; "" for an empty
-// one.
+// nextLine reads a line and returns its beginning in printable form. An empty line is "".
 func nextLine(lines *bufio.Reader) (string, error) {
 	text, err := lines.ReadSlice('\n')
-	line := report.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
+	line := printable.Line(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
 	for errors.Is(err, bufio.ErrBufferFull) {
-		<-time.After(dropDelay) // a line may have no end
+		<-time.After(dropDelay) // a line may be endless
 		_, err = lines.ReadSlice('\n')
 	}
 	return line, err

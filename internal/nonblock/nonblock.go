@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nonblock has what is done to sockets that do not block: the system calls
-// that are made for every connection, and the bounds that are set for all.
-//
-// The calls are raw: the scheduler is not told of them. It would have to be of one
-// that blocks, and is told of all others by packages syscall and net; its monitor
-// thread then looks for those that last, wakes for that as often as every 20 µs
-// while there is much to do, and took a tenth of the gate's time. Nor do they
-// allocate memory for addresses, as package unix does.
 package nonblock
 
 import (
@@ -20,8 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Accept takes a connection out of the backlog, non-blocking and closed on exec,
-// with the address of its client.
+// The system calls are raw, so that the scheduler does not see them. Packages syscall and
+// net announce every call to the scheduler, which is needed only for a call that blocks.
+// Its monitor thread then looks for long calls, as often as every 20 µs under load, and
+// took a tenth of the proxy's time. Raw calls also allocate no memory for addresses, as
+// package unix does.
+
+// Accept accepts a connection, nonblocking and closed on exec. It returns the address of
+// the client.
 func Accept(fd int) (accepted int, remote netip.AddrPort, err error) {
 	a := newAddress()
 	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size)), //nolint:gosec // accept4(2) takes pointers
@@ -32,20 +30,20 @@ func Accept(fd int) (accepted int, remote netip.AddrPort, err error) {
 	return int(n), a.addrPort(), nil
 }
 
-// LocalAddr is the address of this side.
+// LocalAddr returns the local address of a socket.
 func LocalAddr(fd int) (local netip.AddrPort, err error) {
 	a := newAddress()
-	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size))) //nolint:gosec // so does getsockname(2)
+	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size))) //nolint:gosec // getsockname(2) takes pointers
 	if errno != 0 {
 		return local, errno
 	}
 	return a.addrPort(), nil
 }
 
-// Read is read(2), which a signal does not end. It returns 0 at the end.
+// Read is read(2), repeated when a signal interrupts it. It returns 0 at the end.
 func Read(fd int, p []byte) (int, error) { return retryInterrupted(unix.SYS_READ, fd, p) }
 
-// Write is write(2), which a signal does not end.
+// Write is write(2), repeated when a signal interrupts it.
 func Write(fd int, p []byte) (int, error) { return retryInterrupted(unix.SYS_WRITE, fd, p) }
 
 func retryInterrupted(call uintptr, fd int, p []byte) (int, error) {
@@ -53,7 +51,7 @@ func retryInterrupted(call uintptr, fd int, p []byte) (int, error) {
 		return 0, nil
 	}
 	for {
-		n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) //nolint:gosec // so do read(2) and write(2)
+		n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) //nolint:gosec // read(2) and write(2) take pointers
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -64,18 +62,18 @@ func retryInterrupted(call uintptr, fd int, p []byte) (int, error) {
 	}
 }
 
-// Peek is how a read would end: with bytes, with an end (0 and no error), or with
-// EAGAIN. It reads none.
+// Peek returns the result that a read would have: bytes, the end (0 and no error), or
+// EAGAIN. It consumes nothing.
 func Peek(fd int) (int, error) {
 	var one [1]byte
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // and recvfrom(2)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // recvfrom(2) takes pointers
 	if errno != 0 {
 		return 0, errno
 	}
 	return int(n), nil
 }
 
-// Close is close(2) of a socket without SO_LINGER, which waits for nothing.
+// Close is close(2) of a socket without SO_LINGER, which does not block.
 func Close(fd int) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0); errno != 0 {
 		return errno
@@ -83,7 +81,7 @@ func Close(fd int) error {
 	return nil
 }
 
-// address is room for one of either family.
+// address holds a socket address of either family.
 type address struct {
 	raw  unix.RawSockaddrInet6
 	size uint32
@@ -91,7 +89,7 @@ type address struct {
 
 func newAddress() address { return address{size: unix.SizeofSockaddrInet6} }
 
-// addrPort is what the kernel has filled in; IPv4 as such (ip(7), ipv6(7)).
+// addrPort returns the address that the kernel wrote; an IPv4-mapped one as IPv4 (ip(7), ipv6(7)).
 func (a *address) addrPort() netip.AddrPort {
 	var b [2]byte
 	binary.NativeEndian.PutUint16(b[:], a.raw.Port)
@@ -107,9 +105,9 @@ func (a *address) addrPort() netip.AddrPort {
 	}
 }
 
-// BufferSizes is the Control of a dialer or listener that bounds what the kernel
-// keeps for a connection in each direction, in bytes: it takes twice as much, for
-// its own bookkeeping (socket(7)).
+// BufferSizes returns the Control function of a dialer or listener that limits the
+// kernel's buffers of a connection, in bytes for each direction. The kernel doubles the
+// size for its own bookkeeping (socket(7)).
 func BufferSizes(size int) func(network, address string, conn syscall.RawConn) error {
 	return func(_, _ string, conn syscall.RawConn) error {
 		var set error

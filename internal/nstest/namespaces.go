@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runOutside makes the namespaces around a further process of this program and
-// returns its exit code.
+// runOutside creates the namespaces around another process of this program and returns
+// its exit code.
 func runOutside() int {
 	pass := notifySignals()
 	// The parent-death signal follows the thread that forked (prctl(2)).
@@ -41,9 +41,9 @@ func runOutside() int {
 	}
 }
 
-// runInit is what runs as process 1 of the namespace. It is no more than that,
-// for the kernel treats process 1 differently: signals that it does not handle
-// are lost on it, and whatever loses its parent becomes its child.
+// runInit runs as process 1 of the namespace and starts the tests in a child. The kernel
+// treats process 1 differently: signals that it does not handle are lost, and orphans
+// become its children.
 func runInit() int {
 	pass := notifySignals()
 	if err := setUp(); err != nil {
@@ -71,37 +71,37 @@ func runInit() int {
 	}
 }
 
-// reexec is this program once more, with the same arguments and files.
+// reexec returns a command that runs this program again, with the same arguments and files.
 func reexec(env ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: unix.SIGKILL,
-		// A signal to the group, such as Ctrl-C, reaches it once, from here.
+		// The group gets a signal such as Ctrl-C once, from here.
 		Setpgid: true,
 	}
 	return cmd
 }
 
-// notifySignals catches those by which a person or `go test -timeout` ends tests.
+// notifySignals receives the signals with which a person or `go test -timeout` ends tests.
 func notifySignals() <-chan os.Signal {
 	caught := make(chan os.Signal, 8)
 	signal.Notify(caught, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP)
 	return caught
 }
 
-// forwardSignals passes signals on; what they bring about is the receiver's to say.
+// forwardSignals passes signals on to a process.
 func forwardSignals(signals <-chan os.Signal, to *os.Process) {
 	for s := range signals {
 		_ = to.Signal(s)
 	}
 }
 
-// setUp gives the fresh namespaces what a process expects of them.
+// setUp prepares the fresh namespaces for ordinary processes.
 func setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts from spreading: %w", err)
+		return fmt.Errorf("make the mounts private: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
@@ -112,7 +112,7 @@ func setUp() error {
 	return nil
 }
 
-func exitWithError(act string, err error) int {
-	fmt.Fprintf(os.Stderr, "nstest: %s: %v\n", act, err)
+func exitWithError(action string, err error) int {
+	fmt.Fprintf(os.Stderr, "nstest: %s: %v\n", action, err)
 	return 1
 }

@@ -2,18 +2,6 @@
 
 //go:build linux
 
-// Package nstest owns the fresh network namespace in which a package's kernel
-// tests run, and what tests of several packages need to wait for others.
-//
-// A network namespace belongs to a thread, and the Go runtime moves goroutines
-// between threads. So the namespace is made around the whole test process
-// instead of inside it: every goroutine, and every child process such as nft
-// or ip, is in it without further ado, and the kernel removes it with all
-// tables and addresses when the process is gone.
-//
-// Three processes run this program: the one outside, which `go test` started;
-// the first of the PID namespace, which does what init does; and its child,
-// which runs the tests as any process would.
 package nstest
 
 import (
@@ -23,15 +11,23 @@ import (
 	"testing"
 )
 
-// marker says that this process is inside the fresh namespaces; its value is
-// the process id of the one outside that made them.
+// A network namespace belongs to a thread, and the Go runtime moves goroutines between
+// threads. The namespace is therefore created around the whole test process: every
+// goroutine, and every child process such as nft or ip, is in it. The kernel removes it
+// with all tables and addresses when the process ends.
+//
+// Three processes run this program: the outer one, which `go test` started; the first one
+// of the PID namespace, which acts as init; and its child, which runs the tests.
+
+// marker names the variable that is set inside the fresh namespaces. Its value is the
+// process ID of the outer process.
 const marker = "HTTP01_PROXYD_NSTEST"
 
-// Main is the body of a TestMain: it runs the package's tests again in a fresh
-// network namespace with lo up, and exits with their result. They also have a
-// PID namespace of their own, so that the kernel ends every process that they
-// started, however they end themselves. Without root it runs the tests where
-// they are; those that need the namespaces call Need.
+// Main is the body of a TestMain. It runs the package's tests again in a fresh network
+// namespace with lo up, and exits with their result. The tests also have a PID namespace
+// of their own: the kernel ends every process that they started, however they end.
+// Without root it runs the tests in the namespaces of the caller; tests that need fresh
+// ones call Require.
 func Main(m *testing.M) {
 	switch {
 	case os.Geteuid() != 0:
@@ -45,12 +41,11 @@ func Main(m *testing.M) {
 	}
 }
 
-// ID tells the tests of one process from those of others that run at the same
-// time on this machine, which their own process id does not.
+// ID distinguishes the tests of one process from those of others on this machine. Their
+// own process ID does not.
 func ID() string { return os.Getenv(marker) }
 
-// Require skips the test where no fresh namespace could be made, which is
-// anywhere but as root.
+// Require skips the test when it does not run in a fresh namespace, which requires root.
 func Require(t testing.TB) {
 	t.Helper()
 	if os.Getenv(marker) == "" {
@@ -58,16 +53,15 @@ func Require(t testing.TB) {
 	}
 }
 
-// Run executes a command inside the namespace and returns its standard output;
-// a failure ends the test with what the command printed.
+// Run runs a command inside the namespace and returns its standard output. A failure
+// ends the test with the command's output.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	return RunWithInput(t, "", name, args...)
 }
 
-// AddAddress gives a link that is up an address, such as 192.0.2.5/24, and waits until
-// it is the host's own: the kernel adds the local route of an IPv6 address in the
-// background.
+// AddAddress adds an address, such as 192.0.2.5/24, to a link that is up, and waits until
+// the host has its local route: the kernel adds that of an IPv6 address in the background.
 func AddAddress(t testing.TB, link, address string) {
 	t.Helper()
 	args := []string{"address", "add", address, "dev", link}

@@ -28,10 +28,10 @@ import (
 const testTimeout = 30 * time.Second
 
 const (
-	// roleKey makes this test binary a further one, whose tests are a role.
+	// roleKey names the variable that makes this test binary play a role.
 	roleKey = "HTTP01_PROXYD_NSTEST_ROLE"
-	// roleHold starts a process that nothing ends, says in which PID namespace
-	// it is and waits for a signal; roleExit exits instead, with roleExitCode.
+	// roleHold starts a process that nothing ends, prints its PID namespace and waits
+	// for a signal. roleExit exits with roleExitCode instead.
 	roleHold, roleExit = "hold", "leave"
 	// roleOrphan is the process that nothing ends.
 	roleOrphan = "orphan"
@@ -69,7 +69,7 @@ func runRole(role string) int {
 	return waitForever()
 }
 
-// waitForever is for ever: this process holds the end that would have to be closed.
+// waitForever blocks: this process holds the end that would have to be closed.
 func waitForever() int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -80,12 +80,12 @@ func waitForever() int {
 	return 0
 }
 
-// Whatever ends the tests, nothing that they started outlives them.
+// TestEnd: no process that the tests started outlives them, however they end.
 func TestEnd(t *testing.T) {
 	Require(t)
 	for name, tt := range map[string]struct {
 		role   string
-		signal unix.Signal // 0: they end by themselves
+		signal unix.Signal // 0: the tests exit
 		code   int
 	}{
 		"by themselves": {role: roleExit, code: roleExitCode},
@@ -113,7 +113,7 @@ func TestEnd(t *testing.T) {
 			}
 			namespace := strings.TrimSpace(line)
 			if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own == namespace {
-				t.Fatalf("the tests' PID namespace is ours: %s, %v", own, err)
+				t.Fatalf("the tests have the PID namespace of this process: %s, %v", own, err)
 			}
 			if tt.signal != 0 {
 				if err := cmd.Process.Signal(tt.signal); err != nil {
@@ -129,8 +129,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// What the tests see is a process in namespaces of its own: not process 1, and
-// with a /proc that is theirs.
+// TestInside: the tests run in namespaces of their own, not as process 1, and with a
+// /proc of that PID namespace.
 func TestInside(t *testing.T) {
 	Require(t)
 	if os.Getpid() == 1 {
@@ -153,17 +153,17 @@ func awaitEmpty(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	for {
-		left := processesIn(t, namespace)
-		if len(left) == 0 {
+		remaining := processesIn(t, namespace)
+		if len(remaining) == 0 {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("still there: %v", left)
+			t.Fatalf("still there: %v", remaining)
 		}
 	}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // Timeout bounds every wait for a condition on a loaded machine. A test that passes
-// never uses it up.
+// never reaches it.
 const Timeout = 30 * time.Second
 
-// Poll calls done every 5 ms until it returns true, and returns false after Patience.
+// Poll calls done every 5 ms until it returns true, and returns false after Timeout.
 func Poll(done func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -27,7 +27,7 @@ func Poll(done func() bool) bool {
 	return true
 }
 
-// Await is Poll and ends the test when that returns false.
+// Await is Poll. It ends the test when Poll returns false.
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !Poll(done) {
@@ -35,7 +35,7 @@ func Await(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// Log is a writer that a test reads while others write.
+// Log is a writer that a test reads while other goroutines write.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -48,12 +48,12 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the text written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Count returns how often text was written so far.
+// Count returns how often text occurs in what was written so far.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }

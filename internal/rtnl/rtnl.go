@@ -2,8 +2,6 @@
 
 //go:build linux
 
-// Package rtnl asks the kernel about links, addresses, routes and
-// neighbours (rtnetlink(7)), and gives it orders about them.
 package rtnl
 
 import (
@@ -14,12 +12,10 @@ import (
 	"github.com/jsimonetti/rtnetlink/v2"
 )
 
-// timeout bounds one question or order: the kernel answers while it is being
-// asked.
+// timeout bounds all requests of one Do: the kernel answers within the system call.
 const timeout = 2 * time.Second
 
-// Do puts a question, or several, through a socket of its own, and waits for
-// the answers for at most 2 s in all.
+// Do runs requests on a socket of their own, for at most 2 s in all.
 func Do(question func(*rtnetlink.Conn) error) (err error) {
 	c, err := rtnetlink.Dial(nil)
 	if err != nil {

@@ -6,8 +6,8 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// cloneFlags is the argument of clone(2) that has the flags.
+// cloneFlags is the index of the argument of clone(2) with the flags.
 const cloneFlags = 0
 
-// architectureCalls are the calls that the others do not have.
+// architectureCalls returns the calls of this architecture only.
 func architectureCalls() []allowedCall { return nil }

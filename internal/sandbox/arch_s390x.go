@@ -6,10 +6,11 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_S390X
 
-// cloneFlags is the argument of clone(2) that has the flags: CONFIG_CLONE_BACKWARDS2.
+// cloneFlags is the index of the argument of clone(2) with the flags
+// (CONFIG_CLONE_BACKWARDS2).
 const cloneFlags = 1
 
-// The numbers of socketcall(2) (linux/net.h).
+// Numbers of socketcall(2) (linux/net.h).
 const (
 	callSocket      = 1
 	callConnect     = 3
@@ -24,15 +25,15 @@ const (
 	callAccept4     = 18
 )
 
-// architectureCalls are the calls that the others do not have. Packages syscall and
-// unix make nearly all calls for sockets by socketcall(2) here. Its arguments are
-// behind a pointer, where no filter sees them: on this architecture a child can make
-// sockets of every family and type, and set every option.
+// architectureCalls returns the calls of this architecture only. Packages syscall and
+// unix make nearly all calls for sockets with socketcall(2). A pointer leads to its
+// arguments, which no filter can read: on s390x a child can create sockets of every
+// family and type, and set every option.
 func architectureCalls() []allowedCall {
-	const why, only = "the calls for sockets, on s390x", "the numbers of the calls above; their arguments cannot be seen"
+	const reason, restriction = "the calls for sockets, on s390x", "the numbers of the calls above; a filter cannot read their arguments"
 	always := []uint32{callGetsockname, callGetpeername, callRecvfrom, callShutdown, callSetsockopt, callGetsockopt, callRecvmsg}
 	of := func(kind Kind, more ...uint32) allowedCall {
-		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, why, only, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
+		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, reason, restriction, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
 	}
 	return []allowedCall{
 		of(Proxy, callSocket, callConnect, callAccept4),

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is a kind of child process, or several: a set of bits.
+// Kind is a set of kinds of child processes: a bit mask.
 type Kind uint8
 
 // The kinds of child processes.
@@ -20,19 +20,19 @@ const (
 	allKinds = Proxy | Exporter | Prober
 )
 
-// allowedCall is a system call that some processes may make.
+// allowedCall is a system call that child processes of some kinds may make.
 type allowedCall struct {
 	name        string
 	number      uint32
 	kinds       Kind
 	reason      string
-	restriction string          // what the checks and options let through, in words
-	checks      []argumentCheck // of single arguments: all have to hold
-	options     []socketOption  // of setsockopt(2): one has to hold
+	restriction string          // describes the arguments that checks and options accept
+	checks      []argumentCheck // of single arguments: all must match
+	options     []socketOption  // of setsockopt(2): one must match
 }
 
-// argumentCheck holds for a call of which (argument & mask) is one of the values. It sees
-// the low 32 bits of the argument, as the kernel does of an int.
+// argumentCheck matches a call whose (argument & mask) is one of the values. It compares
+// the low 32 bits of the argument, as the kernel does for an int.
 type argumentCheck struct {
 	argument uint32
 	mask     uint32
@@ -44,15 +44,15 @@ type socketOption struct{ level, name uint32 }
 
 const fullMask = ^uint32(0)
 
-// fileCommands are those of fcntl(2) that say nothing to other processes. F_SETOWN
-// is not among them: by it the kernel would send signals for a child.
+// fileCommands returns the commands of fcntl(2) that have no effect on other processes.
+// F_SETOWN is not one of them: with it the kernel sends signals on behalf of a child.
 func fileCommands() []uint32 {
 	return []uint32{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}
 }
 
-// socketOptions are set by package net and by ours on sockets of their own. Those
-// that a child sets on a listening socket stay there, until the controller takes them
-// back for its successor.
+// socketOptions returns the options that package net and this program set on their own
+// sockets. An option that a child sets on a listening socket stays in force until the
+// controller resets it for the next child.
 func socketOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
@@ -68,22 +68,23 @@ func socketOptions() []socketOption {
 	}
 }
 
-// threadFlags of clone(2): CLONE_THREAD, and no namespace.
+// threadFlags masks the flags of clone(2) that decide between a thread and a process,
+// and those that create a namespace.
 const threadFlags = unix.CLONE_THREAD |
 	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// allowedCalls are all that a child process may do, the most frequent first. Whatever is
-// not here, or has other arguments, gets EPERM.
+// allowedCalls returns every system call that a child process may make, the most
+// frequent first. A call that is not listed, or has other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
-		files    = "read and write sockets and pipes that it has"
-		sockets  = "ask a socket that it has, or shut it down"
+		files    = "read and write its sockets and pipes"
+		sockets  = "query or shut down its sockets"
 		poller   = "Go's network poller"
 		memory   = "Go's heap and stacks; nothing executable"
 		threads  = "Go's scheduler"
 		clocks   = "Go's timers"
 		signals  = "Go's runtime: preemption of its own threads, and crashes"
-		identity = "Go's runtime and libc name the process and the thread"
+		identity = "Go's runtime and libc identify the process and the thread"
 	)
 	family := argumentCheck{0, fullMask, []uint32{unix.AF_INET, unix.AF_INET6}}
 	of := func(types ...uint32) argumentCheck {
@@ -93,7 +94,7 @@ func allowedCalls() []allowedCall {
 	list := []allowedCall{
 		{"read", unix.SYS_READ, allKinds, files, "", nil, nil},
 		{"write", unix.SYS_WRITE, allKinds, files, "", nil, nil},
-		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "take a client's connection", "", nil, nil},
+		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "accept a client's connection", "", nil, nil},
 		{"close", unix.SYS_CLOSE, allKinds, files, "", nil, nil},
 		{"recvfrom", unix.SYS_RECVFROM, allKinds, files, "", nil, nil},
 		{"epoll_pwait", unix.SYS_EPOLL_PWAIT, allKinds, poller, "", nil, nil},
@@ -103,16 +104,16 @@ func allowedCalls() []allowedCall {
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
 		{"shutdown", unix.SYS_SHUTDOWN, allKinds, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "package net's settings of a connection, and the reset of one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
-		{"connect", unix.SYS_CONNECT, Proxy | Prober, "reach the ingress, the egress proxy or what is probed", "", nil, nil},
+		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
-		{"socket", unix.SYS_SOCKET, Prober, "TCP to what is probed, and UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
+		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
-		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller, and their descriptors", "", nil, nil},
+		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
 		{"writev", unix.SYS_WRITEV, allKinds, files, "", nil, nil},
-		{"fcntl", unix.SYS_FCNTL, allKinds, "descriptors that it has", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
-		{"fstat", unix.SYS_FSTAT, allKinds, "what a descriptor is", "", nil, nil},
+		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
+		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
 		{"clock_gettime", unix.SYS_CLOCK_GETTIME, allKinds, clocks, "", nil, nil},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox starts a process that has no capability, and lets a process
-// give up the system calls that it does not need.
+// Package sandbox starts a process without capabilities, and restricts the system calls
+// and resources of the current process. The controller and every child process link it.
 package sandbox

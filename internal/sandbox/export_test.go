@@ -24,18 +24,18 @@ func kinds() map[string]Kind {
 	return map[string]Kind{"proxy": Proxy, "exporter": Exporter, "prober": Prober}
 }
 
-// ForbiddenActions are what this test program does as a confined child, by name.
+// ForbiddenActions returns what this test program does as a confined child, by name.
 func ForbiddenActions() map[string]func() int {
-	acts := make(map[string]func() int)
+	actions := make(map[string]func() int)
 	for name, kind := range kinds() {
-		acts["forbidden to "+name] = func() int {
+		actions["forbidden to "+name] = func() int {
 			if err := Confine(kind); err != nil {
 				return report(err.Error())
 			}
 			return report(forbiddenCalls(kind)...)
 		}
 	}
-	return acts
+	return actions
 }
 
 func report(faults ...string) int {
@@ -45,11 +45,11 @@ func report(faults ...string) int {
 	return min(len(faults), 1)
 }
 
-// lastCall is beyond the last system call of Linux 6.18 on every architecture.
+// lastCall is greater than the last system call of Linux 6.18 on every architecture.
 const lastCall = 600
 
-// forbiddenCalls makes every system call that this kind of process may not make, and those
-// of which it may make some with other arguments.
+// forbiddenCalls makes every system call that this kind of process must not make, and
+// the restricted calls with other arguments. It returns the calls that did not fail.
 func forbiddenCalls(kind Kind) (faults []string) {
 	want := func(errno unix.Errno, name string, number uint32, arguments ...uintptr) {
 		var a [6]uintptr
@@ -65,13 +65,13 @@ func forbiddenCalls(kind Kind) (faults []string) {
 	}
 	may[unix.SYS_CLONE3] = true
 	if runtime.GOARCH == "amd64" {
-		// uretprobe and uprobe, which no filter sees: the kernel ends whoever makes them
-		// outside of a probe (kernel/seccomp.c, seccomp_uprobe_exception).
+		// uretprobe and uprobe, which no filter sees: the kernel kills a process that makes
+		// them outside of a probe (kernel/seccomp.c, seccomp_uprobe_exception).
 		may[335], may[336] = true, true
 	}
 	want(unix.ENOSYS, "clone3", unix.SYS_CLONE3)
 	if len(faults) > 0 {
-		return faults // without a filter some calls never return
+		return faults // some calls never return without a filter
 	}
 	for number := range uint32(lastCall) {
 		if !may[number] {
@@ -122,7 +122,7 @@ func forbiddenCalls(kind Kind) (faults []string) {
 	return faults
 }
 
-// TestTable: `make docs` writes it.
+// TestTable compares the documented table with the filter. `make docs` writes the table.
 func TestTable(t *testing.T) {
 	if architectureCalls() != nil {
 		t.Skip("the table is that of the other architectures")
@@ -148,19 +148,19 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// table is the list of the system calls in Markdown, by name.
+// table lists the system calls in Markdown, by name.
 func table() string {
 	lines := []string{}
 	for _, c := range allowedCalls() {
-		var who []string
+		var processes []string
 		for name, kind := range kinds() {
 			if c.kinds&kind != 0 {
-				who = append(who, name)
+				processes = append(processes, name)
 			}
 		}
-		slices.Sort(who)
-		text := strings.Join(who, ", ")
-		if len(who) == len(kinds()) {
+		slices.Sort(processes)
+		text := strings.Join(processes, ", ")
+		if len(processes) == len(kinds()) {
 			text = "all"
 		}
 		only := c.restriction
@@ -173,7 +173,7 @@ func table() string {
 	return "| system call | processes | arguments | why |\n|---|---|---|---|\n" + strings.Join(lines, "")
 }
 
-// Every call with restrictions says in words which.
+// TestRestrictedCallsAreDescribed requires words for every restriction of arguments.
 func TestRestrictedCallsAreDescribed(t *testing.T) {
 	t.Parallel()
 	for _, c := range allowedCalls() {
@@ -186,7 +186,7 @@ func TestRestrictedCallsAreDescribed(t *testing.T) {
 	}
 }
 
-// A limit that is lower already stays.
+// TestLowerLimitIsKept: lowerLimit does not raise a limit.
 func TestLowerLimitIsKept(t *testing.T) {
 	t.Parallel()
 	var now unix.Rlimit

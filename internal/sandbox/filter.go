@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine gives up, for all threads of this process and for good, every system
-// call but those that a process of this kind needs (see calls): no file can be
-// opened, no program run, no process started, no socket made but of the internet
-// families. What is refused gets EPERM. It bounds the threads, and the memory where
-// GOMEMLIMIT does, and has the kernel end this process before its parent when
-// memory runs out.
+// Confine restricts all threads of this process, irrevocably, to the system calls that
+// a process of this kind needs (see [allowedCalls]). It can open no file, run no
+// program, start no process, and create only internet sockets. Every other call fails
+// with EPERM. Confine also limits the threads, and the memory where GOMEMLIMIT sets a
+// limit, and makes the kernel end this process before its parent when memory runs out.
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
@@ -25,7 +24,7 @@ func Confine(kind Kind) error {
 	}
 	program := filter(kind)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} //nolint:gosec // some 200 instructions
-	// TSYNC: the other threads too, or none and the id of one that cannot.
+	// TSYNC applies the filter to all threads, or returns the ID of a thread that has another.
 	tid, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))) //nolint:gosec // seccomp(2) takes a pointer
 	runtime.KeepAlive(program)
 	switch {
@@ -39,24 +38,24 @@ func Confine(kind Kind) error {
 	return nil
 }
 
-// hasFilter reports whether this process has a filter already (prctl(2)).
+// hasFilter reports whether this process already has a filter (prctl(2)).
 func hasFilter() bool {
 	mode, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_SECCOMP, 0, 0)
 	return errno == 0 && mode == unix.SECCOMP_MODE_FILTER
 }
 
-// The fields of struct seccomp_data (linux/seccomp.h).
+// Offsets in struct seccomp_data (linux/seccomp.h).
 const (
 	offsetNumber = 0
 	offsetArch   = 4
 	offsetArgs   = 16
 )
 
-// filter is the program that the kernel runs for each system call
+// filter returns the program that the kernel runs for each system call
 // (Documentation/userspace-api/seccomp_filter.rst).
 func filter(kind Kind) []unix.SockFilter {
-	// The other calling convention of this machine, such as i386 on amd64,
-	// has other numbers.
+	// Another calling convention of this machine, such as i386 on amd64, has other
+	// numbers.
 	program := []unix.SockFilter{
 		load(offsetArch),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1},
@@ -76,7 +75,7 @@ func filter(kind Kind) []unix.SockFilter {
 	return append(program, refuse(unix.EPERM))
 }
 
-// instructions decides on one call, whose number has been compared.
+// instructions decides on one call, whose number was compared before.
 func (c *allowedCall) instructions() []unix.SockFilter {
 	var body []unix.SockFilter
 	for _, check := range c.checks {
@@ -85,7 +84,7 @@ func (c *allowedCall) instructions() []unix.SockFilter {
 			body = append(body, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: check.mask})
 		}
 		for i, value := range check.values {
-			// Past the other values, and the refusal.
+			// Skips the other values, and the refusal.
 			body = append(body, skipIf(value, uint8(len(check.values)-i))) //nolint:gosec // a few
 		}
 		body = append(body, refuse(unix.EPERM))
@@ -115,7 +114,8 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// skipUnless skips the next n instructions unless the value is k, skipIf if it is.
+// skipUnless skips the next n instructions unless the value is k. skipIf skips them if
+// it is.
 func skipUnless(k uint32, n uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: n}
 }
@@ -124,7 +124,7 @@ func skipIf(k uint32, n uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: n}
 }
 
-// lowWordOffset is where the low 32 bits of an argument lie.
+// lowWordOffset returns the offset of an argument's low 32 bits.
 func lowWordOffset() uint32 {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		return 4

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// maxThreads bounds the threads of all processes of the user, of which a process
-	// of ours has some ten. It is half of the unit's TasksMax, so that the controller
-	// can always start a thread.
+	// maxThreads limits the threads of all processes of the user. A process of this
+	// program has some ten. The limit is half of the unit's TasksMax, so that the
+	// controller can always start a thread.
 	maxThreads = 512
-	// maxThreadsSmall is the same for the exporter and the prober: whatever these take, the
-	// proxy can start a thread.
+	// maxThreadsSmall is the limit for the exporter and the prober. The proxy can start
+	// a thread even when one of them has used it up.
 	maxThreadsSmall = maxThreads / 2
-	// runtimeReserve is what Go's runtime maps and does not touch, 60 to 100 MiB: it is in
-	// the limit of the kernel, and not in GOMEMLIMIT.
+	// runtimeReserve covers the 60 to 100 MiB that Go's runtime maps and does not touch:
+	// they count in the kernel's limit, and not in GOMEMLIMIT.
 	runtimeReserve = 128 << 20
-	// oomScoreAdj has the kernel end a child before the controller when the unit's memory
-	// runs out, whatever both have: it counts as half of that (proc(5), oom_score_adj).
+	// oomScoreAdj makes the kernel end a child before the controller when the unit's
+	// memory runs out. It counts as half of that memory (proc(5), oom_score_adj).
 	oomScoreAdj = 500
 )
 
-// applyLimits bounds what this process may have. What it takes up is gone with it.
+// applyLimits limits the resources of this process.
 func applyLimits(kind Kind) error {
 	limits := map[int]uint64{unix.RLIMIT_NPROC: maxThreads}
 	if kind != Proxy {
@@ -44,8 +44,8 @@ func applyLimits(kind Kind) error {
 			return fmt.Errorf("limit resource %d to %d: %w", resource, most, err)
 		}
 	}
-	// No other process of this user can read its memory, and no program of root's its
-	// core: it has none (prctl(2), PR_SET_DUMPABLE).
+	// No other process of this user can read the memory of this process, and no core of
+	// it is written (prctl(2), PR_SET_DUMPABLE).
 	err := errors.Join(raiseOOMScore(), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
 		return fmt.Errorf("have this process ended first, and without a core: %w", err)
@@ -53,8 +53,8 @@ func applyLimits(kind Kind) error {
 	return nil
 }
 
-// raiseOOMScore raises the score to oomScoreAdj. A higher one stays, which only root may
-// lower: that of a pod for `oc debug node` is 1000.
+// raiseOOMScore raises the score to oomScoreAdj. It keeps a higher score, which only
+// root may lower: a pod of `oc debug node` has 1000.
 func raiseOOMScore() error {
 	const path = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(path)
@@ -67,7 +67,7 @@ func raiseOOMScore() error {
 	return os.WriteFile(path, strconv.AppendInt(nil, oomScoreAdj, 10), 0)
 }
 
-// lowerLimit lowers both limits of a resource; lower ones stay.
+// lowerLimit lowers both limits of a resource. It keeps lower limits.
 func lowerLimit(resource int, most uint64) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(0, resource, nil, &now); err != nil {

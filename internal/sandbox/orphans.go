@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childProcesses are the processes that [Start] has started and that have not ended.
-var childProcesses = struct { //nolint:gochecknoglobals // of the whole process, as its children are
+// childProcesses holds the IDs of the processes that [Start] started and that have not ended.
+var childProcesses = struct { //nolint:gochecknoglobals // child processes belong to the whole process
 	sync.Mutex
 	adopting bool
 	pids     map[int]bool
 }{pids: make(map[int]bool)}
 
-// BecomeSubreaper has the kernel make this process the parent of whatever a child leaves
-// behind (prctl(2), PR_SET_CHILD_SUBREAPER), and has that ended at the end of the
-// child. A confined child cannot start a process, so this is for one that was taken
-// over before. The caller starts no processes but by [Start].
+// BecomeSubreaper makes this process the parent of orphaned descendants (prctl(2),
+// PR_SET_CHILD_SUBREAPER). They are killed when the child that left them ends. A
+// confined child cannot start a process: this covers a child that was taken over before
+// its filter was in force. The caller must start processes only with [Start].
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of what child processes leave behind: %w", err)
@@ -34,10 +34,10 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// maxOrphans bounds the rounds of killOrphans: the copies of copies.
+// maxOrphans bounds the rounds of killOrphans, since an orphan may start others.
 const maxOrphans = 4 * maxThreads
 
-// killOrphans ends the children of this process that it has not started, and theirs.
+// killOrphans kills the children that this process did not start, and their descendants.
 func killOrphans() {
 	childProcesses.Lock()
 	defer childProcesses.Unlock()
@@ -54,8 +54,8 @@ func killOrphans() {
 	}
 }
 
-// findOrphan finds a child of this process that it has not started; 0 if there is none
-// (proc(5), /proc/pid/task/tid/children). It needs the lock.
+// findOrphan returns the ID of a child that this process did not start, or 0 (proc(5),
+// /proc/pid/task/tid/children). The caller holds the lock.
 func findOrphan() int {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {

@@ -4,5 +4,5 @@
 
 package sandbox
 
-// raceDetector: it maps terabytes, which no limit of data lets through.
+// raceDetector is true: the detector maps terabytes, which exceeds every data limit.
 const raceDetector = true

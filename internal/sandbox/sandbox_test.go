@@ -21,16 +21,16 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
-		if act, ok := childActions()[os.Args[1]]; ok {
-			os.Exit(act())
+		if action, ok := childActions()[os.Args[1]]; ok {
+			os.Exit(action())
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// childActions are what this program does as a child.
+// childActions returns what this program does as a child, by name.
 func childActions() map[string]func() int {
-	acts := map[string]func() int{
+	actions := map[string]func() int{
 		"status": func() int {
 			text, err := os.ReadFile("/proc/self/status")
 			fmt.Print(string(text))
@@ -40,8 +40,8 @@ func childActions() map[string]func() int {
 		"sleep":    func() int { <-time.After(time.Hour); return 0 },
 		"fail":     func() int { return 3 },
 	}
-	maps.Copy(acts, sandbox.ForbiddenActions())
-	return acts
+	maps.Copy(actions, sandbox.ForbiddenActions())
+	return actions
 }
 
 func exitCode(err error) int {
@@ -52,7 +52,7 @@ func exitCode(err error) int {
 	return 0
 }
 
-// runConfined tries what a gate has no need of, and then what it does.
+// runConfined tries calls that the proxy does not need, and then those that it needs.
 func runConfined() int {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,12 +62,12 @@ func runConfined() int {
 		return exitCode(err)
 	}
 	if err := sandbox.Confine(sandbox.Proxy); !errors.Is(err, unix.EPERM) {
-		return exitCode(fmt.Errorf("once more: %w", err))
+		return exitCode(fmt.Errorf("a second filter: %w", err))
 	}
 	_, opened := os.Open("/etc/passwd")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	_, netlink := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
-	for act, err := range map[string]error{
+	for action, err := range map[string]error{
 		"open a file":      opened,
 		"a unix socket":    socket,
 		"a netlink socket": netlink,
@@ -83,13 +83,13 @@ func runConfined() int {
 		"make a directory": os.Mkdir("/tmp/http01-proxyd-sandbox", 0o700),
 	} {
 		if !errors.Is(err, unix.EPERM) {
-			return exitCode(fmt.Errorf("%s: %v, want EPERM", act, err)) //nolint:errorlint // may be nil
+			return exitCode(fmt.Errorf("%s: %v, want EPERM", action, err)) //nolint:errorlint // may be nil
 		}
 	}
 	return exitCode(exchangeBytes(ln))
 }
 
-// exchangeBytes is what has to go on working, on many threads.
+// exchangeBytes opens connections and uses many threads, which must work.
 func exchangeBytes(ln net.Listener) error {
 	echoed := make(chan error, 64)
 	for range cap(echoed) {
@@ -131,7 +131,7 @@ func exchangeBytes(ln net.Listener) error {
 	return nil
 }
 
-func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
+func startChild(t *testing.T, action string) (*sandbox.Process, *strings.Builder) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -140,7 +140,7 @@ func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	if os.Geteuid() == 0 {
 		requireExecutable(t, exe)
 	}
-	cmd := exec.Command("/proc/self/exe", act)
+	cmd := exec.Command("/proc/self/exe", action)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	p, err := sandbox.Start(cmd)
@@ -151,7 +151,7 @@ func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	return p, &out
 }
 
-// requireExecutable says why a child could not be run: root's is another user.
+// requireExecutable requires that others can run the file: a child of root is another user.
 func requireExecutable(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -174,11 +174,11 @@ func TestChildHasNoCapability(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 && !strings.Contains(out.String(), "\nUid:\t65520\t65520\t65520\t65520\n") {
-		t.Errorf("root's child is root's:\n%s", out)
+		t.Errorf("a child of root runs as root:\n%s", out)
 	}
 }
 
-// This process keeps what it has.
+// TestParentKeepsItsCapabilities: Start does not change the capabilities of this process.
 func TestParentKeepsItsCapabilities(t *testing.T) {
 	t.Parallel()
 	before, err := os.ReadFile("/proc/self/status")
@@ -206,7 +206,7 @@ func TestParentKeepsItsCapabilities(t *testing.T) {
 	}
 	<-p.Done()
 	if err := p.Kill(); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("a second kill: %v", err)
 	}
 }
 
@@ -219,13 +219,13 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// TestForbidden: each call that a kind of child may not make is refused from inside.
+// TestForbidden: each call that a kind of child must not make fails inside that child.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	for act := range sandbox.ForbiddenActions() {
-		t.Run(act, func(t *testing.T) {
+	for action := range sandbox.ForbiddenActions() {
+		t.Run(action, func(t *testing.T) {
 			t.Parallel()
-			p, out := startChild(t, act)
+			p, out := startChild(t, action)
 			<-p.Done()
 			if p.Err() != nil {
 				t.Errorf("%v\n%s", p.Err(), out)
@@ -240,7 +240,7 @@ func TestChildExit(t *testing.T) {
 	<-p.Done()
 	var exit *exec.ExitError
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
-		t.Errorf("it ended with %v", p.Err())
+		t.Errorf("the child ended with %v", p.Err())
 	}
 	if _, err := sandbox.Start(exec.Command("/nonexistent")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such program: %v", err)

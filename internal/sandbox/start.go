@@ -13,26 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivilegedID is the user and group that root's child gets: execve(2) would
-// give the capabilities back to root. Nothing else has this number: systemd
-// lists 65520 to 65533 as unused (docs/UIDS-GIDS.md).
+// unprivilegedID is the user and group ID of a child of root: with root's ID, execve(2)
+// would restore the capabilities. systemd lists 65520 to 65533 as unused
+// (docs/UIDS-GIDS.md).
 const unprivilegedID = 65520
 
-// Process is one that [Start] has started.
+// Process is a process that [Start] started.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// Start starts cmd, whose SysProcAttr it sets: without capabilities (permitted,
-// effective, ambient and, where a system-call filter does not forbid it,
-// inheritable) and without a way to gain any (no_new_privs), as a user of its own if this process is
-// root's, and killed by the kernel when this process ends. The file
-// capabilities of the program are not honoured.
+// Start starts cmd, whose SysProcAttr it sets, without capabilities (permitted,
+// effective, ambient and, unless a system-call filter forbids capset(2), inheritable)
+// and with no_new_privs. File capabilities of the program have no effect. A child of
+// root gets a user of its own. The kernel kills the process when this process ends.
 //
-// CapBnd stays what it is: dropping from it takes CAP_SETPCAP
-// (capabilities(7)), and with no_new_privs it gives nothing.
+// CapBnd is not changed: dropping from it requires CAP_SETPCAP (capabilities(7)), and
+// with no_new_privs it grants nothing.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -44,10 +43,10 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, <-started
 }
 
-// run starts the process from a thread that has given its capabilities away as
-// far as they would be inherited, and stays until the process ends: the
-// parent-death signal follows that thread (prctl(2), PR_SET_PDEATHSIG). The
-// thread is not unlocked, so that it ends with the goroutine.
+// run starts the process from a thread that has dropped the inheritable capabilities,
+// and returns when the process has ended: the parent-death signal follows that thread
+// (prctl(2), PR_SET_PDEATHSIG). The thread stays locked, so that it ends with the
+// goroutine.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {
@@ -79,7 +78,7 @@ func (p *Process) run(started chan<- error) {
 	close(p.done)
 }
 
-// dropCapabilities makes this thread one whose children have no capability.
+// dropCapabilities drops every capability that a child of this thread would inherit.
 func dropCapabilities() error {
 	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if err != nil {
@@ -94,26 +93,25 @@ func dropCapabilities() error {
 		return fmt.Errorf("read the capabilities: %w", err)
 	}
 	sets[0].Inheritable, sets[1].Inheritable = 0, 0
-	// The unit's filter has no capset(2), since systemd counts it among the
-	// privileged calls. What is inheritable is then all that stays: it takes a
-	// program with file capabilities to make anything of it, and no_new_privs
-	// ignores those (capabilities(7), prctl(2)).
+	// The unit's filter forbids capset(2), which systemd counts among the privileged
+	// calls. The inheritable set then stays. It has an effect only on a program with
+	// file capabilities, and no_new_privs disables those (capabilities(7), prctl(2)).
 	if err := unix.Capset(&header, &sets[0]); err != nil && (!errors.Is(err, unix.EPERM) || !hasFilter()) {
 		return fmt.Errorf("clear the inheritable capabilities: %w", err)
 	}
 	return nil
 }
 
-// PID is the process's number.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the process ended: nil for exit code 0. Call it after Ended.
+// Err returns how the process ended: nil for exit code 0. Call it after Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill ends the process.
+// Kill kills the process.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)

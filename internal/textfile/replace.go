@@ -9,13 +9,12 @@ import (
 	"path/filepath"
 )
 
-// Replace puts text at path, in a file of mode 0600 and a directory that is made when
-// it is absent. A power cut leaves the old file or the new one, never a part, nor an
-// empty one. Other files of the directory whose names begin with a dot may be what a
-// power cut has left of this.
+// Replace writes text to path, a file of mode 0600, and creates its directory. After a
+// power failure the file has either the old content or the new one, never a part of it
+// and never none. A temporary file, whose name begins with a dot, may remain.
 func Replace(path string, text []byte) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // which files there are is no secret: the files are
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the names are not secret, the contents are
 		return err
 	}
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // of mode 0600

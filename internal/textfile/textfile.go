@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package textfile owns the reading of a whole small file that somebody else
-// wrote: within a bound, and without ever waiting for a FIFO's other end.
 package textfile
 
 import (
@@ -12,16 +10,16 @@ import (
 	"syscall"
 )
 
-// ErrTooLong says that a file is longer than the caller's limit.
+// ErrTooLong reports that a file is longer than the limit.
 var ErrTooLong = errors.New("file too long")
 
-// Read returns the content of a regular file of at most limit bytes, which is
-// not nil. Errors name the path and wrap fs.ErrNotExist, fs.ErrPermission or
-// ErrTooLong where these apply.
+// Read returns the content of a regular file of at most limit bytes, never nil. Errors
+// name the path and wrap fs.ErrNotExist, fs.ErrPermission or ErrTooLong where these
+// apply.
 func Read(path string, limit int) (data []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%w: let the symbolic link lead to a file, and not to itself", err)
+		return nil, fmt.Errorf("%w: replace the symbolic link, which leads to itself, by a file", err)
 	}
 	if err != nil {
 		return nil, err
@@ -32,14 +30,14 @@ func Read(path string, limit int) (data []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: put one in its place", path)
+		return nil, fmt.Errorf("%s is not a regular file: replace it by one", path)
 	}
 	data, err = io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > limit {
-		return nil, fmt.Errorf("%w: %s is longer than the %d bytes that it may have", ErrTooLong, path, limit)
+		return nil, fmt.Errorf("%w: %s is longer than the %d bytes allowed", ErrTooLong, path, limit)
 	}
 	return data, nil
 }

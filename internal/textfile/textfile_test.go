@@ -41,17 +41,17 @@ func TestRead(t *testing.T) {
 	if err := os.Symlink("loop", path("loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": let the symbolic link lead to a file, and not to itself") {
+	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": replace the symbolic link, which leads to itself, by a file") {
 		t.Errorf("a link to itself: %v", err)
 	}
-	for _, odd := range []string{path("fifo"), dir} { // must not wait for a writer
-		if _, err := textfile.Read(odd, 5); err == nil || err.Error() != odd+" is not a regular file: put one in its place" {
-			t.Errorf("%s: %v", odd, err)
+	for _, name := range []string{path("fifo"), dir} { // Read must not wait for a writer
+		if _, err := textfile.Read(name, 5); err == nil || err.Error() != name+" is not a regular file: replace it by one" {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestReplace: what is there is the old text or the new one, and nothing else stays.
+// TestReplace: the file has the old content or the new one, and no other file remains.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
@@ -70,8 +70,8 @@ func TestReplace(t *testing.T) {
 		t.Error("a directory was replaced")
 	}
 	for folder, want := range map[string]int{dir: 1, filepath.Dir(dir): 1} {
-		if left, err := os.ReadDir(folder); err != nil || len(left) != want {
-			t.Errorf("%s holds %v, %v", folder, left, err)
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) != want {
+			t.Errorf("%s holds %v, %v", folder, entries, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
@@ -105,11 +106,11 @@ func (p endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 	if err != nil {
 		return err.Error()
 	}
-	request := prober.EndpointRequest{URL: p.target.String(), Proxy: through, Roots: roots}
+	request := protocol.EndpointRequest{URL: p.target.String(), Proxy: through, Roots: roots}
 	for _, addr := range addrs {
 		request.Addrs = append(request.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	response, err := client.Query(ctx, prober.Request{Endpoint: &request})
+	response, err := client.Query(ctx, protocol.Request{Endpoint: &request})
 	if err != nil {
 		return err.Error()
 	}
@@ -117,7 +118,7 @@ func (p endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 }
 
 // failureReason describes why a response does not count as ready, or returns "".
-func (p endpointProbe) failureReason(r *prober.EndpointResult) string {
+func (p endpointProbe) failureReason(r *protocol.EndpointResult) string {
 	causes := cause.Context{Host: p.target.Hostname(), TrustedCAs: "the CAs for the egress proxy (egressProxy.trustedCA, and those that this host trusts)"}
 	proxy := "none"
 	if p.proxy != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -31,7 +31,7 @@ type expiryWatcherTest struct {
 
 	testMu  sync.Mutex
 	queried []string // when, and what
-	answer  func(prober.CertificateRequest) report.Certificate
+	answer  func(protocol.CertificateRequest) report.Certificate
 	fail    error
 	output  strings.Builder
 }
@@ -61,11 +61,11 @@ func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &expiryWatcherTest{start: time.Now()}
-		w.answer = func(q prober.CertificateRequest) report.Certificate {
+		w.answer = func(q protocol.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), newTestTracker(), filepath.Join(t.TempDir(), "apiserver-url.env"), expiryCheckInterval)
-		w.readCertificates = func(_ context.Context, questions []prober.CertificateRequest) ([]report.Certificate, error) {
+		w.readCertificates = func(_ context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 			w.testMu.Lock()
 			defer w.testMu.Unlock()
 			found, names := []report.Certificate{}, []string{}
@@ -127,7 +127,7 @@ func TestCertificateReadSchedule(t *testing.T) {
 func TestCertificateReadBackoff(t *testing.T) {
 	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		good := w.answer
-		silent := func(q prober.CertificateRequest) report.Certificate {
+		silent := func(q protocol.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
 		}
 		w.change(func() { w.answer = silent })

@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -38,7 +39,7 @@ const (
 type expiryWatcher struct {
 	log              *slog.Logger
 	tracker          *tracker.Tracker
-	readCertificates func(context.Context, []prober.CertificateRequest) ([]report.Certificate, error)
+	readCertificates func(context.Context, []protocol.CertificateRequest) ([]report.Certificate, error)
 	interval         time.Duration
 	apiServerURLFile string // names the API
 
@@ -88,7 +89,7 @@ func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
 // requests returns what to read: each name, and no name, on each VIP. The names are those
 // of the configuration or, without any, the API's name of this host. nameErr is the
 // reason why there are no names.
-func (w *expiryWatcher) requests() (all []prober.CertificateRequest, nameErr error) {
+func (w *expiryWatcher) requests() (all []protocol.CertificateRequest, nameErr error) {
 	names, vips := w.inputs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -102,10 +103,10 @@ func (w *expiryWatcher) requests() (all []prober.CertificateRequest, nameErr err
 	names = append([]string{""}, names...)
 	for _, vip := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, prober.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Name: name})
+			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Name: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b prober.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b protocol.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
 	return all, nameErr
 }
 
@@ -128,7 +129,7 @@ func (w *expiryWatcher) logMissingName(err error) {
 func (w *expiryWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
-	var done, last []prober.CertificateRequest
+	var done, last []protocol.CertificateRequest
 	var next time.Time
 	retry := minCertificateRetry
 	for {
@@ -158,7 +159,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 }
 
 // readAll reads all certificates, and reports whether every API server has answered.
-func (w *expiryWatcher) readAll(ctx context.Context, requests []prober.CertificateRequest) bool {
+func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.CertificateRequest) bool {
 	results, err := w.readCertificates(ctx, requests)
 	if ctx.Err() != nil {
 		return false // the end of the service has canceled it
@@ -189,7 +190,7 @@ func (w *expiryWatcher) logEvent(e *expiry.Event) {
 }
 
 // queryCertificates starts a prober process, sends it all requests, and ends it.
-func queryCertificates(ctx context.Context, requests []prober.CertificateRequest) ([]report.Certificate, error) {
+func queryCertificates(ctx context.Context, requests []protocol.CertificateRequest) ([]report.Certificate, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -176,7 +177,7 @@ func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 	}
 	defer process.KillAndClose()
 	served, ready := make(chan error, 1), make(chan struct{})
-	go func() { served <- e.answerRequests(process.Conn, ready) }()
+	go func() { served <- e.answerRequests(process.Parent, ready) }()
 	var stable <-chan time.Time
 	for {
 		select {
@@ -212,11 +213,11 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 		return nil, err
 	}
 	defer unix.Close(fd)
-	process, err := child.Start("exporter", output)
+	process, err := child.Start(child.Exporter, output)
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Send(protocol.ExporterCommand{Serve: &protocol.Serve{}}, fd); err != nil {
+	if err := process.Send(protocol.Command{Serve: &protocol.Serve{}}, fd); err != nil {
 		process.KillAndClose()
 		return nil, err
 	}
@@ -226,17 +227,13 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 // answerRequests answers the report requests of a process until its connection ends, and
 // closes ready when the process serves. Requests that come faster than our exporter sends
 // them wait.
-func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, ready chan<- struct{}) error {
+func (e *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
 	for {
-		var request protocol.ReportRequest
-		fd, err := conn.Receive(&request)
-		if fd >= 0 {
-			return errors.Join(errors.New("it has sent a descriptor"), unix.Close(fd))
-		}
-		if err != nil {
+		var event protocol.Event
+		if err := conn.Receive(&event); err != nil {
 			return err
 		}
-		if request.ID == protocol.ReadyID {
+		if event.Ready != nil {
 			if ready == nil {
 				return errors.New("it has reported twice that it is ready")
 			}
@@ -245,7 +242,7 @@ func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, ready chan<- st
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.ExporterCommand{Report: &protocol.ReportResponse{ID: request.ID, Report: metricsReport(e.report())}}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: event.Request.ID, Report: metricsReport(e.report())}}, -1); err != nil {
 			return err
 		}
 		<-next

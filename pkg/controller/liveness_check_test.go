@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -26,24 +27,25 @@ const shortLivenessTiming = serviceTiming + `={"LivenessInterval": 200000000, "L
 
 // runProxy is the proxy process, or one that runs and answers wrongly: in the way that the
 // file names whose path is the name of the program.
-func runProxy(ctx context.Context, conn *protocol.Conn) error {
+func runProxy(ctx context.Context, conn *wire.Child) error {
 	behavior, err := os.ReadFile(os.Args[0])
 	if filepath.Base(os.Args[0]) != "wrong-proxy" || err != nil {
 		return proxy.RunConfined(ctx, conn)
 	}
 	go func() {
 		for range time.Tick(time.Second) {
-			_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
+			_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 		}
 	}()
-	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
+	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 	for {
-		command, fd, err := conn.ReceiveCommand()
+		var command protocol.Command
+		fd, err := conn.Receive(&command)
 		if err != nil {
 			return nil //nolint:nilerr // its end
 		}
 		if command.Flush != nil {
-			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}}, -1)
+			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}})
 		}
 		if command.Listen == nil {
 			continue

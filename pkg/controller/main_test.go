@@ -12,12 +12,11 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // serviceDir, if it is set, makes this test binary the service itself, with all files in
@@ -40,15 +39,15 @@ func TestMain(m *testing.M) {
 }
 
 // children are the commands that the service starts.
-func children() map[string]func(context.Context, *protocol.Conn) error {
-	return map[string]func(context.Context, *protocol.Conn) error{
-		"gate": runProxy, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
+func children() map[string]func(context.Context, *wire.Child) error {
+	return map[string]func(context.Context, *wire.Child) error{
+		child.Proxy: runProxy, child.Exporter: exporter.RunConfined, child.Prober: answers.RunConfined,
 	}
 }
 
-func runChild(run func(context.Context, *protocol.Conn) error) int {
+func runChild(run func(context.Context, *wire.Child) error) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	conn, err := child.InheritedConn()
+	conn, err := child.Connect()
 	if err == nil {
 		err = run(context.Background(), conn)
 	}

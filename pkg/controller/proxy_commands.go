@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
@@ -347,7 +348,7 @@ func (s *proxySupervisor) send(c protocol.Command, fd int) {
 		return
 	}
 	switch err := s.process.Send(c, fd); {
-	case errors.Is(err, protocol.ErrTooLarge):
+	case errors.Is(err, wire.ErrTooLarge):
 		s.sendReduced(c, err)
 	case err != nil:
 		_ = s.process.Kill()

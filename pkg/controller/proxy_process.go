@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // proxyProcess is a proxy process, and the connection to it.
 type proxyProcess struct{ *child.Process }
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
-	process, err := child.Start("gate", output)
+	process, err := child.Start(child.Proxy, output)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,8 @@ const proxyStartTimeout = 5 * time.Second
 func (p *proxyProcess) awaitAlive() error {
 	first := make(chan error, 1)
 	go func() {
-		event, err := p.ReceiveEvent()
+		var event protocol.Event
+		err := p.Receive(&event)
 		if err == nil && event.Heartbeat == nil {
 			err = errors.New("its first event is not a heartbeat")
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -37,7 +38,7 @@ func startServing(t *testing.T, env ...string) *service {
 }
 
 // proxyPID returns the PID of the service's proxy process.
-func (s *service) proxyPID() int { return s.childPID("gate") }
+func (s *service) proxyPID() int { return s.childPID(child.Proxy) }
 
 // childPID returns the PID of the service's only child that runs a command; 0 if there is
 // not exactly one.

@@ -3,7 +3,9 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -180,6 +182,10 @@ type proxyEvent struct {
 func (s *proxySupervisor) receive(e proxyEvent) {
 	if e.err != nil {
 		s.connErr, s.events = e.err, nil
+		if !errors.Is(e.err, io.EOF) { // an invalid event, or commands that it does not read
+			s.replace(fmt.Sprintf("lost its connection (%v)", e.err))
+			return
+		}
 		s.giveUp = time.After(supervisorTick) // unless its exit is reported before
 		if s.exited == nil {
 			s.giveUp = time.After(0)
@@ -187,35 +193,23 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 		return
 	}
 	s.lastEvent = time.Now()
-	if err := s.handleEvent(e.event); err != nil {
-		s.replace(fmt.Sprintf("sent an invalid event (%v)", err))
-	}
+	s.handleEvent(e.event)
 }
 
-// handleEvent takes over what the process reports after validation.
-func (s *proxySupervisor) handleEvent(event protocol.Event) error {
+// handleEvent takes over what the process reports, which the connection has validated.
+func (s *proxySupervisor) handleEvent(event protocol.Event) {
 	switch {
 	case event.Stopped != nil:
 		s.recordStopped(event.Stopped.Port)
 	case event.Drained != nil:
-		if err := event.Drained.Validate(); err != nil {
-			return err
-		}
 		s.recordDrained(drainMessage(event.Drained.Cut))
 	case event.IngressProbed != nil:
-		if err := event.IngressProbed.Validate(); err != nil {
-			return err
-		}
 		s.recordProbed(event.IngressProbed.Results)
 	case event.Stats != nil:
-		if err := event.Stats.Validate(); err != nil {
-			return err
-		}
 		s.stats.record(event.Stats)
 	case event.Flushed != nil:
 		s.recordFlushed()
 	}
-	return nil
 }
 
 // checkTimeouts replaces a process that sends nothing, and opens ports that a stuck
@@ -255,7 +249,8 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 // readEvents passes the events of a process on until they end or detached is closed.
 func readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
 	for {
-		event, err := p.ReceiveEvent()
+		var event protocol.Event
+		err := p.Receive(&event)
 		select {
 		case events <- proxyEvent{event, err}:
 		case <-detached:
@@ -356,6 +351,6 @@ func exitReason(p *child.Process, connErr error, wait time.Duration) string {
 		}
 		return "has exited"
 	default:
-		return fmt.Sprintf("has closed its connection (%v)", connErr)
+		return fmt.Sprintf("lost its connection (%v)", connErr)
 	}
 }

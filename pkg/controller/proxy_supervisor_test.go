@@ -20,17 +20,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // newConnPair returns both ends of a connection to a proxy process.
-func newConnPair(t *testing.T) (controller, proxy *protocol.Conn) {
+func newConnPair(t *testing.T) (controller *wire.Parent, proxy *wire.Child) {
 	t.Helper()
-	controller, files, err := protocol.NewPair()
+	controller, files, err := wire.NewPair()
 	must(t, err)
-	proxy, err = protocol.FromFiles(files)
+	proxy, err = wire.NewChild(files)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = controller.Close()
@@ -45,8 +46,8 @@ type supervisorTest struct {
 	*proxySupervisor
 
 	process *proxyProcess
-	near    *protocol.Conn
-	far     *protocol.Conn
+	near    *wire.Parent
+	far     *wire.Child
 }
 
 func newSupervisorTest(t *testing.T) *supervisorTest {
@@ -59,7 +60,7 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 		_ = process.Kill()
 		<-process.Done()
 	})
-	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{&child.Process{Conn: near, Process: process}}, near, far}
+	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{&child.Process{Parent: near, Process: process}}, near, far}
 }
 
 func newTestSupervisor(log *slog.Logger) *proxySupervisor {
@@ -173,8 +174,8 @@ func TestTooLargeCommand(t *testing.T) {
 	near, far := newConnPair(t)
 	log := &nstest.Log{}
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
-	s.process = &proxyProcess{&child.Process{Conn: near}} // no process that could be killed
-	large := [][]byte{make([]byte, 9<<20+1)}              // 12 MiB as text, which is the size of a message
+	s.process = &proxyProcess{&child.Process{Parent: near}} // no process that could be killed
+	large := [][]byte{make([]byte, 9<<20+1)}                // 12 MiB as text, which is the size of a message
 	s.send(protocol.Command{Trust: &ingress.CABundle{Roots: large}}, -1)
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
@@ -184,7 +185,8 @@ func TestTooLargeCommand(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}
-	c, _, err := far.ReceiveCommand()
+	var c protocol.Command
+	_, err := far.Receive(&c)
 	if err != nil || c.Egress == nil || len(c.Egress.Routes) != 1 || len(c.Egress.AdditionalCAs.Roots) != 0 {
 		t.Errorf("the process got %+v, %v", c, err)
 	}
@@ -239,7 +241,8 @@ func TestListenersOfNextProxy(t *testing.T) {
 				s.attach(s.process)
 				var sockets []int
 				for len(sockets) < want {
-					c, fd, err := s.far.ReceiveCommand()
+					var c protocol.Command
+					fd, err := s.far.Receive(&c)
 					must(t, err)
 					if c.Listen != nil {
 						sockets = append(sockets, fd)

@@ -12,41 +12,42 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// presentedCertificate is what an API server presents.
+// presentedCertificate is the certificate that an API server presents.
 type presentedCertificate struct{ prober.CertificateResult }
 
-// hasCertificate is the name as texts call it.
+// clientText describes the clients that use the name.
 func (p presentedCertificate) clientText() string {
 	if p.Name == "" {
-		return "clients that send no name"
+		return "clients without SNI"
 	}
 	return p.Name
 }
 
-// describe says what is presented, to whom.
+// describe describes the certificate and its clients.
 func (p presentedCertificate) describe() string {
 	return fmt.Sprintf("for %s: issued by %q, until %s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
 }
 
-// checkCertificate looks at what the API server presents on each VIP, for each
-// name and for none.
+// checkCertificate checks the certificate of the API server on each VIP, for each name
+// and without one.
 func checkCertificate(ctx context.Context, h *host) Result {
 	if h.microShiftKnown() {
 		return checkMicroShiftCertificate(ctx, h)
 	}
 	names, _ := h.observed.names.await(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxNames)]), "")
-	var questions []prober.CertificateRequest
+	var questions []protocol.CertificateRequest
 	for _, addr := range h.apiServerAddresses(ctx) {
 		for _, name := range names {
-			questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
+			questions = append(questions, protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
 		}
 	}
 	if len(questions) == 0 {
-		return skippedResult("there is no VIP to ask")
+		return skippedResult("there is no VIP to check")
 	}
 	all := make([]presentedCertificate, 0, len(questions))
 	for _, p := range h.prober.Certificates(ctx, questions) {
@@ -61,7 +62,7 @@ func checkCertificate(ctx context.Context, h *host) Result {
 		return p.Err != nil
 	})
 	if len(all) == 0 && len(dead) == 0 {
-		return skippedResult("no API server shows one: %v", &silent)
+		return skippedResult("no API server presents a certificate: %v", &silent)
 	}
 	if len(all) == 0 {
 		return findingsResult(dead, "")
@@ -70,23 +71,23 @@ func checkCertificate(ctx context.Context, h *host) Result {
 		"%s", all[0].describe()).withNotChecked(silent.String())
 }
 
-// unreachableAPIServers are the VIPs on this host where no question for a certificate was
-// answered.
+// unreachableAPIServers are the VIPs on this host whose API server answered no request
+// for a certificate.
 func (h *host) unreachableAPIServers(all []presentedCertificate) (matches []findings.Finding, at []netip.AddrPort) {
 	for _, vip := range h.ownership.Held {
 		addr := netip.AddrPortFrom(vip, prober.APIPort)
 		here := slices.DeleteFunc(slices.Clone(all), func(p presentedCertificate) bool { return p.Addr != addr })
 		if len(here) > 0 && !slices.ContainsFunc(here, func(p presentedCertificate) bool { return p.Err == nil }) {
-			matches = mergeFinding(matches, findings.New(findings.APIServerUnreachable, "server", addr.String(), "error", here[0].Err.Error()), addr)
+			matches = mergeFinding(matches, findings.New(findings.APIServerUnreachable, findings.Values{"server": addr.String(), "error": here[0].Err.Error()}), addr)
 			at = append(at, addr)
 		}
 	}
 	return matches, at
 }
 
-// apiServerAddresses are the VIPs that can be reached, and this host's own addresses
-// beside them: behind a VIP is one API server, and behind the host's own address
-// the one on this host, if it is a master.
+// apiServerAddresses are the reachable VIPs and this host's own addresses beside them.
+// Behind a VIP is one API server. Behind the host's own address is the one on this
+// host, if it is a control-plane node.
 func (h *host) apiServerAddresses(ctx context.Context) []netip.Addr {
 	var all []netip.Addr
 	for _, vip := range h.vips.API {
@@ -102,15 +103,14 @@ func (h *host) apiServerAddresses(ctx context.Context) []netip.Addr {
 	return all
 }
 
-// judgeCertificates judges each certificate once, wherever it is presented, and
-// then what differs.
+// judgeCertificates evaluates each certificate once, and then the differences.
 func judgeCertificates(all []presentedCertificate, now time.Time) []findings.Finding {
 	var matches []findings.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
 		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
 		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
-			matches = append(matches, p.newFinding(findings.CertificateNameMissing))
+			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
 		}
 		if !dated[which] {
 			matches = append(matches, p.judgeDates(now)...)
@@ -120,46 +120,49 @@ func judgeCertificates(all []presentedCertificate, now time.Time) []findings.Fin
 	return append(matches, issuerDifferences(all)...)
 }
 
-func (p presentedCertificate) newFinding(id findings.ID, values ...string) findings.Finding {
-	return findings.New(id, append(values, "server", p.Addr.String(), "asked", p.clientText(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
+func (p presentedCertificate) newFinding(id findings.ID, values findings.Values) findings.Finding {
+	return findings.New(id, values.With("server", p.Addr.String()).With("requested", p.clientText()).With("issuer", strconv.Quote(p.Certificate.Issuer)))
 }
 
-// judgeDates says how much of its life a certificate has left.
+// judgeDates evaluates the remaining lifetime of a certificate.
 func (p presentedCertificate) judgeDates(now time.Time) []findings.Finding {
-	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(p.Certificate.NotAfter.Sub(now))}
+	ends := findings.Values{"date": p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(p.Certificate.NotAfter.Sub(now))}
 	switch report.CertificateStageAt(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
 	case report.CertificateNotYetValid:
-		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
+		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, findings.Values{"date": p.Certificate.NotBefore.UTC().Format(time.RFC3339)})}
 	case report.CertificateExpired:
-		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends)}
 	case report.CertificateUrgent:
-		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends)}
 	case report.CertificateRenewalLate:
-		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends)}
 	default:
 		return nil
 	}
 }
 
 // issuerDifferences compares the issuers: of one name at several addresses, and of
-// several names at one address. Without a name the API server presents a
-// certificate of its own, which is as it should be.
+// several names at one address. Without a name, the API server presents another
+// certificate by design.
 func issuerDifferences(all []presentedCertificate) []findings.Finding {
 	var matches []findings.Finding
 	add := func(f findings.Finding) {
 		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
-			matches = append(matches, f) // one pair is enough to look at
+			matches = append(matches, f) // one pair is sufficient
 		}
 	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := []string{"server", p.Addr.String(), "asked", p.clientText(), "issuer", strconv.Quote(p.Certificate.Issuer), "otherIssuer", strconv.Quote(q.Certificate.Issuer)}
+			values := findings.Values{
+				"server": p.Addr.String(), "requested": p.clientText(),
+				"issuer": strconv.Quote(p.Certificate.Issuer), "otherIssuer": strconv.Quote(q.Certificate.Issuer),
+			}
 			switch {
 			case p.Certificate.Issuer == q.Certificate.Issuer:
 			case p.Name == q.Name:
-				add(findings.New(findings.CertificateDiffersByAddress, append(values, "other", q.Addr.String())...))
+				add(findings.New(findings.CertificateDiffersByAddress, values.With("other", q.Addr.String())))
 			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
-				add(findings.New(findings.CertificateDiffersByName, append(values, "other", q.clientText())...))
+				add(findings.New(findings.CertificateDiffersByName, values.With("other", q.clientText())))
 			}
 		}
 	}

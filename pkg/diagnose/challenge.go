@@ -15,11 +15,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// recentAge is how old a challenge may be that says something of now: cert-manager
-// asks every ten seconds while one is pending.
+// recentAge is the maximum age of a relevant challenge. cert-manager retries every ten
+// seconds while one is pending.
 const recentAge = 5 * time.Minute
 
-// recentChallenge is the last challenge of some, if that was lately.
+// recentChallenge is the last matching challenge, if it is recent.
 func (h *host) recentChallenge(of func(report.RecentChallenge) bool) (report.RecentChallenge, bool) {
 	for _, c := range slices.Backward(h.challenges()) {
 		if of(c) {
@@ -29,7 +29,7 @@ func (h *host) recentChallenge(of func(report.RecentChallenge) bool) (report.Rec
 	return report.RecentChallenge{}, false
 }
 
-// challenges are the last ones that the service on this host has passed on.
+// challenges are the last challenges that the service on this host forwarded.
 func (h *host) challenges() []report.RecentChallenge {
 	said, err := h.report()
 	if err != nil {
@@ -38,8 +38,8 @@ func (h *host) challenges() []report.RecentChallenge {
 	return said.Challenges.Recent
 }
 
-// lastChallenge is the last one for any of these names that was passed on for
-// somebody whose challenges count, and that has ended.
+// lastChallenge is the last completed challenge for these names by cert-manager or a
+// CA.
 func (h *host) lastChallenge(names []string) (report.RecentChallenge, bool) {
 	all := h.challenges()
 	return h.recentChallenge(func(c report.RecentChallenge) bool {
@@ -47,15 +47,15 @@ func (h *host) lastChallenge(names []string) (report.RecentChallenge, bool) {
 	})
 }
 
-// isRelevant reports whether a challenge was asked for by cert-manager or a CA.
-// Strangers make tokens up, and so does check itself.
+// isRelevant reports whether cert-manager or a CA requested a challenge. Other clients,
+// including check itself, use invented tokens.
 func isRelevant(c report.RecentChallenge, all []report.RecentChallenge) bool {
 	switch c.ClientKind {
 	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
 	case report.StepCA:
-		// Any Go program is taken for it, but a token that cert-manager has asked for
-		// before is known to the CA alone.
+		// The User-Agent is that of any Go program. But only the CA knows a token that
+		// cert-manager has requested before.
 		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
 			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
 		})
@@ -64,8 +64,8 @@ func isRelevant(c report.RecentChallenge, all []report.RecentChallenge) bool {
 	}
 }
 
-// challengeFinding is what was wrong with a challenge, as far as it is not for the check of
-// the ingress to see.
+// challengeFinding is the fault of a challenge, unless the check of the ingress reports
+// it.
 func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
@@ -78,8 +78,8 @@ func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 		addr, _ := netip.ParseAddrPort(c.Upstream)
 		why := cause.Failure{Cause: c.Cause, Addr: addr}
 		f := why.Finding(cause.Context{})
-		// The service has said it with what the system or the parser told.
-		if says, _, is := strings.Cut(c.Detail, ": "+f.Remediation); is {
+		// The detail of the service includes the error.
+		if says, _, is := strings.Cut(c.Detail, ". "+f.Remediation); is {
 			f.Message = says
 		}
 		return f, true
@@ -91,20 +91,20 @@ func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	case 0, 200:
 		return findings.Finding{}, false
 	case 404:
-		return findings.New(findings.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
+		return findings.New(findings.TokenUnknown, findings.Values{"upstream": c.Upstream, "name": c.Host}), true
 	default:
-		return findings.New(findings.ResponseStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
+		return findings.New(findings.ResponseStatus, findings.Values{"upstream": c.Upstream, "name": c.Host, "how": fmt.Sprintf("status %d", c.Status)}), true
 	}
 }
 
-// addChallengeFinding adds the fault of a challenge to what was found just now. Where
-// that is the cause it is a problem now, and nothing is said twice.
+// addChallengeFinding adds the fault of a challenge to the current findings. If it is
+// one of them, that one becomes a problem and is not repeated.
 func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
 	fault, bad := challengeFinding(c)
 	if !bad {
 		return matches
 	}
-	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
+	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
 	served := fault.ID == findings.TokenUnknown || fault.ID == findings.ResponseStatus
 	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
 		return f.ID == fault.ID || served && f.ID == findings.NameAlreadyServed

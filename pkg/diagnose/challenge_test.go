@@ -12,43 +12,43 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// completed is a value that has been found out.
+// completed is a finished future.
 func completed[T any](value T) *future[T] {
 	l := &future[T]{done: make(chan struct{}), value: value}
 	close(l.done)
 	return l
 }
 
-// pages of routers and of what is behind them.
-func noRoutePage() prober.FetchResult {
-	return prober.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
+// Responses of routers and their back ends.
+func noRoutePage() protocol.FetchResult {
+	return protocol.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
 }
 
-func solverPage() prober.FetchResult {
+func solverPage() protocol.FetchResult {
 	body := "404 page not found\n"
-	return prober.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
 }
 
-func nginxPage() prober.FetchResult {
+func nginxPage() protocol.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
-	return prober.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
-// completedFetch is a page that was asked for.
-func completedFetch(f prober.FetchResult) *fetchFuture {
+// completedFetch is a completed request.
+func completedFetch(f protocol.FetchResult) *fetchFuture {
 	return &fetchFuture{completed(fetchResult{page: f})}
 }
 
-// hostWithIngress is a host whose ingress answers a made-up token with answer, and whose
-// service has passed these challenges on, the last one now.
-func hostWithIngress(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
+// hostWithIngress is a host whose ingress gives this response to an invented token, and
+// whose service has forwarded these challenges, the last one now.
+func hostWithIngress(answer protocol.FetchResult, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
-	said := report.Report{}
-	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, report: func() (report.Report, error) { return said, nil }}
+	reported := report.Report{}
+	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, report: func() (report.Report, error) { return reported, nil }}
 	h.config.Upstream.Port = 80
 	h.observed = &observations{names: completed([]string{"api.lab.test"}), viaProxy: completed(viaProxy{}), ingressPages: map[netip.Addr]*fetchFuture{vip: completedFetch(answer)}}
 	for i, c := range challenges {
@@ -59,13 +59,13 @@ func hostWithIngress(answer prober.FetchResult, challenges ...report.RecentChall
 			c.Host = "api.lab.test"
 		}
 		c.TokenPrefix, c.Upstream = "evaGxfAD", "192.0.2.6:80"
-		said.Challenges.Recent = append(said.Challenges.Recent, c)
+		reported.Challenges.Recent = append(reported.Challenges.Recent, c)
 	}
 	return h
 }
 
-// TestRouteUsesLastChallenges: what cert-manager and the CAs got a moment ago says
-// more than what a made-up token gets, and what strangers got says nothing.
+// TestRouteUsesLastChallenges: recent responses to cert-manager and CAs outweigh the
+// response to an invented token. Responses to other clients are irrelevant.
 func TestRouteUsesLastChallenges(t *testing.T) {
 	t.Parallel()
 	answered := func(asker report.ClientKind, outcome report.Outcome, code int, cause string) report.RecentChallenge {
@@ -78,36 +78,36 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
 	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
 	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
-	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
+	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that upstream.port is the router's plain HTTP port."
 	for name, tt := range map[string]struct {
-		page       prober.FetchResult
+		page       protocol.FetchResult
 		challenges []report.RecentChallenge
-		want       findings.ID // a problem, unless it is name-served-already alone
-		says       string
+		want       findings.ID // a problem, except for name-already-served alone
+		message    string
 	}{
-		"nobody has asked":                 {page: noRoutePage()},
-		"no route":                         {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing, says: "for cert-manager)"},
-		"no route for Let's Encrypt":       {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteMissing},
-		"well again":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
-		"long ago":                         {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
-		"another name":                     {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
-		"a stranger":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
-		"check itself":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
-		"a stranger after cert-manager":    {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
-		"cert-manager before a stranger":   {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteMissing},
-		"any Go program":                   {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
-		"step-ca, after cert-manager":      {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteMissing},
-		"a redirect":                       {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteRedirectsHTTPS},
-		"500":                              {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, says: "192.0.2.6:80 answered status 500"},
-		"404":                              {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not answer":    {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressNoResponse},
-		"no HTTP":                          {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, says: "answer (bad status line) (so it was at"},
-		"an ingress that was down":         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
-		"who went away":                    {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
-		"a solver":                         {page: solverPage()},
-		"what is no solver":                {page: nginxPage(), want: findings.NameAlreadyServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"what is no solver, asked for it":  {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, says: "with the challenge evaGxfAD…"},
-		"an ingress that does not connect": {page: prober.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+		"no challenge":                       {page: noRoutePage()},
+		"no route":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing, message: "of cert-manager)"},
+		"no route for Let's Encrypt":         {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteMissing},
+		"OK again":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
+		"long ago":                           {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
+		"another name":                       {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
+		"another client":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
+		"check itself":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
+		"another client after cert-manager":  {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
+		"cert-manager before another client": {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteMissing},
+		"any Go program":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":        {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteMissing},
+		"a redirect":                         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteRedirectsHTTPS},
+		"500":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, message: "192.0.2.6:80 answered status 500"},
+		"404":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not respond":     {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressNoResponse},
+		"no HTTP":                            {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, message: "response (bad status line); then x (as at"},
+		"an ingress that was down":           {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
+		"an aborted request":                 {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
+		"a solver":                           {page: solverPage()},
+		"not a solver":                       {page: nginxPage(), want: findings.NameAlreadyServed, message: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"not a solver, with a challenge":     {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, message: "for the challenge evaGxfAD… of cert-manager"},
+		"an ingress that does not connect":   {page: protocol.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +115,8 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 			var got []findings.ID
 			for _, f := range r.Findings {
 				got = append(got, f.ID)
-				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Message, tt.says) {
-					t.Errorf("%s %s: want %q", f.Level, f.Message, tt.says)
+				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Message, tt.message) {
+					t.Errorf("%s %s: want %q", f.Level, f.Message, tt.message)
 				}
 			}
 			var want []findings.ID

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// Outcome is how a check ended.
+// Outcome is the result of a check.
 type Outcome string
 
 // The outcomes.
@@ -21,16 +21,16 @@ const (
 	OK            Outcome = "ok"
 	Warning       Outcome = "warning"
 	Problem       Outcome = "problem"
-	Skipped       Outcome = "skipped" // it could not look, or there is nothing to look at
-	NotApplicable Outcome = "nothing" // of a report: this host has nothing to check
+	Skipped       Outcome = "skipped" // the check could not run, or there is nothing to check
+	NotApplicable Outcome = "nothing" // of a report: there is nothing to check on this host
 )
 
-// Result is what one check found.
+// Result is the result of one check.
 type Result struct {
 	Name       string             `json:"name"`
 	Outcome    Outcome            `json:"outcome"`
-	Text       string             `json:"text,omitempty"`   // what is well, or why it was not looked at
-	NotChecked string             `json:"unseen,omitempty"` // what of it could not be looked at, and why
+	Text       string             `json:"text,omitempty"`       // what works, or why the check was skipped
+	NotChecked string             `json:"notChecked,omitempty"` // what could not be checked, and why
 	Findings   []findings.Finding `json:"findings,omitempty"`
 	DurationMs float64            `json:"durationMs"`
 }
@@ -40,12 +40,12 @@ func okResult(format string, args ...any) Result {
 	return Result{Outcome: OK, Text: fmt.Sprintf(format, args...)}
 }
 
-// skippedResult is the result of a check that could not look, with the reason.
+// skippedResult is the result of a check that could not run, with the reason.
 func skippedResult(format string, args ...any) Result {
 	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...)}
 }
 
-// future is a result with findings; without any it is fine, with the text.
+// findingsResult is a result with findings. Without any, it is OK with the text.
 func findingsResult(matches []findings.Finding, format string, args ...any) Result {
 	r := okResult(format, args...)
 	r.Findings = matches
@@ -65,8 +65,7 @@ func findingsResult(matches []findings.Finding, format string, args ...any) Resu
 	return r
 }
 
-// withNotChecked says what could not be looked at, whatever else was found; nothing, when the
-// text is empty.
+// withNotChecked adds what could not be checked. An empty text adds nothing.
 func (r Result) withNotChecked(unseen string) Result {
 	r.NotChecked = unseen
 	return r
@@ -75,21 +74,21 @@ func (r Result) withNotChecked(unseen string) Result {
 // check is one entry of the list of checks.
 type check struct {
 	name    string
-	timeout time.Duration // of its own; all run side by side
+	timeout time.Duration // of this check; all checks run concurrently
 	run     func(context.Context, *host) Result
 }
 
-// totalTimeout bounds everything together.
+// totalTimeout bounds the whole run.
 const totalTimeout = 14 * time.Second
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	Done, Total int
-	Pending     []string // names of the checks that are not over
+	Pending     []string // names of the checks that still run
 }
 
-// Run looks at this host, for 15 s at the longest. progress is called at first and
-// after each check, one call at a time. An error means that it could not look.
+// Run checks this host, for at most 15 s. It calls progress at the start and after each
+// check, one call at a time. An error means that the checks could not run.
 func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
 	begin := time.Now()
 	progress(Progress{Total: len(allChecks())})
@@ -108,34 +107,36 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	if h.notApplicable() {
 		return h.notApplicableReport(), nil
 	}
-	if h.prober, err = prober.Start(); err != nil {
+	client, err := prober.Start()
+	if err != nil {
 		return Report{}, err
 	}
-	defer h.prober.Close()
-	h.observed = observe(bounded, h)
-	var trace *future[[]TraceStep]
+	defer client.Close()
+	h = h.withNetwork(bounded, client)
+	trace := newFuture(func() []TraceStep {
+		within, cancel := context.WithTimeout(bounded, networkTimeout)
+		defer cancel()
+		return h.traceChallenge(within)
+	})
+	h.observed.start()
 	if o.Token != "" {
-		trace = startFuture(func() []TraceStep {
-			within, cancel := context.WithTimeout(bounded, networkTimeout)
-			defer cancel()
-			return h.traceChallenge(within)
-		})
+		trace.start()
 	}
 	results := runAll(bounded, h, applicableChecks(h), progress)
 	if ctx.Err() != nil {
-		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
+		return Report{}, fmt.Errorf("check this host: %w", context.Cause(ctx))
 	}
-	var hops []TraceStep
-	if trace != nil {
-		var known bool
-		if hops, known = trace.await(bounded); !known {
-			hops = []TraceStep{newStep("dns", "", false, 0, "there was no time to follow the challenge")}
-		}
+	if o.Token == "" {
+		return h.newReport(results, nil), nil
 	}
-	return h.newReport(results, hops), nil
+	steps, known := trace.await(bounded)
+	if !known {
+		steps = []TraceStep{newStep("dns", "", false, 0, "no time left to trace the challenge")}
+	}
+	return h.newReport(results, steps), nil
 }
 
-// runAll runs checks side by side.
+// runAll runs checks concurrently.
 func runAll(ctx context.Context, h *host, list []check, progress func(Progress)) []Result {
 	results := make([]Result, len(list))
 	p := Progress{Total: len(list)}
@@ -159,8 +160,8 @@ func runAll(ctx context.Context, h *host, list []check, progress func(Progress))
 	return results
 }
 
-// runWithTimeout runs a check within its limit. One that does not heed its context is left
-// behind.
+// runWithTimeout runs a check within its timeout. A check that ignores its context is
+// abandoned.
 func (c check) runWithTimeout(ctx context.Context, h *host) Result {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -174,7 +175,7 @@ func (c check) runWithTimeout(ctx context.Context, h *host) Result {
 		select {
 		case r = <-answer:
 		case <-time.After(time.Second):
-			r = skippedResult("it did not end within %v", c.timeout)
+			r = skippedResult("not finished within %v", c.timeout)
 		}
 	}
 	r.Name, r.DurationMs = c.name, milliseconds(time.Since(begin))

@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestChecksRunConcurrently: each has its own limit, the order is that of the list,
-// and one that heeds nothing is left behind.
+// TestChecksRunConcurrently: each check has its own timeout, the results are in the
+// order of the list, and a check that ignores its context is abandoned.
 func TestChecksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	other := make(chan struct{})
@@ -28,13 +28,13 @@ func TestChecksRunConcurrently(t *testing.T) {
 		{"first", time.Minute, func(context.Context, *host) Result { <-other; return okResult("well") }},
 		{"second", time.Minute, func(context.Context, *host) Result { close(other); return okResult("well") }},
 		{"bounded", time.Millisecond, func(ctx context.Context, _ *host) Result { <-ctx.Done(); return skippedResult("%v", ctx.Err()) }},
-		{"deaf", time.Millisecond, func(context.Context, *host) Result { <-forever; return okResult("never") }},
+		{"hanging", time.Millisecond, func(context.Context, *host) Result { <-forever; return okResult("never") }},
 	}, func(p Progress) { seen = append(seen, Progress{p.Done, p.Total, slices.Clone(p.Pending)}) })
 	want := []Result{
 		{Name: "first", Outcome: OK, Text: "well"},
 		{Name: "second", Outcome: OK, Text: "well"},
 		{Name: "bounded", Outcome: Skipped, Text: "context deadline exceeded"},
-		{Name: "deaf", Outcome: Skipped, Text: "it did not end within 1ms"},
+		{Name: "hanging", Outcome: Skipped, Text: "not finished within 1ms"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Result{}, "DurationMs")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -42,13 +42,13 @@ func TestChecksRunConcurrently(t *testing.T) {
 	if len(seen) != 5 || seen[0].Done != 0 || seen[4].Done != 4 || len(seen[4].Pending) != 0 {
 		t.Errorf("progress %v", seen)
 	}
-	if last := seen[3].Pending; len(last) != 1 || last[0] != "deaf" {
-		t.Errorf("the last to wait for is %v", last)
+	if last := seen[3].Pending; len(last) != 1 || last[0] != "hanging" {
+		t.Errorf("the last pending check is %v", last)
 	}
 }
 
-// TestProgressStartsAtOnce: whoever waits sees that something happens before
-// the first check begins, and how long it all took.
+// TestProgressStartsAtOnce: progress is reported before the first check starts, and the
+// report contains the total duration.
 func TestProgressStartsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,14 +69,14 @@ func TestProgressStartsAtOnce(t *testing.T) {
 	}
 }
 
-// TestFindingsNameChecks: each entry names a check that there is, in the
-// order of the checks, and says what an admin needs.
+// TestFindingsNameChecks: each entry names an existing check, in the order of the
+// checks, and is complete.
 func TestFindingsNameChecks(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, c := range allChecks() {
 		if slices.Contains(names, c.name) {
-			t.Errorf("two checks are called %s", c.name)
+			t.Errorf("two checks have the name %s", c.name)
 		}
 		names = append(names, c.name)
 	}
@@ -86,17 +86,17 @@ func TestFindingsNameChecks(t *testing.T) {
 		i := slices.Index(names, e.Check)
 		switch {
 		case i < 0:
-			t.Errorf("%s: there is no check %q", e.ID, e.Check)
+			t.Errorf("%s: unknown check %q", e.ID, e.Check)
 		case i < at:
-			t.Errorf("%s stands behind an entry of a later check", e.ID)
+			t.Errorf("%s follows an entry of a later check", e.ID)
 		}
 		at = max(at, i)
 		if seen[e.ID] {
-			t.Errorf("%s is there twice", e.ID)
+			t.Errorf("%s is listed twice", e.ID)
 		}
 		seen[e.ID] = true
 		if e.Symptom == "" || e.Message == "" || e.Remediation == "" || (e.Level != findings.Problem && e.Level != findings.Warning) {
-			t.Errorf("%s is not complete", e.ID)
+			t.Errorf("%s is incomplete", e.ID)
 		}
 	}
 }

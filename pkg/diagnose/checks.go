@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	localTimeout        = 2 * time.Second              // a check that looks at this host
-	networkTimeout      = 10 * time.Second             // one that asks the network
-	serviceCheckTimeout = statusTimeout + localTimeout // one that looks at this host, and asks the service
+	localTimeout        = 2 * time.Second              // a check of this host only
+	networkTimeout      = 10 * time.Second             // a check that contacts the network
+	serviceCheckTimeout = statusTimeout + localTimeout // a check of this host that also queries the service
 )
 
-// applicableChecks are those that are for a host: one that is not MicroShift's is not to hear
-// of it.
+// applicableChecks are the checks for a host. Without MicroShift, its own check is left
+// out.
 func applicableChecks(h *host) []check {
 	return slices.DeleteFunc(allChecks(), func(c check) bool { return c.name == internalAddressCheck && !h.microShiftState.Present })
 }
 
 const internalAddressCheck = "internal-address"
 
-// allChecks are all there are, in the order in which they are printed.
+// allChecks lists all checks in the order of the output.
 func allChecks() []check {
 	return []check{
 		{"nftables", serviceCheckTimeout, checkNftables},

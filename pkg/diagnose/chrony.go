@@ -16,8 +16,8 @@ const (
 	maxSourceFiles = 16
 )
 
-// timeServers reads the servers of a chrony.conf, and those of the directories
-// that it names, where DHCP leaves some (chrony.conf(5)).
+// timeServers reads the servers of a chrony.conf and of its source directories, to
+// which DHCP clients write (chrony.conf(5)).
 func timeServers(path string) []string {
 	text, err := textfile.Read(path, maxChrony)
 	if err != nil {
@@ -44,7 +44,7 @@ func timeServers(path string) []string {
 	return names[:min(len(names), maxTimeServers)]
 }
 
-// serverDirectives are the servers of some lines; directives are not case-sensitive.
+// serverDirectives are the servers in some lines. Directives are case-insensitive.
 func serverDirectives(text string) []string {
 	var names []string
 	for line := range strings.Lines(text) {

@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
@@ -25,15 +26,15 @@ const (
 	maxOffset    = time.Minute
 )
 
-// clockReading is another's clock.
+// clockReading is the reading of another clock.
 type clockReading struct {
 	server string
-	offset time.Duration // by which ours is behind
+	offset time.Duration // by which this host's clock is behind
 	err    error
 }
 
-// checkClock compares this host's clock with those of its time servers, and,
-// where none answers, with those of other hosts by what they say in Date.
+// checkClock compares this host's clock with its time servers. If none responds, it
+// uses the Date fields of other hosts.
 func checkClock(ctx context.Context, h *host) Result {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()
@@ -41,24 +42,23 @@ func checkClock(ctx context.Context, h *host) Result {
 	by := "NTP"
 	all := h.queryTimeServers(ctx, names)
 	if len(all) == 0 {
-		by = "the Date of its answers"
+		by = "the Date field of its responses"
 		all = h.readDateHeaders(ctx)
 	}
 	if len(all) == 0 {
-		return skippedResult("no clock to compare with (servers of %s: %s); the kernel says that it is %s", h.ChronyConf, joinOrNone(names), kernelClockState())
+		return skippedResult("no clock to compare with (servers in %s: %s); the kernel reports that it is %s", h.ChronyConf, joinOrNone(names), kernelClockState())
 	}
-	// Most of them are right: one that is wrong by itself is not this host's trouble.
+	// Most of them are right. A single wrong one is not a fault of this host.
 	slices.SortFunc(all, func(a, b clockReading) int { return int(a.offset.Abs() - b.offset.Abs()) })
 	middle := all[(len(all)-1)/2]
 	if middle.offset.Abs() <= maxOffset {
-		return okResult("%v apart from %s, by %s", middle.offset.Abs().Round(time.Millisecond), middle.server, by)
+		return okResult("%v offset to %s, by %s", middle.offset.Abs().Round(time.Millisecond), middle.server, by)
 	}
 	direction := "ahead of"
 	if middle.offset > 0 {
 		direction = "behind"
 	}
-	return findingsResult([]findings.Finding{findings.New(findings.ClockOffset,
-		"off", middle.offset.Abs().Round(time.Second).String(), "direction", direction, "server", middle.server)}, "")
+	return findingsResult([]findings.Finding{findings.New(findings.ClockOffset, findings.Values{"off": middle.offset.Abs().Round(time.Second).String(), "direction": direction, "server": middle.server})}, "")
 }
 
 func joinOrNone(names []string) string {
@@ -68,7 +68,7 @@ func joinOrNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// kernelClockState is what adjtimex(2) says of whether somebody disciplines the clock.
+// kernelClockState is the synchronisation state from adjtimex(2).
 func kernelClockState() string {
 	state, err := unix.Adjtimex(&unix.Timex{})
 	switch {
@@ -81,7 +81,7 @@ func kernelClockState() string {
 	}
 }
 
-// queryTimeServers asks time servers side by side; those that do not answer are left
+// queryTimeServers queries time servers concurrently. Those without a response are left
 // out.
 func (h *host) queryTimeServers(ctx context.Context, names []string) []clockReading {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout/2)
@@ -100,14 +100,14 @@ func (h *host) queryTimeServer(ctx context.Context, name string) clockReading {
 	if err != nil {
 		return clockReading{err: err}
 	}
-	a, err := h.prober.Query(ctx, prober.Request{Clock: &prober.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
+	a, err := h.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
 	if err != nil {
 		return clockReading{err: err}
 	}
 	return clockReading{server: name, offset: a.Clock.Offset}
 }
 
-// resolveTimeServer finds an address of a time server.
+// resolveTimeServer resolves a time server.
 func (h *host) resolveTimeServer(ctx context.Context, name string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.Unmap(), nil
@@ -124,7 +124,7 @@ func (h *host) resolveTimeServer(ctx context.Context, name string) (netip.Addr, 
 	return netip.Addr{}, fmt.Errorf("no address of %s", name)
 }
 
-// lookupAny asks one server for an address of either family.
+// lookupAny queries one DNS server for an address of either family.
 func (h *host) lookupAny(ctx context.Context, s dnsServer, name string) (netip.Addr, bool) {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout/5)
 	defer cancel()
@@ -136,11 +136,11 @@ func (h *host) lookupAny(ctx context.Context, s dnsServer, name string) (netip.A
 	return netip.Addr{}, false
 }
 
-// readDateHeaders takes the clocks of other hosts from answers that they give anyway:
-// the ingress's and the API server's.
+// readDateHeaders reads the clocks of other hosts from responses of the ingress and the
+// API server.
 func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 	var all []clockReading
-	add := func(addr netip.Addr, page prober.FetchResult, when time.Time) {
+	add := func(addr netip.Addr, page protocol.FetchResult, when time.Time) {
 		here := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
 		if here || page.Date.IsZero() {
 			return
@@ -151,7 +151,7 @@ func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 		if h.observed.vipFaulty(ctx, vip) {
 			continue
 		}
-		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.observed.apiName(ctx), Path: "/readyz", TLS: true})
+		page, _ := h.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.observed.apiName(ctx), Path: "/readyz", TLS: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {
@@ -159,7 +159,7 @@ func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 			continue
 		}
 		u := h.config.Upstream
-		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: placeholderName, Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
+		page, _ := h.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: placeholderName, Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
 		add(vip, page, time.Now())
 	}
 	return all

@@ -19,21 +19,21 @@ import (
 
 const (
 	nearlyFullPercent = 90 // percent
-	// sampleTime is how long drops are counted.
+	// sampleTime is the time during which drops are counted.
 	sampleTime = 500 * time.Millisecond
 )
 
-// conntrackStats is what the kernel's table of connections has to say.
+// conntrackStats are counters of the kernel's connection tracking.
 type conntrackStats struct {
 	count, max uint64
-	dropped    uint64 // since the boot, for want of room
+	dropped    uint64 // since boot, because the table was full
 }
 
 func checkConntrack(ctx context.Context, _ *host) Result {
 	before, err := readConntrackStats()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return okResult("the kernel keeps no table of connections yet")
+		return okResult("the kernel has no connection tracking table yet")
 	case err != nil:
 		return skippedResult("%v", err)
 	}
@@ -50,21 +50,21 @@ func checkConntrack(ctx context.Context, _ *host) Result {
 	return judgeConntrack(before, after)
 }
 
-// judgeConntrack judges two looks that are a sample apart.
+// judgeConntrack compares two readings that are sampleTime apart.
 func judgeConntrack(before, after conntrackStats) Result {
-	values := []string{
-		"count", strconv.FormatUint(after.count, 10), "max", strconv.FormatUint(after.max, 10),
-		"dropped", strconv.FormatUint(after.dropped-before.dropped, 10), "time", sampleTime.String(),
+	values := findings.Values{
+		"count": strconv.FormatUint(after.count, 10), "max": strconv.FormatUint(after.max, 10),
+		"dropped": strconv.FormatUint(after.dropped-before.dropped, 10), "time": sampleTime.String(),
 	}
 	switch {
 	case after.dropped > before.dropped:
-		return findingsResult([]findings.Finding{findings.New(findings.ConntrackDrops, values...)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ConntrackDrops, values)}, "")
 	case after.max > 0 && after.count*100 >= after.max*nearlyFullPercent:
-		return findingsResult([]findings.Finding{findings.New(findings.ConntrackFull, values...)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ConntrackFull, values)}, "")
 	}
 	text := fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
 	if after.dropped > 0 {
-		text += fmt.Sprintf("; %d packets were dropped for want of room since the boot, none now", after.dropped)
+		text += fmt.Sprintf("; the full table dropped %d packets since boot, none now", after.dropped)
 	}
 	return okResult("%s", text)
 }
@@ -82,7 +82,7 @@ func readConntrackStats() (c conntrackStats, err error) {
 		return c, nil
 	}
 	if err != nil {
-		return c, fmt.Errorf("read the statistics of connections: %w", err)
+		return c, fmt.Errorf("read connection tracking statistics: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	c.dropped, err = sumDropped(f)
@@ -92,18 +92,18 @@ func readConntrackStats() (c conntrackStats, err error) {
 func readNumber(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, fmt.Errorf("read how full the table of connections is: %w", err)
+		return 0, fmt.Errorf("read connection tracking usage: %w", err)
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read how full the table of connections is: %w", err)
+		return 0, fmt.Errorf("read connection tracking usage: %w", err)
 	}
 	return n, nil
 }
 
-// sumDropped adds the column "drop" of all processors, which counts the packets
-// that began a connection for which there was no room (nf_conntrack_standalone.c).
-// Its numbers are hexadecimal.
+// sumDropped adds the column "drop" of all processors. It counts packets of new
+// connections that did not fit into the table (nf_conntrack_standalone.c). Its numbers
+// are hexadecimal.
 func sumDropped(statistics io.Reader) (uint64, error) {
 	lines := bufio.NewScanner(io.LimitReader(statistics, 1<<20))
 	lines.Scan()
@@ -117,11 +117,11 @@ func sumDropped(statistics io.Reader) (uint64, error) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if at < 0 || at >= len(fields) {
-			return 0, errors.New("read the statistics of connections: there is no column \"drop\"")
+			return 0, errors.New("read connection tracking statistics: no column \"drop\"")
 		}
 		n, err := strconv.ParseUint(fields[at], 16, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the statistics of connections: %w", err)
+			return 0, fmt.Errorf("read connection tracking statistics: %w", err)
 		}
 		sum += n
 	}

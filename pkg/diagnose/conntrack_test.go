@@ -30,10 +30,10 @@ func TestJudgeConntrack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after conntrackStats
 		id            findings.ID
-		says          string
+		message       string
 	}{
 		"room":          {conntrackStats{count: 89, max: 100}, conntrackStats{count: 89, max: 100}, "", "89 of 100"},
-		"room by now":   {conntrackStats{count: 1, max: 100, dropped: 7}, conntrackStats{count: 1, max: 100, dropped: 7}, "", "7 packets were dropped"},
+		"room by now":   {conntrackStats{count: 1, max: 100, dropped: 7}, conntrackStats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
 		"little room":   {conntrackStats{count: 1, max: 100}, conntrackStats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
 		"none":          {conntrackStats{count: 100, max: 100, dropped: 7}, conntrackStats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
 		"without bound": {conntrackStats{count: 1}, conntrackStats{count: 1}, "", "1 of 0"},
@@ -44,7 +44,7 @@ func TestJudgeConntrack(t *testing.T) {
 		for _, f := range r.Findings {
 			id, text = f.ID, f.Message
 		}
-		if id != tt.id || !strings.Contains(text, tt.says) {
+		if id != tt.id || !strings.Contains(text, tt.message) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

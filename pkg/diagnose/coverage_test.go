@@ -11,9 +11,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestEveryFindingHasTest: for each entry a test injects the fault with real parts
-// and wants it by name. What no check finds, and what cannot be made for real, is
-// named by a unit test.
+// TestEveryFindingHasTest: for each entry, a test injects the fault with real
+// components and expects it by ID. Unit tests cover entries without a check, and faults
+// that cannot be injected.
 func TestEveryFindingHasTest(t *testing.T) {
 	t.Parallel()
 	lab := readTests(t, "../../test/suites/check", "../../test/support/host", "../../test/suites/microshift")
@@ -22,9 +22,10 @@ func TestEveryFindingHasTest(t *testing.T) {
 	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
 	for _, e := range findings.All() {
 		id := regexp.QuoteMeta(string(e.ID))
-		// A test with several possible findings has | between them.
+		// A test with several possible findings separates them with |.
 		named := regexp.MustCompile(`["|]` + id + `["|]`)
-		// The tests of the ingress also name causes, some of which are called like a finding.
+		// The tests of the ingress also name causes, some of which equal a finding's
+		// ID.
 		found := regexp.MustCompile(`finds:\s*"(?:[^"]*\|)?` + id + `["|]|p\.check\(t, \[\]string\{"` + id + `"`)
 		var tested bool
 		switch folder := unreal[e.ID]; {
@@ -36,12 +37,12 @@ func TestEveryFindingHasTest(t *testing.T) {
 			tested = named.Match(lab) || found.Match(ingress)
 		}
 		if !tested {
-			t.Errorf("no test names %q", e.ID)
+			t.Errorf("no test for %q", e.ID)
 		}
 	}
 }
 
-// readTests is the text of the tests of some folders.
+// readTests is the text of the tests in some folders.
 func readTests(t *testing.T, folders ...string) []byte {
 	t.Helper()
 	var all []byte

@@ -5,11 +5,11 @@ package diagnose
 import (
 	"fmt"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// describeFetch says in a few how a page was answered.
-func describeFetch(f prober.FetchResult) string {
+// describeFetch describes a response in a few words.
+func describeFetch(f protocol.FetchResult) string {
 	if f.Cause != "" {
 		return f.Failure(f.Cause, f.UpstreamAddr).Message("it", f.Context)
 	}

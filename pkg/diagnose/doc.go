@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diagnose looks at a host, and from it at the network, and finds out why
-// challenges fail. It changes nothing. What it says is package catalogue's;
-// whatever speaks with the network is asked through package probe.
+// Package diagnose implements `http01-proxyd check`: it inspects this host and the
+// network, and reports why challenges fail. It changes nothing. The texts come from
+// package findings; child processes of package prober contact the network. Only `check`
+// links it.
 package diagnose

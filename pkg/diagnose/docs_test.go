@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-var update = flag.Bool("update", false, "write docs/troubleshooting.md anew")
+var update = flag.Bool("update", false, "write docs/troubleshooting.md")
 
 type page struct {
 	Symptoms []symptom
@@ -37,11 +37,11 @@ type section struct {
 type paragraph struct {
 	findings.Entry
 
-	Printed string // as check or the journal has it, with names for what it is about
+	Printed string // output of check or the journal, with placeholders
 }
 
-// TestTroubleshooting: docs/troubleshooting.md is what the catalogue says. `make
-// docs` writes it.
+// TestTroubleshooting: docs/troubleshooting.md matches the findings. `make docs` writes
+// it.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "troubleshooting.md.tmpl"))
@@ -63,7 +63,7 @@ func TestTroubleshooting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(b.String(), string(there)); diff != "" {
-		t.Errorf("docs/troubleshooting.md has drifted; run make docs (-want +got):\n%s", diff)
+		t.Errorf("docs/troubleshooting.md is outdated; run make docs (-want +got):\n%s", diff)
 	}
 }
 
@@ -88,7 +88,7 @@ func newPage(t *testing.T) page {
 
 func renderFinding(t *testing.T, e findings.Entry) string {
 	t.Helper()
-	f := findings.New(e.ID)
+	f := findings.New(e.ID, nil)
 	if e.JournalOnly {
 		return f.String() + "\n"
 	}

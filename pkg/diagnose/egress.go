@@ -19,8 +19,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// checkEgressProxy finds out whether cert-manager's self check leaves the cluster, and how
-// the service is with the egress proxy.
+// checkEgressProxy checks whether cert-manager's self check leaves the cluster, and the
+// state of the service's egress proxy.
 func checkEgressProxy(ctx context.Context, h *host) Result {
 	r := h.checkClusterProxy(ctx)
 	findings := h.egressFindings(r.Findings)
@@ -34,7 +34,7 @@ func checkEgressProxy(ctx context.Context, h *host) Result {
 	return findingsResult(append(r.Findings, findings...), "").withNotChecked(unseen)
 }
 
-// checkClusterProxy looks at the proxy that the cluster's pods have, too.
+// checkClusterProxy checks the egress proxy that the cluster's pods use too.
 func (h *host) checkClusterProxy(ctx context.Context) Result {
 	settings, err := egress.ReadFile(h.ProxyEnvFile)
 	switch {
@@ -49,25 +49,25 @@ func (h *host) checkClusterProxy(ctx context.Context) Result {
 	}
 	names := h.apiNames(ctx)
 	if len(names) == 0 {
-		return skippedResult("the API's name is not known: give it with --name")
+		return skippedResult("the API's name is unknown (set --name)")
 	}
 	var matches []findings.Finding
 	for _, name := range names {
-		// Pods have the cluster's list alone, without what this service adds.
+		// Pods use only the cluster's list, without the entries that this service adds.
 		proxy := settings.ProxyFor(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
-			matches = append(matches, findings.New(findings.NoProxyLacksAPI, "path", h.ProxyEnvFile, "name", name, "proxy", egress.Redact(proxy)))
+			matches = append(matches, findings.New(findings.NoProxyLacksAPI, findings.Values{"path": h.ProxyEnvFile, "name": name, "proxy": egress.Redact(proxy)}))
 		}
 	}
 	return findingsResult(matches, "NO_PROXY in %s covers %s", h.ProxyEnvFile, strings.Join(names, ", "))
 }
 
 func invalidProxyFile(path string, err error) findings.Finding {
-	return findings.New(findings.ProxyFileInvalid, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
+	return findings.New(findings.ProxyFileInvalid, findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")})
 }
 
-// egressFindings are about the proxy that this service is to use, besides what is
-// known already.
+// egressFindings are about the egress proxy of this service. known are the findings so
+// far.
 func (h *host) egressFindings(known []findings.Finding) (matches []findings.Finding) {
 	settings, err := h.egressSettings()
 	isRefusal := func(f findings.Finding) bool { return f.ID == findings.ProxyFileInvalid }
@@ -91,16 +91,17 @@ func (h *host) egressFindings(known []findings.Finding) (matches []findings.Find
 	} else if f, is := h.pendingEgress(); is {
 		matches = append(matches, f)
 	}
-	// A cluster that has a proxy and leaves this service its defaults does not use it.
+	// A cluster with an egress proxy and the default configuration does not use it
+	// here.
 	c := h.config.EgressProxy
 	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
-		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints))
+		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints, nil))
 	}
 	return matches
 }
 
-// rejectedEgress is what the running service refuses of what it is asked to use. It is
-// not root, and cannot read all that root can.
+// rejectedEgress is the finding about settings that the running service rejects. The
+// service is not root and cannot read all files that root can.
 func (h *host) rejectedEgress() (f findings.Finding, is bool) {
 	said, err := h.report()
 	e, c := said.EgressProxy, h.config.EgressProxy
@@ -110,13 +111,13 @@ func (h *host) rejectedEgress() (f findings.Finding, is bool) {
 	case e.InvalidInput == report.EgressInputFile && !c.Inline():
 		return invalidProxyFile(c.File, errors.New(e.Message)), true
 	case e.InvalidInput == report.EgressInputTrustedCA:
-		return h.warnIfUnused(findings.New(findings.EgressCAInvalid, "path", c.TrustedCA, "error", e.Message)), true
+		return h.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": c.TrustedCA, "error": e.Message})), true
 	default:
 		return f, false
 	}
 }
 
-// egressSettings are what the service is asked to use; no file is no proxy.
+// egressSettings are the configured settings. A missing file means no egress proxy.
 func (h *host) egressSettings() (egress.ProxySettings, error) {
 	c := h.config.EgressProxy
 	if c.Inline() {
@@ -129,11 +130,11 @@ func (h *host) egressSettings() (egress.ProxySettings, error) {
 	return s, err
 }
 
-// egressCAFinding judges the bundle of the proxy's CAs as the service does.
+// egressCAFinding evaluates the CA bundle of the egress proxy like the service does.
 func (h *host) egressCAFinding() (f findings.Finding, is bool) {
 	path := h.config.EgressProxy.TrustedCA
 	if egress.IsBlank(path) {
-		return f, false // as OpenShift has it without a bundle
+		return f, false // as on OpenShift without a bundle
 	}
 	file := trust.NewSource(path, trust.LastGoodCopy{})
 	file.Refresh(time.Now(), true)
@@ -141,25 +142,26 @@ func (h *host) egressCAFinding() (f findings.Finding, is bool) {
 	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.privileged) {
 		return f, false
 	}
-	return h.warnIfUnused(findings.New(findings.EgressCAInvalid, "path", path, "error", err.Error())), true
+	return h.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": path, "error": err.Error()})), true
 }
 
-// pendingEgress is what the service says of a proxy that is not accepted yet.
+// pendingEgress is the finding about an egress proxy that the service has not accepted
+// yet.
 func (h *host) pendingEgress() (f findings.Finding, is bool) {
 	said, err := h.report()
 	e := said.EgressProxy
 	if err != nil || !e.Pending || e.Message == "" {
 		return f, false
 	}
-	stays := "nothing goes through a proxy until then"
+	stays := "Until then, no egress proxy is used"
 	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
-		stays = "the one before it stays in force until then"
+		stays = "Until then, the previous one stays in force"
 	}
-	f = findings.New(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Message, "stays", stays)
+	f = findings.New(findings.EgressNotReady, findings.Values{"proxy": cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source": e.Spec.Source, "error": e.Message, "current": stays})
 	return h.warnIfUnused(f), true
 }
 
-// warnIfUnused makes a finding a warning where nothing is to go through the proxy.
+// warnIfUnused lowers a finding to a warning if nothing uses the egress proxy.
 func (h *host) warnIfUnused(f findings.Finding) findings.Finding {
 	if h.config.EgressProxy.Upstream == config.EgressNever {
 		f.Level = findings.Warning
@@ -167,7 +169,7 @@ func (h *host) warnIfUnused(f findings.Finding) findings.Finding {
 	return f
 }
 
-// apiNames are the names for which there are challenges.
+// apiNames are the names of challenges.
 func (h *host) apiNames(ctx context.Context) []string {
 	names, _ := h.observed.names.await(ctx)
 	return names

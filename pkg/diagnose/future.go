@@ -4,27 +4,31 @@ package diagnose
 
 import "context"
 
-// future is a value that is being found out.
+// future is a value that is computed once, after start.
 type future[T any] struct {
-	done  chan struct{}
-	value T
+	compute func() T
+	done    chan struct{}
+	value   T
 }
 
-// newFinding begins to find a value out. f ends by itself.
-func startFuture[T any](f func() T) *future[T] {
-	l := &future[T]{done: make(chan struct{})}
+// newFuture creates a future without starting it. compute must end without help.
+func newFuture[T any](compute func() T) *future[T] {
+	return &future[T]{compute: compute, done: make(chan struct{})}
+}
+
+// start starts the computation.
+func (f *future[T]) start() {
 	go func() {
-		defer close(l.done)
-		l.value = f()
+		defer close(f.done)
+		f.value = f.compute()
 	}()
-	return l
 }
 
-// await waits for the value; known is false when ctx ends before.
-func (l *future[T]) await(ctx context.Context) (value T, known bool) {
+// await waits for the value; known is false if ctx ends first.
+func (f *future[T]) await(ctx context.Context) (value T, known bool) {
 	select {
-	case <-l.done:
-		return l.value, true
+	case <-f.done:
+		return f.value, true
 	case <-ctx.Done():
 		return value, false
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// groupedTexts is what is to be said of several things, each text once.
+// groupedTexts groups subjects by their text, so that each text appears once.
 type groupedTexts struct {
 	texts    []string
 	subjects [][]string
 }
 
-// add says text of a thing.
+// add adds a subject to the group of its text.
 func (b *groupedTexts) add(thing fmt.Stringer, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	i := slices.Index(b.texts, text)

@@ -26,40 +26,40 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// Options are what the command line decides.
+// Options are the settings of the command line.
 type Options struct {
 	ConfigPath          string
 	StateDir            string
 	StatusSocket        string
 	ManifestDir         string
 	DisabledManifestDir string
-	ProxyEnvFile        string // the cluster's egress proxy, as the host's services get it
-	ResolvConf          string // names the DNS servers
-	HostsFile           string // names of addresses, before the DNS is asked
-	ChronyConf          string // names the time servers
-	Kubeconfig          string // of this node, for the API's name
-	APIName             string // of the API; empty: found out
+	ProxyEnvFile        string // environment file with the cluster's egress proxy
+	ResolvConf          string // lists the DNS servers
+	HostsFile           string // hosts file, which precedes the DNS
+	ChronyConf          string // lists the time servers
+	Kubeconfig          string // of this node; contains the API's name
+	APIName             string // name of the API; empty: detected
 	Token               string // of a challenge to trace; empty: none
 }
 
-// Validate says what is wrong with the options that a person gives, if anything:
-// they become parts of a request.
+// Validate returns the fault of the name or token, if any. Both become parts of a
+// request.
 func (o Options) Validate() string {
 	switch {
 	case o.Token != "" && !tokenPattern().MatchString(o.Token):
-		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
+		return fmt.Sprintf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
 	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
-		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.APIName)
+		return fmt.Sprintf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	default:
 		return ""
 	}
 }
 
-// tokenPattern is base64url (RFC 8555 section 8.3), and longer than any CA's.
+// tokenPattern is base64url (RFC 8555 section 8.3), longer than the token of any CA.
 func tokenPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
 
-// withoutAddresses leaves out IPv4 addresses, which the configuration's hosts may be, and
-// which the DNS does not know.
+// withoutAddresses removes IP addresses. The configuration's hosts may contain them,
+// but the DNS has no records for them.
 func withoutAddresses(hosts []string) []string {
 	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
@@ -67,33 +67,34 @@ func withoutAddresses(hosts []string) []string {
 	})
 }
 
-// system is what the checks share: what was found before they began. They only
-// read it.
+// host is the state of this host that was collected before the checks start. The checks
+// only read it.
 type host struct {
 	Options
 	name            string
-	privileged      bool          // may look at the kernel's tables and at others' processes
-	config          config.Config // the file's; when it is refused the last accepted one, or the defaults
-	configErr       error         // why the file is refused
+	privileged      bool          // can read the kernel's tables and other users' processes
+	config          config.Config // from the file; if that is invalid, the last accepted one, or the defaults
+	configErr       error         // why the file is invalid
 	vips            keepalived.VIPs
 	vipsErr         error             // why there are none
-	lastGoodInForce bool              // they are those that the service goes on with, although there is vipsErr
+	lastGoodInForce bool              // the VIPs are the last good ones of the service, despite vipsErr
 	addresses       []address.Address // of this host
-	addressErr      error             // why they are not known
+	addressErr      error             // why the addresses are unknown
 	ownership       ownership.Decision
-	internalVIPs    []netip.Addr    // given as VIPs: those of MicroShift's API server, of which nothing is caught
-	microShiftState microShiftState // what MicroShift is to this host
-	names           []string        // of the API, as far as they are known without asking the network
-	prober          *prober.Client  // once the checks run
-	observed        *observations   // what the network says to what several checks ask
+	internalVIPs    []netip.Addr    // configured VIPs that are internal addresses of MicroShift's API server and not redirected
+	microShiftState microShiftState // MicroShift on this host
+	names           []string        // of the API, as far as known without network requests
+	prober          *prober.Client  // set by withNetwork
+	observed        *observations   // set by withNetwork
 	unit            func() (systemd.Unit, error)
-	fetchReport     func() (report.Report, error)     // the service how it is, each time
-	report          func() (report.Report, error)     // what it says of itself; asked from the beginning, after the addresses
-	readAddresses   func() ([]address.Address, error) // the addresses of this host, each time
+	fetchReport     func() (report.Report, error)     // queries the service, each time
+	report          func() (report.Report, error)     // the first report of the service, requested after the addresses were read
+	readAddresses   func() ([]address.Address, error) // reads the addresses of this host, each time
 	stillUnnoticed  func() []netip.Addr               // see findStillUnnoticed
 }
 
-// serviceState is what the running service says of itself; empty when none answers.
+// serviceState is reason and message that the running service reports; empty if it does
+// not respond.
 func (h *host) serviceState() (report.Reason, string) {
 	said, err := h.report()
 	if err != nil {
@@ -102,25 +103,26 @@ func (h *host) serviceState() (report.Reason, string) {
 	return said.Condition().Reason, said.Condition().Message
 }
 
-// describe finds out what the checks share.
+// inspectHost collects the state that the checks share.
 func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h := &host{Options: o, privileged: hasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
-		return nil, fmt.Errorf("read the host's name: %w", err)
+		return nil, fmt.Errorf("read the host name: %w", err)
 	}
 	h.loadConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
 	h.readAddresses = listAddresses
 	h.addresses, h.addressErr = h.readAddresses()
 	h.loadMicroShift(ctx)
-	h.fetchReport = func() (report.Report, error) {
+	fetchReport := func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
 		return client.Fetch(ctx, o.StatusSocket)
 	}
-	h.report = sync.OnceValues(h.fetchReport)
-	go func() { _, _ = h.report() }()
+	first := sync.OnceValues(fetchReport)
+	go func() { _, _ = first() }()
+	h.fetchReport, h.report = fetchReport, first
 	h.useLastGoodVIPs()
 	h.ownership = h.decideOwnership()
 	h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(ctx) })
@@ -139,8 +141,17 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	return h, nil
 }
 
-// decideOwnership puts the VIPs into classes as the service does. A MicroShift's router may
-// well be on another port of an address that stands for a VIP.
+// withNetwork returns the host with access to the network. Its observations are complete
+// but not started.
+func (h *host) withNetwork(ctx context.Context, client *prober.Client) *host {
+	connected := *h
+	connected.prober = client
+	connected.observed = newObservations(ctx, &connected)
+	return &connected
+}
+
+// decideOwnership classifies the VIPs like the service does. MicroShift's router may
+// use another port of an address that serves as VIP.
 func (h *host) decideOwnership() ownership.Decision {
 	switch {
 	case h.microShiftState.active && h.lastGoodInForce:
@@ -152,8 +163,8 @@ func (h *host) decideOwnership() ownership.Decision {
 	}
 }
 
-// ownershipAddresses is what a decision needs of the addresses. Where the links cannot be listed,
-// any may be one of those whose names matter, as in the service.
+// ownershipAddresses converts addresses for the ownership decision. If the links cannot
+// be listed, any link may be one whose name matters, as in the service.
 func ownershipAddresses(addresses []address.Address) []ownership.Address {
 	links, err := address.Links()
 	if err != nil {
@@ -163,19 +174,19 @@ func ownershipAddresses(addresses []address.Address) []ownership.Address {
 }
 
 const (
-	unitTimeout   = localTimeout - 500*time.Millisecond // for the question to systemd
-	statusTimeout = 3 * time.Second                     // for that to the service, which answers at once unless it hangs
+	unitTimeout   = localTimeout - 500*time.Millisecond // for the query to systemd
+	statusTimeout = 3 * time.Second                     // for the query to the service, which responds at once unless it hangs
 )
 
-// notApplicable holds for a host that has nothing to do with the API's VIPs, such as an
-// admin's own machine or a worker. One with a configuration that is refused is
-// meant to be a master.
+// notApplicable reports whether the host cannot hold the API's VIPs, such as an
+// administrator's machine or a worker. A host with an invalid configuration file is
+// meant to be a control-plane node.
 func (h *host) notApplicable() bool {
 	return h.configErr == nil && (errors.Is(h.vipsErr, errNoNode) || errors.Is(h.vipsErr, errWorker))
 }
 
-// loadConfig takes what the service would: the file, or where that is refused
-// the last one that was accepted.
+// loadConfig loads the configuration like the service: the file, or if that is invalid,
+// the last accepted one.
 func (h *host) loadConfig() {
 	text, err := config.Read(h.ConfigPath)
 	if err == nil {
@@ -190,8 +201,8 @@ func (h *host) loadConfig() {
 	}
 }
 
-// hasNetAdmin reports whether this process has the capability that the kernel asks
-// for before it shows its tables.
+// hasNetAdmin reports whether this process has the capability to read the kernel's
+// tables.
 func hasNetAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

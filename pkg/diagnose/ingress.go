@@ -11,19 +11,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// displayName is an ingress VIP that was asked.
+// ingressResponse is the response of an ingress VIP.
 type ingressResponse struct {
-	addr netip.AddrPort // whom it was asked last: a redirect may have been followed
-	page prober.FetchResult
+	addr netip.AddrPort // of the last request; a redirect may have been followed
+	page protocol.FetchResult
 }
 
-// ingressResponses waits for what the ingress VIPs say, but for those that are on no
-// host.
+// ingressResponses waits for the responses of the ingress VIPs, except those of faulty
+// VIPs.
 func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
 	var all []ingressResponse
 	for _, vip := range h.vips.Ingress {
@@ -32,7 +32,7 @@ func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
 		}
 		if page, known := h.observed.ingressPages[vip].await(ctx); known {
 			at := page.UpstreamAddr
-			if at.Addr() != vip { // whatever the child says
+			if at.Addr() != vip { // an address from the child is not trusted
 				at = netip.AddrPortFrom(vip, h.config.Upstream.InitialPort())
 			}
 			all = append(all, ingressResponse{at, page})
@@ -41,7 +41,7 @@ func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
 	return all
 }
 
-// checkIngress looks whether the routers answer at all.
+// checkIngress checks whether the routers respond at all.
 func checkIngress(ctx context.Context, h *host) Result {
 	return judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
 		g, _ := h.observed.viaProxy.await(ctx)
@@ -52,7 +52,7 @@ func checkIngress(ctx context.Context, h *host) Result {
 		case cause == upstream.TLSUntrusted && g.trustUnreadable != nil:
 			return nil, fmt.Sprintf("cannot be verified: %v", g.trustUnreadable)
 		case cause == upstream.TLSName && h.observed.apiName(ctx) == placeholderName:
-			return nil, "speaks TLS; whether its certificate is for the API's name is not known: give that with --name"
+			return nil, "responds with TLS; its certificate cannot be compared without the API's name (set --name)"
 		}
 		if f, is := h.routerUnreachable(a, cause); is {
 			return []findings.Finding{f}, ""
@@ -62,18 +62,18 @@ func checkIngress(ctx context.Context, h *host) Result {
 	})
 }
 
-// routerUnreachable is the finding about a MicroShift's router that cannot be connected to,
-// where it is to listen.
+// routerUnreachable is the finding about a MicroShift router that does not accept
+// connections.
 func (h *host) routerUnreachable(a ingressResponse, cause upstream.Cause) (findings.Finding, bool) {
 	if !h.microShiftState.active || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
 		return findings.Finding{}, false
 	}
-	return findings.New(findings.MicroShiftRouterUnreachable, "upstream", a.addr.String(), "how", describeFetch(a.page)), true
+	return findings.New(findings.MicroShiftRouterUnreachable, findings.Values{"upstream": a.addr.String(), "how": describeFetch(a.page)}), true
 }
 
-// describeIngress says how an ingress VIP is reached that is well.
+// describeIngress describes how a working ingress VIP is reached.
 func (h *host) describeIngress(a ingressResponse, g viaProxy) string {
-	text := "answers in " + report.Milliseconds(a.page.FirstByte)
+	text := "responds in " + report.Milliseconds(a.page.FirstByte)
 	if a.addr.Port() != h.config.Upstream.InitialPort() {
 		text += ", after a redirect to https"
 	}
@@ -83,8 +83,8 @@ func (h *host) describeIngress(a ingressResponse, g viaProxy) string {
 	return text
 }
 
-// attributeToEgress has a finding about an ingress that cannot be reached follow from an
-// egress proxy that is not accepted, where that one is to lead there.
+// attributeToEgress attributes a finding about an unreachable ingress to an egress
+// proxy that is not accepted, if the route to the ingress leads through it.
 func (h *host) attributeToEgress(f findings.Finding, a ingressResponse) findings.Finding {
 	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.ViaEgressProxy {
 		return f
@@ -96,16 +96,16 @@ func (h *host) attributeToEgress(f findings.Finding, a ingressResponse) findings
 	return f
 }
 
-// checkRoute looks what the router answers to a challenge, and what it has answered
-// to those that were asked for.
+// checkRoute checks the router's response to a challenge, and its responses to recent
+// challenges.
 func checkRoute(ctx context.Context, h *host) Result {
 	name := h.observed.apiName(ctx)
 	if name == placeholderName {
-		return skippedResult("no name of the API is known: give one with --name")
+		return skippedResult("the API's name is unknown (set --name)")
 	}
 	r := judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
 		if connectionCause(a.page) != "" {
-			return nil, "" // the ingress, of which that check speaks
+			return nil, "" // reported by the check of the ingress
 		}
 		v := a.judgeChallenge(name, h.Token)
 		return v.findings, v.text
@@ -116,9 +116,9 @@ func checkRoute(ctx context.Context, h *host) Result {
 	return r
 }
 
-// connectionCause is the cause for which an ingress has not answered, empty where it has:
-// what is in an answer is the route's.
-func connectionCause(f prober.FetchResult) upstream.Cause {
+// connectionCause is the cause of a missing response; empty if there is one. Causes in
+// a response belong to the check of the route.
+func connectionCause(f protocol.FetchResult) upstream.Cause {
 	switch cause := pageCause(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""
@@ -140,18 +140,18 @@ func (a ingressResponse) newFinding(cause upstream.Cause) findings.Finding {
 	return f
 }
 
-// mergeFinding adds a finding, unless it is one that another address had: then it names
-// this one too.
+// mergeFinding adds a finding. If another address has the same finding, the address is
+// added to that one.
 func mergeFinding(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
 	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
 		return append(matches, f)
 	}
-	matches[i].Message += fmt.Sprintf("; the same with %v", at)
+	matches[i].Message += fmt.Sprintf(" (also %v)", at)
 	return matches
 }
 
-// judgeEachIngress judges all ingress VIPs.
+// judgeEachIngress evaluates all ingress VIPs.
 func judgeEachIngress(ctx context.Context, h *host, judge func(ingressResponse) ([]findings.Finding, string)) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skippedResult("no ingress VIP is known")
@@ -171,7 +171,7 @@ func judgeEachIngress(ctx context.Context, h *host, judge func(ingressResponse) 
 		}
 	}
 	if len(findings) == 0 && well.empty() {
-		return skippedResult("no ingress VIP could be asked")
+		return skippedResult("no ingress VIP could be checked")
 	}
 	return findingsResult(findings, "%v", &well)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// useLastGoodVIPs takes the VIPs that the service goes on with where keepalived.conf
-// has become unusable: the fault is said, and the rest is looked at as it is.
+// useLastGoodVIPs uses the VIPs that the service keeps while keepalived.conf is
+// unusable. The fault is reported, and the other checks use these VIPs.
 func (h *host) useLastGoodVIPs() {
 	if _, faulty := h.vipsFault(); !faulty {
 		return
@@ -25,8 +25,8 @@ func (h *host) useLastGoodVIPs() {
 	}
 }
 
-// lastGoodVIPs are the VIPs that a service has in force. One that has none in force
-// leaves what was found without it.
+// lastGoodVIPs are the VIPs that a service has in force, or the detected ones if it has
+// none.
 func lastGoodVIPs(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
 	switch said.Condition().Reason {
 	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
@@ -48,5 +48,5 @@ func lastGoodVIPs(said report.Report, found keepalived.VIPs) (keepalived.VIPs, b
 	return v, true
 }
 
-// noUsableVIPs reports whether no VIPs are known that the service could serve.
+// noUsableVIPs reports whether there are no VIPs that the service could serve.
 func (h *host) noUsableVIPs() bool { return h.vipsErr != nil && !h.lastGoodInForce }

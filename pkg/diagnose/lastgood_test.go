@@ -14,17 +14,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestLastGoodVIPs: where keepalived.conf has become unusable, the rest is looked at
-// with what the service goes on with, if it does.
+// TestLastGoodVIPs: while keepalived.conf is unusable, the checks use the VIPs that the
+// service keeps.
 func TestLastGoodVIPs(t *testing.T) {
 	t.Parallel()
 	api, ingress := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.6")
 	whole := keepalived.VIPs{API: []netip.Addr{api}, Ingress: []netip.Addr{ingress}}
-	said := func(reason report.Reason, vips keepalived.VIPs) report.Report {
+	reported := func(reason report.Reason, vips keepalived.VIPs) report.Report {
 		r := report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}
 		for _, a := range vips.API {
 			r.VIPs = append(r.VIPs, report.VIP{Address: a})
@@ -40,12 +40,12 @@ func TestLastGoodVIPs(t *testing.T) {
 		report report.Report
 		want   keepalived.VIPs
 	}{
-		"half-written, and it serves":    {keepalived.ErrIncomplete, said(report.Serving, whole), whole},
-		"half-written, and it stands by": {keepalived.ErrIncomplete, said(report.Standby, whole), whole},
-		"half-written from the start":    {keepalived.ErrIncomplete, said(report.NoVIPs, none), none},
-		"it has none any more":           {keepalived.ErrNoAPIInstance, said(report.NoVIPs, whole), none},
-		"user-managed":                   {errVIPsUserManaged, said(report.ExternalLoadBalancer, none), none},
-		"no node":                        {errNoNode, said(report.Serving, whole), none},
+		"incomplete, and it serves":        {keepalived.ErrIncomplete, reported(report.Serving, whole), whole},
+		"incomplete, and it is on standby": {keepalived.ErrIncomplete, reported(report.Standby, whole), whole},
+		"incomplete from the start":        {keepalived.ErrIncomplete, reported(report.NoVIPs, none), none},
+		"no VIPs any more":                 {keepalived.ErrNoAPIInstance, reported(report.NoVIPs, whole), none},
+		"user-managed":                     {errVIPsUserManaged, reported(report.ExternalLoadBalancer, none), none},
+		"no node":                          {errNoNode, reported(report.Serving, whole), none},
 	} {
 		h := &host{vipsErr: tt.err, report: func() (report.Report, error) { return tt.report, nil }}
 		h.useLastGoodVIPs()
@@ -53,12 +53,12 @@ func TestLastGoodVIPs(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if got, want := len(h.servedVIPs()) > 0, len(tt.want.API) > 0; got != want || h.noUsableVIPs() == want {
-			t.Errorf("%s: doors %v", name, h.servedVIPs())
+			t.Errorf("%s: served VIPs %v", name, h.servedVIPs())
 		}
 	}
 }
 
-// TestNameNotAllowed: that hosts does not list the name takes no token to see.
+// TestNameNotAllowed: a name missing in hosts is detected without a token.
 func TestNameNotAllowed(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
@@ -74,7 +74,7 @@ func TestNameNotAllowed(t *testing.T) {
 		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
-		h := hostWithChallenge(prober.FetchResult{}, prober.FetchResult{})
+		h := hostWithChallenge(protocol.FetchResult{}, protocol.FetchResult{})
 		h.Token, h.observed.challengePages = "", nil
 		h.APIName, h.config.Hosts, h.ownership = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
 		var got findings.Level
@@ -90,19 +90,19 @@ func TestNameNotAllowed(t *testing.T) {
 	}
 }
 
-// TestLinkDown: what cannot be reached because a VIP's link is down is not said
-// beside it, and what fails otherwise is.
+// TestLinkDown: a fault that a VIP's link explains is not reported besides. Other
+// faults are.
 func TestLinkDown(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
 	down := vipHolders{local: true, link: "lo", linkDown: true}
 	for name, tt := range map[string]struct {
-		page prober.FetchResult
+		page protocol.FetchResult
 		want Outcome
 	}{
-		"no route":        {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Problem},
-		"nothing listens": {prober.FetchResult{Cause: "refused"}, Problem},
+		"no route":        {protocol.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {protocol.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Problem},
+		"nothing listens": {protocol.FetchResult{Cause: "refused"}, Problem},
 	} {
 		h := hostWithIngress(tt.page)
 		h.observed.vipHolders = map[netip.Addr]*future[vipHolders]{vip: completed(down)}

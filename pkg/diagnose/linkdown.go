@@ -13,21 +13,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// attributeToLink has a finding about an ingress that cannot be reached follow from a
-// VIP's link that is down, where that link leads there.
+// attributeToLink attributes a finding about an unreachable ingress to a VIP's link
+// that is down, if the path to the ingress uses that link.
 func (h *host) attributeToLink(ctx context.Context, f findings.Finding, a ingressResponse) findings.Finding {
 	links := h.observed.downLinks(ctx)
 	if len(links) == 0 {
 		return f
 	}
-	noWay := a.page.Details.Is(unix.ENETUNREACH) // the routes went with the link
+	noWay := a.page.Details.Is(unix.ENETUNREACH) // the routes disappeared with the link
 	if noWay || slices.ContainsFunc(links, func(name string) bool { return onLinkNetwork(name, a.addr.Addr()) }) {
 		f.CausedBy = append(slices.Clone(f.CausedBy), findings.VIPLinkDown)
 	}
 	return f
 }
 
-// downLinks are those that are down and have a VIP.
+// downLinks are the links that are down and have a VIP.
 func (s *observations) downLinks(ctx context.Context) []string {
 	var links []string
 	for _, l := range s.vipHolders {
@@ -38,7 +38,7 @@ func (s *observations) downLinks(ctx context.Context) []string {
 	return links
 }
 
-// onLinkNetwork reports whether an address is in the network of a link.
+// onLinkNetwork reports whether an address is in a network of a link.
 func onLinkNetwork(name string, addr netip.Addr) bool {
 	link, err := net.InterfaceByName(name)
 	if err != nil {

@@ -21,19 +21,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// microShiftState is what was seen of a MicroShift on this host.
+// microShiftState is the state of MicroShift on this host.
 type microShiftState struct {
 	microshift.Snapshot
-	active             bool // there is neither keepalived nor a VIP given: MicroShift's configuration decides
+	active             bool // MicroShift's configuration decides, because there is neither keepalived nor a configured VIP
 	computed           microshift.Computed
-	err                error // why computed is not whole
-	nodeAddressMissing bool  // no address of the node's is on this host
+	err                error // why computed is incomplete
+	nodeAddressMissing bool  // no address of the node is on this host
 	reason             report.Reason
 	message            string
 	decision           ownership.Decision
 }
 
-// microShiftError is why a MicroShift's configuration gives the service nothing to do.
+// microShiftError is the reason why MicroShift's configuration leaves the service
+// without a task.
 type microShiftError struct {
 	id   findings.ID
 	text string
@@ -44,14 +45,14 @@ func (e *microShiftError) Error() string { return e.text }
 
 func (e *microShiftError) Unwrap() error { return e.err }
 
-// routesDir is where the kernel tells of the default routes.
+// routesDir is the directory of the kernel's route files.
 const routesDir = "/proc/net"
 
-// errInternalVIP is why there is no VIP where all that were given are guarded.
-var errInternalVIP = errors.New("no VIP beside the internal address of MicroShift's API server")
+// errInternalVIP: all configured VIPs are internal addresses.
+var errInternalVIP = errors.New("the only VIP is the internal address of MicroShift's API server")
 
-// loadMicroShift takes addresses, router and ports as the service would: by what
-// MicroShift has read as it was started, where the service has kept that.
+// loadMicroShift loads addresses, router and ports like the service: from the
+// configuration at MicroShift's start, if the service has stored it.
 func (h *host) loadMicroShift(ctx context.Context) {
 	kept := microshift.NewStateFile(h.StateDir)
 	e := &h.microShiftState
@@ -78,8 +79,8 @@ func (h *host) loadMicroShift(ctx context.Context) {
 	}
 }
 
-// excludeInternalVIPs takes from the VIPs those of which the service catches nothing; last are the
-// internal addresses that it has kept.
+// excludeInternalVIPs removes the VIPs that the service does not redirect. last are the
+// stored internal addresses.
 func (h *host) excludeInternalVIPs(last []netip.Addr) {
 	guarded := reconcile.ExcludedAddresses(h.microShiftState.Snapshot, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
 	all := h.vips.API
@@ -91,7 +92,7 @@ func (h *host) excludeInternalVIPs(last []netip.Addr) {
 	}
 }
 
-// readMicroShiftConfig reads files again that look half-written.
+// readMicroShiftConfig reads the files again while they are incomplete.
 func readMicroShiftConfig(ctx context.Context, dir string, kept microshift.StateFile) microshift.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -122,11 +123,11 @@ func (h *host) computeMicroShift(c microshift.Config) (microshift.Computed, erro
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on.AddressesSettled = true // there is one look alone
+	on.AddressesSettled = true // there is only one reading
 	return c.Compute(on)
 }
 
-// vipsError is why there is nothing that the service could lead anywhere.
+// vipsError is the reason why there are no VIPs.
 func (e *microShiftState) vipsError() error {
 	f := &microShiftError{text: e.message, err: errors.Join(e.Err, e.err), id: findings.MicroShiftConfigInvalid}
 	switch {
@@ -143,19 +144,19 @@ func (e *microShiftState) vipsError() error {
 	return f
 }
 
-// microShiftFinding is the finding for that.
+// microShiftFinding is the finding for that reason.
 func (h *host) microShiftFinding() (findings.Finding, bool) {
 	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in force
-		return findings.New(findings.MicroShiftConfigInvalid, "dir", h.config.MicroShift.Directory, "error", e.Err.Error()), true
+		return findings.New(findings.MicroShiftConfigInvalid, findings.Values{"dir": h.config.MicroShift.Directory, "error": e.Err.Error()}), true
 	}
 	var f *microShiftError
 	if !errors.As(h.vipsErr, &f) || errors.Is(f, fs.ErrPermission) && !h.privileged {
 		return findings.Finding{}, false
 	}
-	return findings.New(f.id, "dir", h.config.MicroShift.Directory, "error", fmt.Sprint(f.err), "node", joinAddresses(h.microShiftState.computed.NodeIPs)), true
+	return findings.New(f.id, findings.Values{"dir": h.config.MicroShift.Directory, "error": fmt.Sprint(f.err), "node": joinAddresses(h.microShiftState.computed.NodeIPs)}), true
 }
 
-// checkMicroShiftVIPs tells what stands for VIPs on a MicroShift host.
+// checkMicroShiftVIPs describes the addresses that serve as VIPs on a MicroShift host.
 func (h *host) checkMicroShiftVIPs() Result {
 	switch {
 	case h.vipsErr != nil:
@@ -163,8 +164,8 @@ func (h *host) checkMicroShiftVIPs() Result {
 	case h.microShiftState.reason == report.NotRequired:
 		return okResult("%s (from %s)", h.microShiftState.message, h.config.MicroShift.Directory)
 	}
-	return okResult("%s; its router is asked at %s, port %d (from %s)", h.microShiftState.message, joinAddresses(h.vips.Ingress), h.config.Upstream.InitialPort(), h.config.MicroShift.Directory)
+	return okResult("%s; its router is at %s, port %d (from %s)", h.microShiftState.message, joinAddresses(h.vips.Ingress), h.config.Upstream.InitialPort(), h.config.MicroShift.Directory)
 }
 
-// microShiftKnown reports whether this is a MicroShift host whose configuration is known.
+// microShiftKnown reports whether this is a MicroShift host with a known configuration.
 func (h *host) microShiftKnown() bool { return h.microShiftState.Present && h.microShiftState.Known }

@@ -15,21 +15,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 )
 
-// checkInternalAddress looks where the addresses are by which pods reach MicroShift's API
+// checkInternalAddress checks the addresses by which pods reach MicroShift's API
 // server.
 func checkInternalAddress(_ context.Context, h *host) Result {
 	e := h.microShiftState
 	switch {
 	case !e.Known:
-		return skippedResult("MicroShift's configuration is not known: %v", e.Err)
+		return skippedResult("MicroShift's configuration is unknown: %v", e.Err)
 	case len(e.computed.Internal) == 0:
-		return skippedResult("the address is not known: %v", e.err)
+		return skippedResult("the address is unknown: %v", e.err)
 	}
 	var findings []findings.Finding
 	var well, unknown groupedTexts
 	internal := e.computed.Internal
 	if e.computed.AdvertiseAddressGiven {
-		internal = internal[:1] // MicroShift puts no other one anywhere either
+		internal = internal[:1] // MicroShift adds no other one either
 	}
 	for _, addr := range internal {
 		f, text, err := h.judgeInternalAddress(addr, e.computed.AdvertiseAddressGiven)
@@ -45,7 +45,8 @@ func checkInternalAddress(_ context.Context, h *host) Result {
 	return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
 }
 
-// judgeInternalAddress judges one of the addresses; forced says that it was given.
+// judgeInternalAddress evaluates one of the addresses; forced means that it is
+// configured.
 func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Finding, text string, err error) {
 	if forced {
 		links, known := h.linkNames(addr)
@@ -53,27 +54,27 @@ func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Fi
 		case !known:
 			return f, "", h.addressErr
 		case len(links) == 0:
-			return findings.New(findings.MicroShiftAdvertiseAddressMissing, "address", addr.String()), "", nil
+			return findings.New(findings.MicroShiftAdvertiseAddressMissing, findings.Values{"address": addr.String()}), "", nil
 		}
-		return f, "on " + strings.Join(links, " and ") + ", as apiServer.advertiseAddress gives it; nothing is caught of it", nil
+		return f, "on " + strings.Join(links, " and ") + " (apiServer.advertiseAddress); not redirected", nil
 	}
 	link, err := loopback.FindLink(addr)
 	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
-		return findings.New(findings.MicroShiftInternalAddressConflict, "address", addr.String(), "why", taken.Reason), "", nil
+		return findings.New(findings.MicroShiftInternalAddressConflict, findings.Values{"address": addr.String(), "why": taken.Reason}), "", nil
 	case err != nil:
 		return f, "", err
 	case link == "" && h.mistakenNodeAddress().IsValid():
-		return findings.New(findings.MicroShiftInternalAddressWithheld, "address", addr.String(), "mistaken", h.mistakenNodeAddress().String(),
-			"key", reconcile.NodeKey(h.microShiftState.Config, h.microShiftState.computed, h.mistakenNodeAddress())), "", nil
+		return findings.New(findings.MicroShiftInternalAddressWithheld, findings.Values{"address": addr.String(), "mistaken": h.mistakenNodeAddress().String(), "key": reconcile.NodeKey(h.microShiftState.Config, h.microShiftState.computed, h.mistakenNodeAddress())}), "", nil
 	case link == "":
-		return findings.New(findings.MicroShiftInternalAddressMissing, "address", addr.String()), "", nil
+		return findings.New(findings.MicroShiftInternalAddressMissing, findings.Values{"address": addr.String()}), "", nil
 	}
-	return f, "on " + link + ", the first address behind the service network; nothing is caught of it", nil
+	return f, "on " + link + " (the first address after the service network); not redirected", nil
 }
 
-// mistakenNodeAddress is the address for which the service puts none on lo, if there is one.
+// mistakenNodeAddress is the address because of which the service adds none to lo, if
+// there is one.
 func (h *host) mistakenNodeAddress() netip.Addr {
 	if h.config.MicroShift.ManageAdvertiseAddress {
 		for _, a := range h.microShiftState.computed.MisdetectedAsNodeIP {
@@ -85,7 +86,7 @@ func (h *host) mistakenNodeAddress() netip.Addr {
 	return netip.Addr{}
 }
 
-// linkNames names the links that have an address.
+// linkNames are the links that have an address.
 func (h *host) linkNames(addr netip.Addr) (names []string, known bool) {
 	links, err := address.Links()
 	if err != nil || h.addressErr != nil {

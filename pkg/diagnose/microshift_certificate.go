@@ -15,16 +15,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// serviceName is what clients inside call the API server.
+	// serviceName is the API server's name for internal clients.
 	serviceName = "kubernetes.default.svc"
 	servicePort = 443
 )
 
-// signer is a CA of MicroShift's own, by which it signs what its API server presents
+// signer is a CA of MicroShift that signs certificates of its API server
 // (pkg/cmd/init.go there).
 type signer string
 
@@ -32,10 +33,11 @@ const (
 	externalSigner  signer = "kube-apiserver-external-signer"
 	localhostSigner signer = "kube-apiserver-localhost-signer"
 	serviceSigner   signer = "kube-apiserver-service-network-signer"
-	otherSigner     signer = "" // a certificate of the admin's
+	otherSigner     signer = "" // a certificate of the administrator
 )
 
-// signerOf tells the signers apart by name: what is looked at proves nothing.
+// signerOf distinguishes the signers by name. Names are sufficient here, because the
+// result proves nothing.
 func signerOf(issuer string) signer {
 	name, _, _ := strings.Cut(issuer, "@") // a time may follow, as in OpenShift
 	for _, s := range []signer{externalSigner, localhostSigner, serviceSigner} {
@@ -46,11 +48,11 @@ func signerOf(issuer string) signer {
 	return otherSigner
 }
 
-// clientGroup says whose clients trust a signer.
+// clientGroup is the group of clients that trust a signer.
 func (s signer) clientGroup() string {
 	switch s {
 	case externalSigner:
-		return "clients outside"
+		return "external clients"
 	case localhostSigner:
 		return "localhost"
 	case serviceSigner:
@@ -60,12 +62,12 @@ func (s signer) clientGroup() string {
 	}
 }
 
-// certificateClient is somebody who asks the API server.
+// certificateClient is a client of the API server.
 type certificateClient struct {
-	prober.CertificateRequest
+	protocol.CertificateRequest
 
 	internal            bool
-	hasNamedCertificate bool // there is a certificate of the admin's for the name
+	hasNamedCertificate bool // the administrator has configured a certificate for the name
 }
 
 func (c certificateClient) displayName() string {
@@ -75,11 +77,11 @@ func (c certificateClient) displayName() string {
 	return c.Name
 }
 
-// checkMicroShiftCertificate looks at what a MicroShift's API server presents to clients
-// outside and inside.
+// checkMicroShiftCertificate checks the certificates that MicroShift's API server
+// presents to external and internal clients.
 func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 	clients, unasked := h.certificateClients()
-	questions := make([]prober.CertificateRequest, len(clients))
+	questions := make([]protocol.CertificateRequest, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateRequest
 	}
@@ -96,7 +98,7 @@ func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 			case errors.Is(p.Err, errTimeUp):
 				late++
 			case c.isService():
-				texts.add(p.Addr, "not asked, since only pods have a way there (%v)", p.Err)
+				texts.add(p.Addr, "not checked, because only pods can reach it (%v)", p.Err)
 			default:
 				silent = append(silent, p)
 			}
@@ -116,27 +118,27 @@ func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 		findings = appendUnreachable(findings, p)
 	}
 	if late > 0 {
-		unasked = append(unasked, fmt.Sprintf("%d questions more, for which there was no time", late))
+		unasked = append(unasked, fmt.Sprintf("%d more queries, for lack of time", late))
 	}
 	return findingsResult(findings, "%v", &texts).withNotChecked(strings.Join(unasked, "; "))
 }
 
-// errTimeUp is about a question that came too late to be answered.
-var errTimeUp = errors.New("there was no time")
+// errTimeUp: the time was up before the response.
+var errTimeUp = errors.New("no time left")
 
-// slowAnswer is how long a server that answers anything, be it that it refuses, does not
-// take.
+// slowAnswer is the time after which a server counts as unresponsive. Servers that
+// respond, even with an error, are faster.
 const slowAnswer = time.Second
 
-// queryServers puts one question to each server first, and the others to those that are
-// not silent: with all questions to one that drops what it is sent the time is up
-// before others are asked. Those that are not put have the first one's error.
+// queryServers sends one query to each server first, and the others to the servers that
+// respond. Otherwise a server that drops packets would use up the time of all. Queries
+// that are not sent get the error of the first one.
 func queryServers(
-	ctx context.Context, questions []prober.CertificateRequest, ask func(context.Context, []prober.CertificateRequest) []prober.CertificateResult,
+	ctx context.Context, questions []protocol.CertificateRequest, ask func(context.Context, []protocol.CertificateRequest) []prober.CertificateResult,
 ) []prober.CertificateResult {
 	answers := make([]prober.CertificateResult, len(questions))
 	put := func(which []int) {
-		some := make([]prober.CertificateRequest, len(which))
+		some := make([]protocol.CertificateRequest, len(which))
 		for i, at := range which {
 			some[i] = questions[at]
 		}
@@ -166,14 +168,14 @@ func queryServers(
 	put(rest)
 	for _, i := range rest {
 		if answers[i].Err != nil && ctx.Err() != nil {
-			answers[i].Err = errTimeUp // the server has answered before
+			answers[i].Err = errTimeUp // the server has responded before
 		}
 	}
 	return answers
 }
 
-// appendUnreachable adds the finding about a server that shows no certificate, once for all
-// that is asked of it.
+// appendUnreachable adds the finding about a server that presents no certificate, once
+// for all its queries.
 func appendUnreachable(matches []findings.Finding, p prober.CertificateResult) []findings.Finding {
 	at := p.Addr.String()
 	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
@@ -181,14 +183,14 @@ func appendUnreachable(matches []findings.Finding, p prober.CertificateResult) [
 	}) {
 		return matches
 	}
-	return mergeFinding(matches, findings.New(findings.MicroShiftAPIServerUnreachable, "server", at, "error", p.Err.Error()), p.Addr)
+	return mergeFinding(matches, findings.New(findings.MicroShiftAPIServerUnreachable, findings.Values{"server": at, "error": p.Err.Error()}), p.Addr)
 }
 
 type label string
 
 func (n label) String() string { return string(n) }
 
-// appendUnique adds a finding that is not there yet.
+// appendUnique adds a finding unless it is in the list.
 func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Finding {
 	if slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Message == f.Message }) {
 		return matches
@@ -196,10 +198,10 @@ func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Fin
 	return append(matches, f)
 }
 
-// certificateClients are all who are to be asked for, and what of it is not.
+// certificateClients are all clients to check, and the ones that are left out.
 func (h *host) certificateClients() (all []certificateClient, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := certificateClient{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -210,7 +212,7 @@ func (h *host) certificateClients() (all []certificateClient, unasked []string) 
 		unasked = append(unasked, why.Error())
 	}
 	if over := len(names) - maxMicroShiftNames; over > 0 {
-		unasked = append(unasked, fmt.Sprintf("%d names more", over))
+		unasked = append(unasked, fmt.Sprintf("%d more names", over))
 		names = names[:maxMicroShiftNames]
 	}
 	for _, node := range e.NodeIPs {
@@ -220,7 +222,7 @@ func (h *host) certificateClients() (all []certificateClient, unasked []string) 
 				if h.hasAddress(addr) {
 					at = addr
 				} else if addr.Is4() != node.Is4() {
-					continue // whoever calls it comes to the other one
+					continue // clients of that address reach the other node address
 				}
 			}
 			add(at, prober.APIPort, n.name, false, n.hasCertificate)
@@ -230,12 +232,12 @@ func (h *host) certificateClients() (all []certificateClient, unasked []string) 
 	if len(e.Internal) == 0 || !e.ServiceIP.IsValid() {
 		return all, unasked
 	}
-	// That is where a connection to the service ends, by which pods call it.
+	// Connections of pods to the service arrive at this address.
 	if internal := e.Internal[0]; h.hasAddress(internal) {
 		add(internal, prober.APIPort, serviceName, true, false)
 		add(internal, prober.APIPort, e.ServiceIP.String(), true, false)
 	} else {
-		unasked = append(unasked, fmt.Sprintf("%v, by which clients inside come, is not on this host", internal))
+		unasked = append(unasked, fmt.Sprintf("%v, which internal clients use, is not on this host", internal))
 	}
 	add(e.ServiceIP, servicePort, e.ServiceIP.String(), true, false)
 	return all, unasked
@@ -245,14 +247,14 @@ func (h *host) hasAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
-// isService holds for the service's own address, to which only pods may have a way.
+// isService reports whether the address is the service's, which only pods may reach.
 func (c certificateClient) isService() bool { return c.Addr.Port() == servicePort }
 
-// result is the finding about what a client is handed, if there is one.
-func (c certificateClient) judge(got *prober.Certificate) (findings.Finding, bool) {
+// judge returns the finding about a client's certificate, if there is one.
+func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id findings.ID) (findings.Finding, bool) {
-		f := findings.New(id, "server", c.Addr.String(), "asked", c.displayName(), "issuer", strconv.Quote(got.Issuer), "domain", by.clientGroup())
+		f := findings.New(id, findings.Values{"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer), "domain": by.clientGroup()})
 		if _, err := netip.ParseAddr(c.Name); err == nil && !c.internal {
 			f.Level = findings.Warning // clients have names too
 		}
@@ -276,23 +278,23 @@ func (c certificateClient) judge(got *prober.Certificate) (findings.Finding, boo
 	}
 }
 
-// judgeDates says how much of its life a certificate has left. MicroShift renews its
-// own by itself, the admin's are somebody else's to renew.
+// judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its
+// own certificates, but not those of the administrator.
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
 	got := p.Certificate
 	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {
 		return presentedCertificate{p}.judgeDates(now)
 	}
-	values := []string{
-		"server", c.Addr.String(), "asked", c.displayName(), "issuer", strconv.Quote(got.Issuer),
-		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(got.NotAfter.Sub(now)),
+	values := findings.Values{
+		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer),
+		"date": got.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(got.NotAfter.Sub(now)),
 	}
 	switch stage {
 	case report.CertificateExpired:
-		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpired, values...)}
+		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpired, values)}
 	case report.CertificateUrgent, report.CertificateRenewalLate:
-		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpiresSoon, values...)}
+		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpiresSoon, values)}
 	default:
 		return nil
 	}

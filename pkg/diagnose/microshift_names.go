@@ -16,29 +16,28 @@ import (
 )
 
 const (
-	// maxMicroShiftNames bounds the names for which a MicroShift's API server is asked.
+	// maxMicroShiftNames bounds the names that are queried at MicroShift's API server.
 	maxMicroShiftNames = 8
 	maxNamedFile       = 256 << 10
-	// defaultBaseDomain is the one that MicroShift has where none is given, and that nobody
-	// has in the DNS.
+	// defaultBaseDomain is MicroShift's default, which is in no DNS.
 	defaultBaseDomain = "example.com"
 )
 
-// externalName is a name, or an address, by which clients outside call MicroShift's API
+// externalName is a name or address that external clients use for MicroShift's API
 // server.
 type externalName struct {
 	name           string
 	hasCertificate bool // apiServer.namedCertificates has a certificate for it
 }
 
-// externalNames are all that are known of, once each, and why others are not. Those of
-// the API server's own certificate are as MicroShift has them (certSetup in
+// externalNames are the known names, once each, and the reason for unknown ones. The
+// names of the API server's own certificate are those of MicroShift (certSetup in
 // pkg/cmd/init.go).
 func (h *host) externalNames() (all []externalName, why error) {
 	add := func(name string, named bool) {
 		name = strings.ToLower(name)
 		_, notAddress := netip.ParseAddr(name)
-		// A wildcard cannot be asked for, and localhost is not outside.
+		// A wildcard cannot be queried, and localhost is not external.
 		if notAddress != nil && !config.IsHostName(name) || name == "localhost" {
 			return
 		}
@@ -75,8 +74,8 @@ func (h *host) externalNames() (all []externalName, why error) {
 	return all, why
 }
 
-// certificateNames are those for which a named certificate counts: the given ones, else its
-// own (getCertificateNames of k8s.io/apiserver).
+// certificateNames are the names of a named certificate: the configured ones, otherwise
+// its own (getCertificateNames of k8s.io/apiserver).
 func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	if len(n.Names) > 0 {
 		return n.Names, nil
@@ -87,7 +86,7 @@ func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", n.CertPath)
+		return nil, fmt.Errorf("%s contains no PEM certificate", n.CertPath)
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -96,8 +95,8 @@ func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	return leaf.DNSNames, nil
 }
 
-// microShiftChallengeNames are those of the API for which a challenge is likely: others of a
-// MicroShift are in no DNS as a rule.
+// microShiftChallengeNames are the names that may have challenges. MicroShift's other
+// names are usually in no DNS.
 func (h *host) microShiftChallengeNames() []string {
 	var names []string
 	add := func(more ...string) {

@@ -16,10 +16,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// mtuTimeout bounds the look at one path.
+// mtuTimeout bounds the test of one path.
 const mtuTimeout = 4 * time.Second
 
-// checkMTU looks whether whole packets reach the ingress VIPs.
+// checkMTU checks whether packets of full size reach the ingress VIPs.
 func checkMTU(ctx context.Context, h *host) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skippedResult("no ingress VIP is known")
@@ -44,13 +44,13 @@ func checkMTU(ctx context.Context, h *host) Result {
 	case len(findings) > 0, !well.empty():
 		return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
 	case unknown.empty():
-		return skippedResult("no ingress VIP could be asked")
+		return skippedResult("no ingress VIP could be checked")
 	default:
 		return skippedResult("%v", &unknown)
 	}
 }
 
-// judgeMTU looks at the path to one VIP; known says that it could be told.
+// judgeMTU tests the path to one VIP; known reports whether the test was conclusive.
 func (h *host) judgeMTU(ctx context.Context, vip netip.Addr) (matches []findings.Finding, text string, known bool) {
 	w, err := h.pathTo(vip, h.addresses)
 	switch {
@@ -64,17 +64,16 @@ func (h *host) judgeMTU(ctx context.Context, vip netip.Addr) (matches []findings
 	p, err := prober.MeasurePath(ctx, vip, w.link.MTU)
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return nil, "to send echo requests takes root", false
+		return nil, "only root can send echo requests", false
 	case err != nil:
 		return nil, err.Error(), false
 	case !p.Small:
-		return nil, "does not answer echo requests", false
+		return nil, "does not reply to echo requests", false
 	case p.Large:
-		return nil, fmt.Sprintf("%d bytes get there", w.link.MTU), true
+		return nil, fmt.Sprintf("packets of %d bytes arrive", w.link.MTU), true
 	case p.TooBig:
-		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", w.link.MTU), true
+		return nil, fmt.Sprintf("the path MTU is below %d bytes, and ICMP reports it", w.link.MTU), true
 	default:
-		return []findings.Finding{findings.New(findings.PathMTUBlackHole,
-			"mtu", strconv.Itoa(w.link.MTU), "link", w.link.Name, "vip", vip.String())}, "", true
+		return []findings.Finding{findings.New(findings.PathMTUBlackHole, findings.Values{"mtu": strconv.Itoa(w.link.MTU), "link": w.link.Name, "vip": vip.String()})}, "", true
 	}
 }

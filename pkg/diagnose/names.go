@@ -12,10 +12,12 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
-	// nameTimeout bounds the look at the API server for a name: others wait for it.
+	// nameTimeout bounds the request to the API server for a name, because other checks
+	// wait for it.
 	nameTimeout = 3 * time.Second
 
 	apiPrefix         = "api."
@@ -23,8 +25,8 @@ const (
 	maxKubeconfig     = 1 << 20
 )
 
-// findAPINames finds the names of the API: those that were given, or the one that
-// the kubelet's server has, or those in the certificate that the API presents.
+// findAPINames returns the names of the API: the configured ones, the one in the
+// kubelet's kubeconfig, or those in the certificate of the API server.
 func (h *host) findAPINames(ctx context.Context) []string {
 	if len(h.names) > 0 {
 		return h.names
@@ -32,9 +34,9 @@ func (h *host) findAPINames(ctx context.Context) []string {
 	if name := kubeconfigName(h.Kubeconfig); name != "" {
 		return []string{name}
 	}
-	var questions []prober.CertificateRequest
+	var questions []protocol.CertificateRequest
 	for _, vip := range h.vips.API {
-		questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
+		questions = append(questions, protocol.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
@@ -49,8 +51,8 @@ func (h *host) findAPINames(ctx context.Context) []string {
 	return nil
 }
 
-// kubeconfigName is the public name of the API whose internal one a kubeconfig of
-// a node has: api-int.<cluster> is api.<cluster> for those outside.
+// kubeconfigName is the external name of the API, derived from the internal one in a
+// node's kubeconfig: api-int.<cluster> is api.<cluster> for external clients.
 func kubeconfigName(path string) string {
 	text, err := textfile.Read(path, maxKubeconfig)
 	if err != nil {
@@ -76,8 +78,7 @@ func kubeconfigName(path string) string {
 	return ""
 }
 
-// publicNames are those of a certificate's names that are the API's for those
-// outside.
+// publicNames are the names in a certificate that external clients use for the API.
 func publicNames(names []string) []string {
 	var api []string
 	for _, name := range names {
@@ -89,5 +90,5 @@ func publicNames(names []string) []string {
 	return api[:min(len(api), maxNames)]
 }
 
-// maxNames bounds the names that are looked at.
+// maxNames bounds the names that are checked.
 const maxNames = 4

@@ -16,22 +16,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// neighbourProbe is a link on which is asked who answers for an address.
+// neighbourProbe queries on a link which hosts answer for an address.
 type neighbourProbe struct {
 	prober  *prober.Client
 	link    *net.Interface
-	source  netip.Addr // to ask from by neighbour discovery
+	source  netip.Addr // source address for neighbour discovery
 	ownMACs [][]byte   // the hardware addresses of this host
 }
 
-// newNeighbourProbe is the neighbourhood that a way leads through.
+// newNeighbourProbe is the probe on the link of a path.
 func (h *host) newNeighbourProbe(w networkPath, addr netip.Addr, own []address.Address) (neighbourProbe, error) {
 	n := neighbourProbe{prober: h.prober, link: w.link}
 	if addr.Is6() {
-		// Not from a VIP: others would learn that it is here.
+		// Not a VIP as source, because other hosts would learn its location.
 		var known bool
 		if n.source, known = linkLocalAddress(w.link, own); !known {
-			return n, fmt.Errorf("%s has no link-local address to ask from", w.link.Name)
+			return n, fmt.Errorf("%s has no link-local address for neighbour discovery", w.link.Name)
 		}
 	}
 	links, err := net.Interfaces()
@@ -46,20 +46,20 @@ func (h *host) newNeighbourProbe(w networkPath, addr netip.Addr, own []address.A
 	return n, nil
 }
 
-// isVRRPMAC tells whether a hardware address is a virtual one of VRRP. With use_vmac every
-// host of the group has it on a link, so that where the VIP is not here, it is the
-// holder who answers by it.
+// isVRRPMAC reports whether a hardware address is a virtual one of VRRP. With use_vmac,
+// every host of the group has it on a link. If the VIP is not on this host, its holder
+// answers with it.
 func isVRRPMAC(hardware net.HardwareAddr) bool {
 	return strings.HasPrefix(hardware.String(), vrrpPrefix4) || strings.HasPrefix(hardware.String(), vrrpPrefix6)
 }
 
-// queryMACs asks for several addresses side by side who answers, but for this host.
+// queryMACs queries concurrently which other hosts answer for several addresses.
 func (n neighbourProbe) queryMACs(ctx context.Context, addrs []netip.Addr) ([][]string, error) {
 	answers, errs := make([][]string, len(addrs)), make([]error, len(addrs))
 	var all sync.WaitGroup
 	for i, addr := range addrs {
 		all.Go(func() {
-			found, err := n.prober.Neighbours(ctx, prober.NeighboursRequest{
+			found, err := n.prober.Neighbours(ctx, prober.NeighboursQuery{
 				Addr: addr, LinkIndex: n.link.Index, LinkHardware: n.link.HardwareAddr, HostHardware: n.ownMACs, Source: n.source,
 			})
 			if errs[i] = err; err == nil {
@@ -76,8 +76,8 @@ func (n neighbourProbe) queryMACs(ctx context.Context, addrs []netip.Addr) ([][]
 	return answers, nil
 }
 
-// vipMACs is who answers for a VIP. Whoever answers for this host's own address
-// too answers for others (proxy ARP) and has neither.
+// vipMACs are the hardware addresses that answer for a VIP. A host that also answers
+// for this host's own address answers for others (proxy ARP) and has neither.
 func (n neighbourProbe) vipMACs(ctx context.Context, vip, own netip.Addr) ([]string, error) {
 	addrs := []netip.Addr{vip}
 	if own.IsValid() {
@@ -92,16 +92,16 @@ func (n neighbourProbe) vipMACs(ctx context.Context, vip, own netip.Addr) ([]str
 	})), nil
 }
 
-// The first five bytes of VRRP's virtual hardware addresses (RFC 9568 section
-// 7.3), as text.
+// The first five bytes of VRRP's virtual hardware addresses (RFC 9568 section 7.3), as
+// text.
 const (
 	vrrpPrefix4 = "00:00:5e:00:01:"
 	vrrpPrefix6 = "00:00:5e:00:02:"
 )
 
-// ignoreOtherFamilyMACs leaves out that a holder with use_vmac answers for its IPv4
-// VIP from the link of its IPv6 VIP too: keepalived sets arp_ignore on the links
-// of IPv4 alone.
+// ignoreOtherFamilyMACs removes IPv6 VRRP addresses for an IPv4 VIP. A holder with
+// use_vmac answers from that link too, because keepalived sets arp_ignore on the IPv4
+// links only.
 func ignoreOtherFamilyMACs(vip netip.Addr, answering []string) []string {
 	starts := func(with string) func(string) bool {
 		return func(one string) bool { return strings.HasPrefix(one, with) }
@@ -112,19 +112,18 @@ func ignoreOtherFamilyMACs(vip netip.Addr, answering []string) []string {
 	return answering
 }
 
-// maxNeighbours bounds the addresses that are asked for to tell hosts apart.
+// maxNeighbours bounds the addresses that are queried to distinguish hosts.
 const maxNeighbours = 8
 
-// relateMACs tells whether several hardware addresses are those of one host. With the
-// kernel's default (arp_ignore=0) a host with two NICs in one network answers from
-// both, for whatever address it has: so it is asked for the own addresses of those
-// that this host has spoken with. For IPv6 only the link that has an address
-// answers.
+// relateMACs determines whether several hardware addresses belong to one host. With the
+// kernel's default (arp_ignore=0), a host with two NICs in one network answers from
+// both for any of its addresses. So it queries known addresses of these neighbours. For
+// IPv6, only the link with the address answers.
 func (n neighbourProbe) relateMACs(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (macRelation, error) {
 	if vip.Is6() {
 		return differentHosts, nil
 	}
-	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // an index of the kernel's
+	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // a link index of the kernel
 	if err != nil {
 		return unknownRelation, err
 	}
@@ -141,18 +140,18 @@ func (n neighbourProbe) relateMACs(ctx context.Context, answering []string, vip 
 	return macsOnSameHost(answering, answers), nil
 }
 
-// macRelation is whether hardware addresses are those of one host.
+// macRelation is whether hardware addresses belong to one host.
 type macRelation int
 
 const (
 	unknownRelation macRelation = iota
 	sameHost
-	differentHosts // at least two of them are two hosts'
+	differentHosts // at least two of them belong to different hosts
 )
 
-// relation judges hardware addresses by who answers for some addresses that each are
-// one host's: those that answer together are of one host, and one that keeps
-// silent where another answers is of another.
+// macsOnSameHost relates hardware addresses by the answers for addresses of single
+// hosts. Those that answer together belong to one host, and one that does not answer
+// where another does belongs to another host.
 func macsOnSameHost(all []string, answers [][]string) macRelation {
 	group := make(map[string]int)
 	for i, one := range all {
@@ -162,7 +161,7 @@ func macsOnSameHost(all []string, answers [][]string) macRelation {
 	for _, together := range answers {
 		together = slices.DeleteFunc(slices.Clone(together), func(one string) bool { return !slices.Contains(all, one) })
 		if len(together) == 0 {
-			continue // nobody who matters
+			continue // none of these addresses answered
 		}
 		apart = apart || len(together) < len(all)
 		for _, one := range together[1:] {

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// TestMACsOnSameHost: hosts are told apart by who answers for the own address of each.
+// TestMACsOnSameHost: hosts are distinguished by the answers for their own addresses.
 func TestMACsOnSameHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -20,14 +20,14 @@ func TestMACsOnSameHost(t *testing.T) {
 		answers [][]string
 		want    macRelation
 	}{
-		"two NICs":                {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, sameHost},
-		"two hosts":               {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, differentHosts},
-		"one of them is known":    {[]string{"a", "b"}, [][]string{{"a"}}, differentHosts},
-		"none is known":           {[]string{"a", "b"}, nil, unknownRelation},
-		"who is known is away":    {[]string{"a", "b"}, [][]string{{}}, unknownRelation},
-		"of others' addresses":    {[]string{"a", "b"}, [][]string{{"c"}}, unknownRelation},
-		"two hosts, one has two":  {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, differentHosts},
-		"three NICs, pair by way": {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, sameHost},
+		"two NICs":                      {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, sameHost},
+		"two hosts":                     {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, differentHosts},
+		"one own address known":         {[]string{"a", "b"}, [][]string{{"a"}}, differentHosts},
+		"no own address known":          {[]string{"a", "b"}, nil, unknownRelation},
+		"no answer for the own address": {[]string{"a", "b"}, [][]string{{}}, unknownRelation},
+		"another host's address":        {[]string{"a", "b"}, [][]string{{"c"}}, unknownRelation},
+		"two hosts, one has two":        {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, differentHosts},
+		"three NICs, related in pairs":  {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, sameHost},
 	} {
 		if got := macsOnSameHost(tt.all, tt.answers); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
@@ -35,8 +35,8 @@ func TestMACsOnSameHost(t *testing.T) {
 	}
 }
 
-// TestClosestOwnAddress: a node's uplink has VIPs and OVN-Kubernetes's addresses beside
-// its own, which may be a single one.
+// TestClosestOwnAddress: a node's uplink has VIPs and OVN-Kubernetes's addresses
+// besides its own, which may be a single address.
 func TestClosestOwnAddress(t *testing.T) {
 	t.Parallel()
 	h := &host{vips: keepalived.VIPs{
@@ -61,7 +61,7 @@ func TestClosestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestIsVRRPMAC knows the addresses that every host of a VRRP group has.
+// TestIsVRRPMAC: every host of a VRRP group has these addresses.
 func TestIsVRRPMAC(t *testing.T) {
 	for text, want := range map[string]bool{
 		"00:00:5e:00:01:39": true, "00:00:5e:00:02:39": true,
@@ -77,8 +77,8 @@ func TestIsVRRPMAC(t *testing.T) {
 	}
 }
 
-// TestIgnoreOtherFamilyMACs: the links that use_vmac makes for IPv6 are no second
-// holder of an IPv4 VIP.
+// TestIgnoreOtherFamilyMACs: the IPv6 links of use_vmac are not a second holder of an
+// IPv4 VIP.
 func TestIgnoreOtherFamilyMACs(t *testing.T) {
 	four, six, card := "00:00:5e:00:01:39", "00:00:5e:00:02:39", "52:54:00:00:00:01"
 	for _, tt := range []struct {

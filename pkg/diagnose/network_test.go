@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 func writeFile(t *testing.T, text string) string {
@@ -75,14 +76,14 @@ func TestDNSServers(t *testing.T) {
 	}
 }
 
-// TestBestViews: OpenShift's own DNS on each node knows the VIPs whatever the world
-// is told, so that it counts only when nobody else says anything.
+// TestBestViews: OpenShift's DNS on each node returns the VIPs, whatever external
+// clients get. It counts only if no other server responds.
 func TestBestViews(t *testing.T) {
 	t.Parallel()
 	own := dnsServer{netip.MustParseAddrPort("192.0.2.11:53"), true}
 	first, second := dnsServer{netip.MustParseAddrPort("198.51.100.1:53"), false}, dnsServer{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := dnsRecord{}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerSilent}}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerError}}
-	unasked := dnsRecord{err: errNoTime}
+	well, silent, fails := dnsRecord{}, dnsRecord{LookupResult: protocol.LookupResult{Failure: protocol.ServerSilent}}, dnsRecord{LookupResult: protocol.LookupResult{Failure: protocol.ServerError}}
+	unqueried := dnsRecord{err: errNoTime}
 	of := func(s dnsServer, a, aaaa dnsRecord) dnsView {
 		return dnsView{server: s, name: "a", records: [2]dnsRecord{a, aaaa}}
 	}
@@ -90,14 +91,14 @@ func TestBestViews(t *testing.T) {
 		views []dnsView
 		want  dnsServer
 	}{
-		"the first outside":             {[]dnsView{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
-		"one that answers wholly":       {[]dnsView{of(first, well, silent), of(second, well, well)}, second},
-		"one outside, be it half":       {[]dnsView{of(own, well, well), of(first, well, fails)}, first},
-		"half of it lost":               {[]dnsView{of(own, well, well), of(first, silent, well)}, first},
-		"one outside that fails":        {[]dnsView{of(own, well, well), of(first, fails, fails)}, first},
-		"only its own answers":          {[]dnsView{of(first, silent, silent), of(own, well, well)}, own},
-		"the one outside was not asked": {[]dnsView{of(first, unasked, unasked), of(own, well, well)}, own},
-		"half before failure":           {[]dnsView{of(first, fails, fails), of(second, well, fails)}, second},
+		"the first external server":        {[]dnsView{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
+		"a complete response":              {[]dnsView{of(first, well, silent), of(second, well, well)}, second},
+		"an incomplete external response":  {[]dnsView{of(own, well, well), of(first, well, fails)}, first},
+		"a lost external response":         {[]dnsView{of(own, well, well), of(first, silent, well)}, first},
+		"a failing external server":        {[]dnsView{of(own, well, well), of(first, fails, fails)}, first},
+		"only the local server responds":   {[]dnsView{of(first, silent, silent), of(own, well, well)}, own},
+		"the external one was not queried": {[]dnsView{of(first, unqueried, unqueried), of(own, well, well)}, own},
+		"incomplete before failed":         {[]dnsView{of(first, fails, fails), of(second, well, fails)}, second},
 	} {
 		if got := bestViews(tt.views); len(got) != 1 || got[0].server != tt.want {
 			t.Errorf("%s: got %+v", name, got)
@@ -107,7 +108,7 @@ func TestBestViews(t *testing.T) {
 		t.Errorf("each name: got %+v", got)
 	}
 	if !(dnsResult{views: []dnsView{of(first, silent, silent)}}).unanswered() || (dnsResult{views: []dnsView{of(first, silent, fails)}}).unanswered() {
-		t.Error("who fails is not silent")
+		t.Error("an error counts as no response")
 	}
 }
 
@@ -128,7 +129,7 @@ func TestKeyFault(t *testing.T) {
 	thumbprint := strings.Repeat("x", 43)
 	for name, tt := range map[string]struct {
 		body string
-		more int // of the body, beyond what was handed over
+		more int // bytes of the body after the received part
 		want findings.ID
 		what string
 	}{
@@ -138,18 +139,15 @@ func TestKeyFault(t *testing.T) {
 		"blanks":                {"tok." + thumbprint + "  \n\n", 0, findings.ResponseTrailingSpace, "white space of 4 bytes"},
 		"too long":              {"tok." + thumbprint + strings.Repeat("y", 90), 0, findings.ResponseTooLong, "137"},
 		"far too long":          {"tok." + thumbprint, 5000, findings.ResponseTooLong, "5047"},
-		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, findings.ResponseNotKey, "the token and something else than a thumbprint, 48 bytes in all"},
+		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, findings.ResponseNotKey, "the token without a valid thumbprint, 48 bytes in all"},
 		"of another token":      {"other." + thumbprint, 0, findings.ResponseNotKey, "a text of 49 bytes"},
 		"a longer token":        {"tokk." + thumbprint, 0, findings.ResponseNotKey, "a text of 48 bytes"},
 		"nothing":               {"", 0, findings.ResponseNotKey, "empty"},
 		"HTML":                  {"\n<!DOCTYPE HTML>\n<html></html>", 0, findings.ResponseNotKey, "an HTML page of 30 bytes"},
-		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, findings.ResponseNotKey, "the token and something else than a thumbprint, 47 bytes in all"},
+		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, findings.ResponseNotKey, "the token without a valid thumbprint, 47 bytes in all"},
 	} {
 		id, values := keyFault([]byte(tt.body), len(tt.body)+tt.more, "tok")
-		what := ""
-		if len(values) > 0 {
-			what = values[1]
-		}
+		what := values["what"] + values["bytes"]
 		if id != tt.want || what != tt.what {
 			t.Errorf("%s: got %s %q, want %s %q", name, id, what, tt.want, tt.what)
 		}
@@ -176,7 +174,7 @@ func TestCertificateDates(t *testing.T) {
 		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, findings.CertificateNotYetValid},
 	} {
-		p := presentedCertificate{prober.CertificateResult{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
+		p := presentedCertificate{prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
@@ -195,7 +193,7 @@ func TestValidate(t *testing.T) {
 		{APIName: "api.cluster.example.com:6443"}:                                                  true,
 		{APIName: "https://api.x.y"}:                                                               true,
 		{APIName: "192.0.2.5"}:                                                                     true,
-		{APIName: "a_b"}:                                                                           false, // as hosts may have it
+		{APIName: "a_b"}:                                                                           false, // allowed in hosts
 		{APIName: "*.x.y"}:                                                                         true,
 		{Token: "a b"}:                                                                             true,
 		{Token: "x\r\nHost: y"}:                                                                    true,
@@ -207,13 +205,12 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestFamilyOrder: Let's Encrypt falls back to IPv4 only where IPv6 cannot be
-// connected to.
+// TestFamilyOrder: Let's Encrypt falls back to IPv4 only if IPv6 cannot be connected.
 func TestFamilyOrder(t *testing.T) {
 	t.Parallel()
 	v6, v4 := netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.5:80")
 	key := []byte("tok." + strings.Repeat("x", 43))
-	good := prober.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
+	good := protocol.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
 	h := &host{Options: Options{Token: "tok"}}
 	for name, tt := range map[string]struct {
 		ways []addressResponse
@@ -221,9 +218,9 @@ func TestFamilyOrder(t *testing.T) {
 		to   string
 	}{
 		"both":                        {[]addressResponse{{v6, good}, {v4, good}}, OK, v6.String()},
-		"IPv6 cannot be connected to": {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
-		"IPv6 connects and is silent": {[]addressResponse{{v6, prober.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
-		"neither":                     {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}}, Problem, ""},
+		"IPv6 cannot be connected to": {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
+		"IPv6 connects and is silent": {[]addressResponse{{v6, protocol.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
+		"neither":                     {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}}, Problem, ""},
 		"no address":                  {nil, Problem, ""},
 	} {
 		got := h.letsEncryptStep(tt.ways)

@@ -13,16 +13,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// networkPath is how this host gets to an address.
+// networkPath is the path from this host to an address.
 type networkPath struct {
-	link    *net.Interface // that has the address, or by which packets leave
-	local   bool           // this host has it, on that link
-	gateway netip.Addr     // the router to it, where it is on no network of this host
-	source  netip.Addr     // this host's own address on the way, which is no VIP; not valid: none is known
+	link    *net.Interface // the link with the address, or the output link
+	local   bool           // the address is on that link of this host
+	gateway netip.Addr     // the router, if the address is on no network of this host
+	source  netip.Addr     // this host's own address on the path, never a VIP; invalid if unknown
 }
 
-// pathTo asks the routing table: addresses do not tell which network a link is
-// on, for a node's own may be single ones. own are this host's addresses.
+// pathTo queries the routing table. Addresses do not show the network of a link,
+// because a node may have single addresses. own are this host's addresses.
 func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, error) {
 	w := networkPath{}
 	var index uint32
@@ -35,13 +35,13 @@ func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, erro
 		case err != nil:
 			return w, err
 		case r.Local:
-			return w, fmt.Errorf("%v has just come to this host", addr)
+			return w, fmt.Errorf("%v has just moved to this host", addr)
 		}
 		index, w.gateway, w.source = r.Link, r.Gateway, r.Source
 	}
 	var err error
 	if w.link, err = net.InterfaceByIndex(int(index)); err != nil {
-		return w, fmt.Errorf("look at link %d, by which %v is reached: %w", index, addr, err)
+		return w, fmt.Errorf("read link %d towards %v: %w", index, addr, err)
 	}
 	if !w.source.IsValid() || h.isVIP(w.source) {
 		w.source = h.closestOwnAddress(addr, index, own)
@@ -53,9 +53,9 @@ func (h *host) isVIP(addr netip.Addr) bool {
 	return slices.Contains(h.vips.API, addr) || slices.Contains(h.vips.Ingress, addr)
 }
 
-// closestOwnAddress is the address of a link that another one is closest to, VIPs and
-// those that mean nothing elsewhere left out: a node's uplink has others than
-// its own, such as OVN-Kubernetes's for masquerading.
+// closestOwnAddress is the address of a link with the longest common prefix with addr.
+// VIPs and link-local addresses are left out. A node's uplink has further addresses,
+// such as OVN-Kubernetes's for masquerading.
 func (h *host) closestOwnAddress(addr netip.Addr, link uint32, own []address.Address) netip.Addr {
 	var best netip.Addr
 	shared := -1
@@ -70,7 +70,7 @@ func (h *host) closestOwnAddress(addr netip.Addr, link uint32, own []address.Add
 	return best
 }
 
-// commonPrefixLen is how many bits two addresses have in common at their beginning.
+// commonPrefixLen is the length of the common prefix of two addresses, in bits.
 func commonPrefixLen(a, b netip.Addr) int {
 	x, y := a.AsSlice(), b.AsSlice()
 	for i := range x {
@@ -81,7 +81,7 @@ func commonPrefixLen(a, b netip.Addr) int {
 	return 8 * len(x)
 }
 
-// linkLocalAddress is a link's own address that is valid on it alone.
+// linkLocalAddress is a link-local address of a link.
 func linkLocalAddress(link *net.Interface, own []address.Address) (netip.Addr, bool) {
 	i := slices.IndexFunc(own, func(a address.Address) bool {
 		return int(a.Link) == link.Index && a.IP.Is6() && a.IP.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed

@@ -12,34 +12,34 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// checkNftables hears the service. Where that has no table in place, it tries
-// whether the kernel takes what the table is made of.
+// checkNftables evaluates the service's report. If the service has no table, it tests
+// whether the kernel supports the parts of the table.
 func checkNftables(_ context.Context, h *host) Result {
 	said, unheard := h.report()
 	switch {
 	case unheard == nil && said.Table.Present && said.Table.Owned:
 		return okResult("the service's table is in place")
 	case !h.privileged:
-		return skippedResult("only a process with %s can tell: run it as root", capability)
+		return skippedResult("only a process with %s can check it (run it as root)", capability)
 	}
 	err := nftables.CheckSupport()
 	reason, message := h.serviceState()
 	switch {
 	case errors.Is(err, nftables.ErrUnsupported):
-		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
-		return findingsResult([]findings.Finding{findings.New(findings.NftablesUnsupported, "error", what)}, "")
+		_, what, _ := strings.Cut(err.Error(), ": ") // without the name of the test
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesUnsupported, findings.Values{"error": what})}, "")
 	case err != nil:
 		return skippedResult("%v", err)
 	case reason != report.NftablesUnavailable:
-		return okResult("the kernel takes all that the service's table needs")
+		return okResult("the kernel supports the service's table")
 	case len(h.deniedBySandbox()) > 0:
-		return okResult("the kernel takes all that the service's table needs; the unit keeps the service from it")
+		return okResult("the kernel supports the service's table, but the unit does not permit it")
 	case strings.Contains(message, capability):
-		return findingsResult([]findings.Finding{findings.New(findings.NftablesPermissionDenied, "error", message)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesPermissionDenied, findings.Values{"error": message})}, "")
 	default:
-		return findingsResult([]findings.Finding{findings.New(findings.NftablesRejected, "error", message)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesRejected, findings.Values{"error": message})}, "")
 	}
 }
 
-// capability is what nftables asks for.
+// capability is required for nftables.
 const capability = "CAP_NET_ADMIN"

@@ -10,112 +10,115 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
 	connectTimeout = 3 * time.Second
-	// observeTimeout bounds what the checks share, so that they can still judge it.
+	// observeTimeout bounds the shared observations, so that the checks have time to
+	// evaluate them.
 	observeTimeout = networkTimeout - time.Second
-	// userAgent tells in others' logs who asks.
+	// userAgent identifies the requests in other programs' logs.
 	userAgent = report.CheckUserAgent
-	// placeholderName stands for the API's name where that is not known (RFC 6761).
+	// placeholderName replaces an unknown API name (RFC 6761).
 	placeholderName = "http01-proxyd-check.invalid"
 
 	httpPort        = 80
 	challengePrefix = "/.well-known/acme-challenge/"
 )
 
-// observed is what the network says to what several checks want to know. All of it is
-// asked for side by side, once.
+// observations are network observations that several checks use. Each is made once,
+// concurrently with the others, and may use the results of others.
 type observations struct {
 	names          *future[[]string]
 	vipHolders     map[netip.Addr]*future[vipHolders] // of each VIP
-	vipRoots       map[netip.Addr]*fetchFuture        // what each API VIP says to what is no challenge
-	ingressPages   map[netip.Addr]*fetchFuture        // what each ingress VIP says to a challenge
-	challengePages map[netip.Addr]*fetchFuture        // what each API VIP says to that of --token; empty without
+	vipRoots       map[netip.Addr]*fetchFuture        // response of each API VIP to a request that is not a challenge
+	ingressPages   map[netip.Addr]*fetchFuture        // response of each ingress VIP to a challenge
+	challengePages map[netip.Addr]*fetchFuture        // response of each API VIP to the challenge of --token; empty without one
 	dns            *future[dnsResult]
 	trust          *future[upstreamTrust]
-	viaProxy       *future[viaProxy] // how the ingress is asked
+	viaProxy       *future[viaProxy] // how requests to the ingress are sent
+
+	starts []func()
 }
 
-// observe begins to look. ctx lasts as long as the checks.
-func observe(ctx context.Context, h *host) *observations {
-	within := func(f func(context.Context)) {
-		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-		defer cancel()
-		f(ctx)
-	}
+// newObservations prepares the observations of a host. Nothing runs before start, so that
+// no observation can use an incomplete value. ctx lasts as long as the checks.
+func newObservations(ctx context.Context, h *host) *observations {
 	s := &observations{
 		vipHolders: make(map[netip.Addr]*future[vipHolders]),
 		vipRoots:   make(map[netip.Addr]*fetchFuture), ingressPages: make(map[netip.Addr]*fetchFuture),
 		challengePages: make(map[netip.Addr]*fetchFuture),
 	}
-	s.names = startFuture(func() (names []string) {
-		within(func(ctx context.Context) { names = h.findAPINames(ctx) })
-		return names
-	})
+	s.names = observation(ctx, s, h.findAPINames)
 	for _, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		if s.vipHolders[vip] == nil {
-			s.vipHolders[vip] = startFuture(func() (found vipHolders) {
-				within(func(ctx context.Context) { found = h.findVIPHolders(ctx, vip) })
-				return found
-			})
+			s.vipHolders[vip] = observation(ctx, s, func(ctx context.Context) vipHolders { return h.findVIPHolders(ctx, vip) })
 		}
 	}
-	s.trust = startFuture(h.readTrust)
-	s.viaProxy = startFuture(func() (g viaProxy) {
-		within(func(ctx context.Context) {
-			if t, known := s.trust.await(ctx); known {
-				g = h.loadViaProxy(ctx, t)
-			} else {
-				g.err = errNoTime
-			}
-		})
-		return g
+	s.trust = observation(ctx, s, func(context.Context) upstreamTrust { return h.readTrust() })
+	s.viaProxy = observation(ctx, s, func(ctx context.Context) viaProxy {
+		t, known := s.trust.await(ctx)
+		if !known {
+			return viaProxy{err: errNoTime}
+		}
+		return h.loadViaProxy(ctx, t)
 	})
-	begin := func(ask func(context.Context) (prober.FetchResult, error)) *fetchFuture {
-		return &fetchFuture{startFuture(func() (f fetchResult) {
-			within(func(ctx context.Context) { f.page, f.err = ask(ctx) })
-			return f
-		})}
-	}
-	page := func(addr netip.AddrPort, path string, named bool) *fetchFuture {
-		return begin(func(ctx context.Context) (prober.FetchResult, error) {
-			name := placeholderName
-			if named {
-				name = s.apiName(ctx)
-			}
-			return h.fetch(ctx, prober.FetchRequest{Addr: addr, Host: name, Path: path})
-		})
-	}
 	for _, vip := range h.servedVIPs() {
-		s.vipRoots[vip] = page(netip.AddrPortFrom(vip, httpPort), "/", false)
+		at := netip.AddrPortFrom(vip, httpPort)
+		s.vipRoots[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+			return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: placeholderName, Path: "/"})
+		})
 		if h.Token != "" {
-			s.challengePages[vip] = page(netip.AddrPortFrom(vip, httpPort), challengePrefix+h.Token, true)
+			s.challengePages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+				return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: s.apiName(ctx), Path: challengePrefix + h.Token})
+			})
 		}
 	}
 	token := h.Token
 	if token == "" {
-		// Nobody has asked for this one: what answers it is no solver.
+		// This token does not exist, so that whatever responds is not its solver.
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
-		s.ingressPages[vip] = begin(func(ctx context.Context) (prober.FetchResult, error) {
-			g, known := s.viaProxy.await(ctx)
+		s.ingressPages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+			settings, known := s.viaProxy.await(ctx)
 			if !known {
-				return prober.FetchResult{}, errNoTime
+				return protocol.FetchResult{}, errNoTime
 			}
-			return h.fetchViaProxy(ctx, g, vip, s.apiName(ctx), challengePrefix+token)
+			return h.fetchViaProxy(ctx, settings, vip, s.apiName(ctx), challengePrefix+token)
 		})
 	}
-	s.dns = startFuture(func() (r dnsResult) {
-		within(func(ctx context.Context) { r = h.resolveNames(ctx, s) })
-		return r
-	})
+	s.dns = observation(ctx, s, func(ctx context.Context) dnsResult { return h.resolveNames(ctx, s) })
 	return s
+}
+
+// observation adds an observation that ends within observeTimeout.
+func observation[T any](ctx context.Context, s *observations, observe func(context.Context) T) *future[T] {
+	f := newFuture(func() T {
+		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+		defer cancel()
+		return observe(ctx)
+	})
+	s.starts = append(s.starts, f.start)
+	return f
+}
+
+// fetch adds a request.
+func (s *observations) fetch(ctx context.Context, request func(context.Context) (protocol.FetchResult, error)) *fetchFuture {
+	return &fetchFuture{observation(ctx, s, func(ctx context.Context) (f fetchResult) {
+		f.page, f.err = request(ctx)
+		return f
+	})}
+}
+
+// start starts all observations.
+func (s *observations) start() {
+	for _, start := range s.starts {
+		start()
+	}
 }
 
 // apiName is the first name of the API.
@@ -126,8 +129,8 @@ func (s *observations) apiName(ctx context.Context) string {
 	return placeholderName
 }
 
-// faulty reports whether a VIP is on no host that can be reached, or on two,
-// which the check of the VIPs says: what is seen there says nothing more.
+// vipFaulty reports whether a VIP is on no reachable host, or on two. The check of the
+// VIP holders reports that, and observations at the VIP add nothing.
 func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
 	l := s.vipHolders[vip]
 	if l == nil {
@@ -137,7 +140,7 @@ func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
 	return known && found.faulty()
 }
 
-// servedVIPs are the API VIPs on which there is to be a front door.
+// servedVIPs are the API VIPs that http01-proxyd must serve.
 func (h *host) servedVIPs() []netip.Addr {
 	if h.noUsableVIPs() {
 		return nil
@@ -148,44 +151,44 @@ func (h *host) servedVIPs() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
 }
 
-// fetchResult is a page that was asked for, or why it could not be.
+// fetchResult is a response, or the error of the request.
 type fetchResult struct {
-	page prober.FetchResult
+	page protocol.FetchResult
 	err  error
 }
 
-// fetchFuture is a page that is being asked for.
+// fetchFuture is a request in progress.
 type fetchFuture struct{ future *future[fetchResult] }
 
-// await waits for the page; known is false when it could not be asked for, or not
+// await waits for the response; known is false if the request failed or is not finished
 // in time.
-func (f *fetchFuture) await(ctx context.Context) (page prober.FetchResult, known bool) {
+func (f *fetchFuture) await(ctx context.Context) (page protocol.FetchResult, known bool) {
 	got, known := f.future.await(ctx)
 	return got.page, known && got.err == nil
 }
 
-// errNoTime is a question that was not given the time that it takes.
-var errNoTime = errors.New("there was no time left to ask")
+// errNoTime: a request did not get the time that it needs.
+var errNoTime = errors.New("no time left for the request")
 
-// fetch asks for a page. An error means that it could not be asked for, which
-// says nothing of who should have answered.
-func (h *host) fetch(ctx context.Context, q prober.FetchRequest) (prober.FetchResult, error) {
+// fetch sends a request. An error means that the request was not sent, which indicates
+// nothing about the server.
+func (h *host) fetch(ctx context.Context, q protocol.FetchRequest) (protocol.FetchResult, error) {
 	q.UserAgent, q.ConnectTimeout = userAgent, connectTimeout
-	a, err := h.prober.Query(ctx, prober.Request{Fetch: &q})
+	a, err := h.prober.Query(ctx, protocol.Request{Fetch: &q})
 	switch {
 	case err != nil:
-		return prober.FetchResult{}, err
+		return protocol.FetchResult{}, err
 	case upstream.Cause(a.Fetch.Cause) == upstream.ConnectTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
-		return prober.FetchResult{}, errNoTime
+		return protocol.FetchResult{}, errNoTime
 	default:
 		return *a.Fetch, nil
 	}
 }
 
-// timerSlack is by how much a timer may be early, or an answer late.
+// timerSlack is the tolerance for early timers and late responses.
 const timerSlack = 500 * time.Millisecond
 
-// deadlineNear reports whether ctx's deadline is what ended a question.
+// deadlineNear reports whether ctx's deadline ended a request.
 func deadlineNear(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return bounded && time.Until(deadline) < timerSlack

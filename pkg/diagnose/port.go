@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	unitName    = "http01-proxyd.service" // as systemd calls the service
-	programName = "http01-proxyd"         // as the kernel calls its processes
+	unitName    = "http01-proxyd.service" // in systemd
+	programName = "http01-proxyd"         // process name in the kernel
 )
 
-// checkPorts looks who has the internal port, and that of the metrics.
+// checkPorts checks which programs use the internal port and the metrics port.
 func checkPorts(_ context.Context, h *host) Result {
 	r := checkInternalPort(h)
 	if f, taken := metricsPortFinding(h.config.Metrics.ListenAddress); taken {
@@ -35,8 +35,7 @@ func checkPorts(_ context.Context, h *host) Result {
 	return r
 }
 
-// metricsPortFinding looks whether somebody else has the port on which the service is to
-// serve its metrics.
+// metricsPortFinding checks whether another program uses the metrics port.
 func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if !at.IsValid() {
 		return findings.Finding{}, false
@@ -48,22 +47,22 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
 		return findings.Finding{}, false
 	}
-	return findings.New(findings.MetricsPortInUse, "address", at.String(), "holder", who), true
+	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": who}), true
 }
 
 func checkInternalPort(h *host) Result {
 	port := h.config.InternalPort
 	reason, _ := h.serviceState()
 	taken := func() Result {
-		return findingsResult([]findings.Finding{findings.New(findings.PortInUse, "port", strconv.Itoa(int(port)), "holder", socketowner.DescribeTCPPort(port))}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.PortInUse, findings.Values{"port": strconv.Itoa(int(port)), "owner": socketowner.DescribeTCPPort(port)})}, "")
 	}
 	switch {
 	case reason == report.PortInUse:
 		return taken()
 	case !h.config.Enabled() || h.noUsableVIPs():
-		return skippedResult("the service listens on no port: see vips and config")
+		return skippedResult("the service listens on no port (see vips and config)")
 	case reason != "":
-		return okResult("nobody takes port %d from the service", port)
+		return okResult("no other program uses port %d", port)
 	}
 	listens, err := socketowner.IsListening(port)
 	switch {
@@ -72,18 +71,18 @@ func checkInternalPort(h *host) Result {
 	case !listens:
 		return okResult("port %d is free for the service", port)
 	}
-	// Sockets that systemd keeps for the service were made in its cgroup.
+	// Sockets that systemd stores for the service were created in its cgroup.
 	who := socketowner.DescribeTCPPort(port)
 	_, err = h.report()
 	switch {
 	case strings.Contains(who, unitName):
-		return okResult("port %d is the service's: %s", port, who)
+		return okResult("port %d belongs to the service: %s", port, who)
 	case errors.Is(err, client.ErrInvalidReport):
-		return skippedResult("the service runs, and its report does not say whether it has port %d; %s has", port, who)
+		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, who)
 	case h.serviceUnresponsive():
-		return skippedResult("the service does not answer whether it has port %d; %s has", port, who)
+		return skippedResult("the service does not respond; port %d is in use by %s", port, who)
 	case errors.Is(err, fs.ErrPermission):
-		return skippedResult("port %d is taken by %s; only root can tell whether that is the service", port, who)
+		return skippedResult("port %d is in use by %s; only root can identify the service", port, who)
 	default:
 		return taken()
 	}

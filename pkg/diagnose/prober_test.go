@@ -8,22 +8,23 @@ import (
 	"os"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestMain is the child as well, one that ends at once.
+// TestMain is the child process as well, which ends at once.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == prober.Command {
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
 		os.Exit(1)
 	}
 	nstest.Main(m)
 }
 
-// TestProberGone: where the process that asks the network is gone, nothing was
-// looked at, and nobody is blamed.
+// TestProberGone: without the prober process, the network checks are skipped and report
+// no fault.
 func TestProberGone(t *testing.T) {
 	t.Parallel()
 	client, err := prober.Start()
@@ -36,8 +37,9 @@ func TestProberGone(t *testing.T) {
 	}}
 	h.ResolvConf = writeFile(t, "nameserver 192.0.2.53\n")
 	h.config.Upstream.Port = 80
-	h.report = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
-	h.observed = observe(t.Context(), h)
+	h.report = func() (report.Report, error) { return report.Report{}, errors.New("not running") }
+	h = h.withNetwork(t.Context(), h.prober)
+	h.observed.start()
 	for _, c := range allChecks() {
 		if c.timeout != networkTimeout || c.name == "clock" {
 			continue

@@ -12,12 +12,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// Report is what all checks found, in the order of the catalogue.
+// Report is the result of all checks, in the order of the list.
 type Report struct {
 	Host       string      `json:"host"`
-	Outcome    Outcome     `json:"outcome"`          // the worst
+	Outcome    Outcome     `json:"outcome"`          // the worst of all
 	Summary    string      `json:"summary"`          // one sentence
-	Advice     []string    `json:"advice,omitempty"` // what to do next, a sentence or two each
+	Advice     []string    `json:"advice,omitempty"` // next steps, one or two sentences each
 	Checks     []Result    `json:"checks"`
 	Trace      []TraceStep `json:"trace,omitempty"` // of the challenge of --token
 	DurationMs float64     `json:"durationMs"`
@@ -32,8 +32,8 @@ func worstOutcome(results []Result) Outcome {
 	return order[at]
 }
 
-// withoutConsequences leaves out what is a consequence of something else that was found. What
-// is itself a consequence causes nothing more.
+// withoutConsequences removes findings that another finding explains. A finding that is
+// explained itself explains no others.
 func withoutConsequences(results []Result) []Result {
 	found := make(map[findings.ID]string) // by which check
 	forEachFinding(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
@@ -58,8 +58,7 @@ func forEachFinding(results []Result, do func(Result, findings.Finding)) {
 	}
 }
 
-// causeCheck is the check that has found what a finding follows from, empty when
-// none has.
+// causeCheck is the check that detected a cause of a finding; empty if none did.
 func causeCheck(f findings.Finding, found map[findings.ID]string) string {
 	for _, cause := range f.CausedBy {
 		if check := found[cause]; check != "" {
@@ -69,7 +68,7 @@ func causeCheck(f findings.Finding, found map[findings.ID]string) string {
 	return ""
 }
 
-// withoutCausedBy is the result without what follows from these findings.
+// withoutCausedBy is the result without the findings that these findings explain.
 func (r Result) withoutCausedBy(roots map[findings.ID]string) Result {
 	why := ""
 	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
@@ -84,14 +83,14 @@ func (r Result) withoutCausedBy(roots map[findings.ID]string) Result {
 	}
 	next := findingsResult(kept, "")
 	if len(kept) == 0 {
-		next = skippedResult("it follows from what the check %q has found", why)
+		next = skippedResult("explained by the check %q", why)
 	}
 	next.Name, next.DurationMs, next.NotChecked = r.Name, r.DurationMs, r.NotChecked
 	return next
 }
 
-// newReport is the report of these results and of the way of a challenge, if one was
-// followed.
+// newReport is the report of these results and of the trace of a challenge, if there is
+// one.
 func (h *host) newReport(results []Result, hops []TraceStep) Report {
 	results = withoutConsequences(results)
 	r := Report{Host: h.name, Outcome: worstOutcome(results), Checks: results, Trace: hops}
@@ -111,16 +110,16 @@ func (h *host) newReport(results []Result, hops []TraceStep) Report {
 			}
 		}
 	}
-	r.Summary = fmt.Sprintf("%s, by %s", h.headline(results, problems, warnings, challengeFails(hops)), countNoun(len(results)-skipped, "check"))
+	r.Summary = fmt.Sprintf("%s (%s", h.headline(results, problems, warnings, challengeFails(hops)), countNoun(len(results)-skipped, "check"))
 	if skipped > 0 {
-		r.Summary += fmt.Sprintf("; %d could not look, or had nothing to look at (-)", skipped)
+		r.Summary += fmt.Sprintf(", %d skipped", skipped)
 	}
-	r.Summary += "."
+	r.Summary += ")."
 	if challengeFails(hops) {
-		r.Summary += " The challenge does not get through: see where it ends (✗)."
+		r.Summary += " The challenge fails at the step marked ✗."
 	}
 	if !h.privileged {
-		r.Advice = []string{"Run it as root to have everything looked at."}
+		r.Advice = []string{"Run it as root to include all checks."}
 	}
 	return r
 }
@@ -132,26 +131,26 @@ func countNoun(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// notApplicableReport is the report of a host that has nothing to do with the API's VIPs.
+// notApplicableReport is the report of a host that cannot hold the API's VIPs.
 func (h *host) notApplicableReport() Report {
-	const onMasters = "oc debug node/MASTER -- chroot /host http01-proxyd check"
+	const onControlPlane = "oc debug node/NODE -- chroot /host http01-proxyd check"
 	r := Report{Host: h.name, Outcome: NotApplicable, Checks: []Result{}}
 	if errors.Is(h.vipsErr, errWorker) {
-		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and the API's virtual IP is kept on the masters.", h.name)
+		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
 		r.Advice = []string{
-			fmt.Sprintf("Here %s has ingress VIPs alone, and no static pod in %s is the API server's: for a worker that is as it should be.",
+			fmt.Sprintf("%s contains only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.",
 				h.config.VIPs.KeepalivedConfig, h.ManifestDir),
-			"To check the cluster, run this on its masters, for example: " + onMasters,
+			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
 		}
 		return r
 	}
 	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
 	r.Advice = []string{
-		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
-			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs, and MicroShift is not here: for a host of another kind that is as it should be.",
+		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived manages the virtual IP of the API. " +
+			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
 				h.config.VIPs.KeepalivedConfig, keepalived.StaticPodPath(h.ManifestDir), h.ConfigPath),
-		"To check a cluster, run this on its masters, for example: " + onMasters,
-		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
+		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+		"If another program than keepalived manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}
 	return r
 }

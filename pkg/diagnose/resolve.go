@@ -8,20 +8,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// lookupTimeout bounds what the DNS is asked.
+// lookupTimeout bounds the DNS queries.
 const lookupTimeout = 3 * time.Second
 
-// dnsRecord is what a server knows of a name in one family.
+// dnsRecord is the response of a server for a name in one address family.
 type dnsRecord struct {
-	prober.LookupResult
+	protocol.LookupResult
 	took time.Duration
-	err  error // why it was not asked
+	err  error // why there was no query
 }
 
-// recordType is the record's type.
+// recordType is the record type of an address family.
 func recordType(ipv6 bool) string {
 	if ipv6 {
 		return "AAAA"
@@ -29,21 +29,21 @@ func recordType(ipv6 bool) string {
 	return "A"
 }
 
-// dnsView is what one server knows of a name.
+// dnsView is the response of one server for a name.
 type dnsView struct {
 	server  dnsServer
 	name    string
 	records [2]dnsRecord // A, AAAA
 }
 
-// rank is how much a server's view counts: what one outside of this host says
-// before what one on it does, which OpenShift gives the VIPs by itself, whatever
-// the world is told; and what a server says to both questions before half of it.
-// A server that fails says something too: a CA that asks it gets no more.
+// rank is the weight of a server's response. A server outside of this host precedes a
+// local one, because OpenShift's local server always returns the VIPs, whatever
+// external clients get. A complete response precedes half of one. A server's error
+// counts too, because a CA that queries it gets the same.
 func (v dnsView) rank() int {
 	said, known := 0, 0
 	for _, r := range v.records {
-		if r.err != nil || r.Failure == prober.ServerSilent {
+		if r.err != nil || r.Failure == protocol.ServerSilent {
 			continue
 		}
 		said++
@@ -61,19 +61,19 @@ func (v dnsView) rank() int {
 	return weight
 }
 
-// dnsResult is what the DNS says.
+// dnsResult is the result of all DNS queries.
 type dnsResult struct {
 	servers []dnsServer
-	views   []dnsView // of each name the one that counts most
-	reason  string    // nothing could be asked
+	views   []dnsView // the response of the highest rank for each name
+	reason  string    // why no query was possible
 }
 
-// failsLater reports whether no server has said anything.
+// unanswered reports whether no server responded.
 func (r dnsResult) unanswered() bool {
 	return !slices.ContainsFunc(r.views, func(v dnsView) bool { return v.rank() > 0 })
 }
 
-// resolveNames asks all servers for all names.
+// resolveNames queries all servers for all names.
 func (h *host) resolveNames(ctx context.Context, s *observations) dnsResult {
 	r := dnsResult{}
 	names, _ := s.names.await(ctx)
@@ -84,7 +84,7 @@ func (h *host) resolveNames(ctx context.Context, s *observations) dnsResult {
 	}
 	switch {
 	case len(names) == 0:
-		r.reason = "no name of the API is known: give one with --name"
+		r.reason = "the API's name is unknown (set --name)"
 		return r
 	case len(r.servers) == 0:
 		r.reason = "there is no nameserver in " + h.ResolvConf
@@ -112,8 +112,8 @@ func (h *host) resolveNames(ctx context.Context, s *observations) dnsResult {
 	return r
 }
 
-// bestViews picks for each name the view that counts most, the first of those that
-// count the same.
+// bestViews selects the response of the highest rank for each name, the first of
+// equals.
 func bestViews(views []dnsView) []dnsView {
 	var picked []dnsView
 	for _, v := range views {
@@ -130,7 +130,7 @@ func bestViews(views []dnsView) []dnsView {
 
 func (h *host) lookup(ctx context.Context, s dnsServer, name string, ipv6 bool) dnsRecord {
 	begin := time.Now()
-	a, err := h.prober.Query(ctx, prober.Request{Lookup: &prober.LookupRequest{Server: s.addr, Name: name, IPv6: ipv6}})
+	a, err := h.prober.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: s.addr, Name: name, IPv6: ipv6}})
 	r := dnsRecord{took: time.Since(begin), err: err}
 	if err == nil {
 		r.LookupResult = *a.Lookup

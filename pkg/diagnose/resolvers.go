@@ -17,15 +17,15 @@ const (
 	maxResolvConf = 64 << 10
 )
 
-// dnsServer is a DNS server that this host asks.
+// dnsServer is a DNS server of this host.
 type dnsServer struct {
 	addr netip.AddrPort
-	// own is one on this host: OpenShift's answers with the VIPs by itself, whatever
-	// those outside are told.
+	// local: the server is on this host. OpenShift's local server always returns the
+	// VIPs, whatever external clients get.
 	local bool
 }
 
-// dnsServers reads resolv.conf.
+// dnsServers reads the servers from resolv.conf.
 func (h *host) dnsServers() ([]dnsServer, error) {
 	text, err := textfile.Read(h.ResolvConf, maxResolvConf)
 	if err != nil {

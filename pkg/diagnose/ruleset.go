@@ -17,21 +17,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// maxReads bounds how often the rulesets are read again because somebody has
-// changed one meanwhile.
+// maxReads bounds how often the rulesets are read again because they changed meanwhile.
 const maxReads = 3
 
 // challengePort is the port of a VIP to which validators connect.
 const challengePort = 80
 
-// checkRuleset follows a challenge through the host's rulesets.
+// checkRuleset simulates a challenge in the host's rulesets.
 func checkRuleset(ctx context.Context, h *host) Result {
 	vips := slices.Concat(h.ownership.Held, h.ownership.Standby)
 	switch {
 	case len(vips) == 0:
-		return skippedResult("there is no API VIP that this service would answer on")
+		return skippedResult("this service would serve no API VIP")
 	case !h.privileged:
-		return skippedResult("only a process with %s can read the rulesets: run it as root", capability)
+		return skippedResult("only a process with %s can read the rulesets (run it as root)", capability)
 	}
 	var all obstacles
 	var err error
@@ -45,10 +44,10 @@ func checkRuleset(ctx context.Context, h *host) Result {
 		return skippedResult("%v", err)
 	}
 	return findingsResult(all.findings(ctx, h.config.InternalPort),
-		"nothing keeps connections to the API VIPs from port %d", h.config.InternalPort).withNotChecked(all.notChecked())
+		"no rule keeps connections to the API VIPs from port %d", h.config.InternalPort).withNotChecked(all.notChecked())
 }
 
-// notChecked is what was not looked into.
+// notChecked describes what was not simulated.
 func (a *obstacles) notChecked() string {
 	var parts []string
 	if n := len(a.undecided); n > 0 {
@@ -58,12 +57,12 @@ func (a *obstacles) notChecked() string {
 		}
 	}
 	if tables := legacyTables(); tables != "" {
-		parts = append(parts, "iptables's legacy tables "+tables)
+		parts = append(parts, "legacy iptables tables "+tables)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// obstacle is a rule, or a policy, that keeps connections from the service.
+// obstacle is a rule or policy that keeps connections from the service.
 type obstacle struct {
 	id      findings.ID
 	outcome simulator.Outcome
@@ -75,8 +74,8 @@ type obstacles struct {
 	undecided []string
 }
 
-// simulate reads the rulesets once. steady is false when they were changed in
-// between.
+// simulate simulates the current rulesets once. steady is false if they changed
+// meanwhile.
 func (h *host) simulate(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
 	deadline, _ := ctx.Deadline()
 	k, err := simulator.OpenKernelRuleset(deadline)
@@ -112,8 +111,7 @@ func (h *host) simulate(ctx context.Context, vips []netip.Addr, port uint16) (al
 	return all, before == after, err
 }
 
-// add puts obstacles of several VIPs, and of clients from outside and from this
-// host, together.
+// add merges obstacles of several VIPs, and of external and local clients.
 func (a *obstacles) add(vip netip.Addr, f simulator.Obstacle) {
 	id := obstacleID(f)
 	same := func(o obstacle) bool {
@@ -153,23 +151,22 @@ func obstacleID(f simulator.Obstacle) findings.ID {
 func (a *obstacles) findings(ctx context.Context, port uint16) []findings.Finding {
 	var matches []findings.Finding
 	for _, o := range a.items {
-		matches = append(matches, findings.New(o.id,
-			"chain", o.outcome.Chain().String(), "rule", ruleText(ctx, o.outcome), "vip", joinAddresses(o.vips), "port", strconv.Itoa(int(port))))
+		matches = append(matches, findings.New(o.id, findings.Values{"chain": o.outcome.Chain().String(), "rule": ruleText(ctx, o.outcome), "vip": joinAddresses(o.vips), "port": strconv.Itoa(int(port))}))
 	}
 	return matches
 }
 
-// inputLink is the link by which packets for a VIP come from outside: the one that
-// has it, or the one that leads to it.
+// inputLink is the link by which external packets for a VIP arrive: the one with the
+// VIP, or the one towards it.
 func (h *host) inputLink(vip netip.Addr) simulator.Link {
 	w, err := h.pathTo(vip, h.addresses)
 	if err != nil || w.link.Flags&net.FlagLoopback != 0 {
-		return simulator.Link{} // then rules that ask for it are not looked into
+		return simulator.Link{} // rules with this link are not simulated
 	}
 	return simulator.Link{Index: w.link.Index, Name: w.link.Name}
 }
 
-// legacyTables are those of the old iptables, which nftables does not show.
+// legacyTables are the tables of legacy iptables, which nftables does not show.
 func legacyTables() string {
 	var names []string
 	for _, f := range []struct{ path, command string }{{"ip_tables_names", "iptables"}, {"ip6_tables_names", "ip6tables"}} {

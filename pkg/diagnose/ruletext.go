@@ -20,7 +20,7 @@ const (
 	maxListing = 8 << 20
 )
 
-// ruleOrPolicy is a rule by its handle, or a policy.
+// ruleOrPolicy names a rule by its handle, or the policy.
 func ruleOrPolicy(o simulator.Outcome) string {
 	if o.Handle == 0 {
 		return "the policy"
@@ -28,7 +28,7 @@ func ruleOrPolicy(o simulator.Outcome) string {
 	return fmt.Sprintf("rule %d", o.Handle)
 }
 
-// ruleText is a rule in the words of nft, if nft is here.
+// ruleText is a rule in nft syntax, if nft is installed.
 func ruleText(ctx context.Context, o simulator.Outcome) string {
 	if o.Handle == 0 {
 		return "its policy is drop, and no rule accepts them"
@@ -42,7 +42,7 @@ func ruleText(ctx context.Context, o simulator.Outcome) string {
 // nftRuleText finds the rule in nft's listing of its chain.
 func nftRuleText(ctx context.Context, o simulator.Outcome) string {
 	chain := o.Chain()
-	// nft takes its arguments for a program: names that could be more are left out.
+	// nft parses its arguments as a script, so unusual names are skipped.
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	if !name.MatchString(chain.Table.Name) || !name.MatchString(chain.Name) {
 		return ""
@@ -65,7 +65,7 @@ func nftRuleText(ctx context.Context, o simulator.Outcome) string {
 	return ""
 }
 
-// limitedWriter takes so many bytes and refuses more.
+// limitedWriter accepts a limited number of bytes and rejects more.
 type limitedWriter struct {
 	to   io.Writer
 	left int

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
-// sandboxFaults names the settings of a unit with which the service cannot work.
+// sandboxFaults lists the settings of a unit that prevent the service from working.
 func sandboxFaults(u systemd.Unit) []string {
 	var faults []string
 	add := func(wrong bool, format string, args ...any) {
@@ -28,23 +28,23 @@ func sandboxFaults(u systemd.Unit) []string {
 	calls := deniedNames(u.SystemCalls, requiredSyscalls()...)
 	add(len(calls) > 0, "SystemCallFilter= denies %s", strings.Join(calls, " "))
 	add(u.PrivateNetwork, "PrivateNetwork=yes hides the host's network")
-	add(u.PrivateUsers, "PrivateUsers=yes leaves %s without effect", capability)
-	add(u.DeniesIPAddresses, "IPAddressDeny= cuts connections off")
+	add(u.PrivateUsers, "PrivateUsers=yes disables %s", capability)
+	add(u.DeniesIPAddresses, "IPAddressDeny= blocks connections")
 	if len(faults) == 0 {
-		add(killedByFilter(u), "a system-call filter has ended it (SIGSYS)")
+		add(killedByFilter(u), "a system call filter killed it (SIGSYS)")
 		add(u.ExecMainCode == 1 && exitName(u.ExecMainStatus) != "" && u.ExecMainStatus != exitExec,
-			"systemd could not set the sandbox up (exit code %d/%s; journalctl -u %s says why)", u.ExecMainStatus, exitName(u.ExecMainStatus), unitName)
+			"systemd could not set up the sandbox (exit code %d/%s; see journalctl -u %s)", u.ExecMainStatus, exitName(u.ExecMainStatus), unitName)
 	}
 	return faults
 }
 
-// killedByFilter holds for CLD_KILLED and CLD_DUMPED of sigaction(2) with SIGSYS.
+// killedByFilter reports CLD_KILLED or CLD_DUMPED of sigaction(2) with SIGSYS.
 func killedByFilter(u systemd.Unit) bool {
 	return (u.ExecMainCode == 2 || u.ExecMainCode == 3) && u.ExecMainStatus == int(unix.SIGSYS)
 }
 
-// requiredSyscalls are some that the service makes on every machine, whichever way it
-// takes: a filter that denies one of these is not meant for it.
+// requiredSyscalls are system calls that the service makes on every machine. A filter
+// that denies one of them is not suitable for it.
 func requiredSyscalls() []string {
 	return []string{
 		"accept4", "bind", "clone", "close", "connect", "epoll_ctl", "execve", "futex", "inotify_add_watch",

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// shippedUnit is the unit that is shipped, as far as it matters. What systemd really
-// says of it is looked at in test/support/host.
+// shippedUnit has the relevant settings of the shipped unit. test/suites/host checks
+// the unit that systemd reports.
 func shippedUnit() systemd.Unit {
 	return systemd.Unit{
 		LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", Result: "success", ExecPath: programPath, DynamicUser: true,
@@ -34,20 +34,20 @@ func TestSandboxFaults(t *testing.T) {
 		change func(*systemd.Unit)
 		want   []string
 	}{
-		"as it is shipped":            {func(*systemd.Unit) {}, nil},
-		"without any sandbox":         {func(u *systemd.Unit) { *u = systemd.Unit{LoadState: "loaded", BoundingSet: ^uint64(0)} }, nil},
-		"an empty bounding set":       {func(u *systemd.Unit) { u.BoundingSet = 0 }, []string{"CapabilityBoundingSet= lacks CAP_NET_ADMIN"}},
-		"no ambient capability":       {func(u *systemd.Unit) { u.Ambient = 0 }, []string{"AmbientCapabilities= lacks CAP_NET_ADMIN"}},
-		"none is needed by root":      {func(u *systemd.Unit) { u.Ambient, u.DynamicUser, u.User = 0, false, "root" }, nil},
-		"no netlink":                  {func(u *systemd.Unit) { u.AddressFamilies.Names = u.AddressFamilies.Names[:2] }, []string{"RestrictAddressFamilies= denies AF_NETLINK AF_UNIX"}},
-		"a family that is not wanted": {func(u *systemd.Unit) { u.AddressFamilies = systemd.Filter{Names: []string{"AF_INET6"}} }, []string{"RestrictAddressFamilies= denies AF_INET6"}},
-		"calls that are not wanted":   {func(u *systemd.Unit) { u.SystemCalls = systemd.Filter{Names: []string{"ptrace", "seccomp"}} }, []string{"SystemCallFilter= denies seccomp"}},
-		"no network":                  {func(u *systemd.Unit) { u.PrivateNetwork, u.PrivateUsers = true, true }, []string{"PrivateNetwork=yes hides the host's network", "PrivateUsers=yes leaves CAP_NET_ADMIN without effect"}},
-		"a firewall of the unit":      {func(u *systemd.Unit) { u.DeniesIPAddresses = true }, []string{"IPAddressDeny= cuts connections off"}},
-		"killed by a filter":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 3, 31 }, []string{"a system-call filter has ended it (SIGSYS)"}},
-		"killed by an admin":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 2, 9 }, nil},
-		"no namespace":                {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 226 }, []string{"systemd could not set the sandbox up (exit code 226/NAMESPACE; journalctl -u http01-proxyd.service says why)"}},
-		"it fails by itself":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 1 }, nil},
+		"as shipped":             {func(*systemd.Unit) {}, nil},
+		"without any sandbox":    {func(u *systemd.Unit) { *u = systemd.Unit{LoadState: "loaded", BoundingSet: ^uint64(0)} }, nil},
+		"an empty bounding set":  {func(u *systemd.Unit) { u.BoundingSet = 0 }, []string{"CapabilityBoundingSet= lacks CAP_NET_ADMIN"}},
+		"no ambient capability":  {func(u *systemd.Unit) { u.Ambient = 0 }, []string{"AmbientCapabilities= lacks CAP_NET_ADMIN"}},
+		"none is needed by root": {func(u *systemd.Unit) { u.Ambient, u.DynamicUser, u.User = 0, false, "root" }, nil},
+		"no netlink":             {func(u *systemd.Unit) { u.AddressFamilies.Names = u.AddressFamilies.Names[:2] }, []string{"RestrictAddressFamilies= denies AF_NETLINK AF_UNIX"}},
+		"a denied family":        {func(u *systemd.Unit) { u.AddressFamilies = systemd.Filter{Names: []string{"AF_INET6"}} }, []string{"RestrictAddressFamilies= denies AF_INET6"}},
+		"denied calls":           {func(u *systemd.Unit) { u.SystemCalls = systemd.Filter{Names: []string{"ptrace", "seccomp"}} }, []string{"SystemCallFilter= denies seccomp"}},
+		"no network":             {func(u *systemd.Unit) { u.PrivateNetwork, u.PrivateUsers = true, true }, []string{"PrivateNetwork=yes hides the host's network", "PrivateUsers=yes disables CAP_NET_ADMIN"}},
+		"a firewall of the unit": {func(u *systemd.Unit) { u.DeniesIPAddresses = true }, []string{"IPAddressDeny= blocks connections"}},
+		"killed by a filter":     {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 3, 31 }, []string{"a system call filter killed it (SIGSYS)"}},
+		"killed by an admin":     {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 2, 9 }, nil},
+		"no namespace":           {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 226 }, []string{"systemd could not set up the sandbox (exit code 226/NAMESPACE; see journalctl -u http01-proxyd.service)"}},
+		"an ordinary failure":    {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 1 }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,8 +83,8 @@ func TestUnitState(t *testing.T) {
 	}
 }
 
-// TestServiceUnresponsive tells a service that runs and does not answer from one that does not
-// run, and from one that may not be asked.
+// TestServiceUnresponsive distinguishes an unresponsive service from a stopped one and
+// from one that only root can query.
 func TestServiceUnresponsive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -92,13 +92,13 @@ func TestServiceUnresponsive(t *testing.T) {
 		active string
 		want   bool
 	}{
-		"it answers":           {nil, "active", false},
-		"it takes too long":    {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "active", true},
-		"the same, no systemd": {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "", true},
-		"active, no socket":    {unix.ECONNREFUSED, "active", true},
-		"it is stopped":        {fs.ErrNotExist, "inactive", false},
-		"it starts":            {unix.ECONNREFUSED, "activating", false},
-		"only root may ask":    {fs.ErrPermission, "active", false},
+		"it responds":            {nil, "active", false},
+		"it takes too long":      {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "active", true},
+		"the same, no systemd":   {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "", true},
+		"active, no socket":      {unix.ECONNREFUSED, "active", true},
+		"it is stopped":          {fs.ErrNotExist, "inactive", false},
+		"it starts":              {unix.ECONNREFUSED, "activating", false},
+		"only root can query it": {fs.ErrPermission, "active", false},
 	} {
 		h := &host{
 			unit: func() (systemd.Unit, error) {
@@ -115,8 +115,8 @@ func TestServiceUnresponsive(t *testing.T) {
 	}
 }
 
-// TestNoSandboxFaultsWhenReady: a service that serves is denied nothing that it needs,
-// whatever its unit says.
+// TestNoSandboxFaultsWhenReady: a service that is ready has no sandbox faults, whatever
+// its unit contains.
 func TestNoSandboxFaultsWhenReady(t *testing.T) {
 	t.Parallel()
 	u := shippedUnit()

@@ -20,15 +20,15 @@ import (
 const (
 	enforceFile = "/sys/fs/selinux/enforce"
 	auditLog    = "/var/log/audit/audit.log"
-	maxAudit    = 1 << 20        // of its end
-	auditAge    = 24 * time.Hour // what is older says nothing about now
+	maxAudit    = 1 << 20        // at the end of the file
+	auditAge    = 24 * time.Hour // older records are irrelevant
 )
 
-// selinux is what it has to do with a program.
+// selinux is the SELinux state of a program.
 type selinux struct {
 	enforcing bool
-	label     string // of the program; empty when it is not known
-	audit     []byte // the end of the audit log; empty when it cannot be read
+	label     string // of the program; empty if unknown
+	audit     []byte // the end of the audit log; empty if unreadable
 }
 
 func readSELinux(path string) selinux {
@@ -65,10 +65,10 @@ func (s selinux) findings(path string, now time.Time) []findings.Finding {
 	}
 	var matches []findings.Finding
 	if kind := s.labelType(); kind != "" && !isExecutableType(kind) {
-		matches = append(matches, findings.New(findings.SELinuxLabel, "path", path, "type", kind))
+		matches = append(matches, findings.New(findings.SELinuxLabel, findings.Values{"path": path, "type": kind}))
 	}
 	if denial := s.lastDenial(now); denial != "" && len(matches) == 0 {
-		matches = append(matches, findings.New(findings.SELinuxDenies, "denial", denial))
+		matches = append(matches, findings.New(findings.SELinuxDenies, findings.Values{"denial": denial}))
 	}
 	return matches
 }
@@ -82,11 +82,11 @@ func (s selinux) labelType() string {
 	return fields[2]
 }
 
-// isExecutableType holds for the type that programs have by their place, and for those
-// that a policy has for programs of its own.
+// isExecutableType reports the default type of programs and the types that policies
+// define for programs of their own.
 func isExecutableType(kind string) bool { return kind == "bin_t" || strings.HasSuffix(kind, "_exec_t") }
 
-// lastDenial is the last denial of something to this program, in one line.
+// lastDenial is the last denial for this program, in one line.
 func (s selinux) lastDenial(now time.Time) string {
 	line := regexp.MustCompile(`(?m)^type=AVC msg=audit\((\d+)\.\d+:\d+\): avc:  denied  (\{[^}]*\}) for .*comm="http01-proxyd.*$`)
 	all := line.FindAllSubmatch(s.audit, -1)

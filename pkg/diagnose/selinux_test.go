@@ -11,8 +11,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestSELinux judges labels and audit records as RHEL CoreOS has them. The hosts of
-// the tests have no SELinux policy, so that neither can be made for real.
+// TestSELinux covers labels and audit records in the form of RHEL CoreOS. The hosts of
+// the tests have no SELinux policy, so these cannot be produced.
 func TestSELinux(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -22,9 +22,9 @@ func TestSELinux(t *testing.T) {
 			"type=SYSCALL msg=audit(1800000000.123:456): arch=c000003e syscall=49 success=no\n", now.Add(-age).Unix(), comm)
 	}
 	for name, tt := range map[string]struct {
-		s    selinux
-		id   findings.ID
-		says string
+		s       selinux
+		id      findings.ID
+		message string
 	}{
 		"none":               {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},
 		"its place's type":   {selinux{enforcing: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
@@ -41,7 +41,7 @@ func TestSELinux(t *testing.T) {
 			got := tt.s.findings(programPath, now)
 			switch {
 			case tt.id == "" && len(got) == 0:
-			case len(got) != 1 || got[0].ID != tt.id || !strings.Contains(got[0].Message, tt.says):
+			case len(got) != 1 || got[0].ID != tt.id || !strings.Contains(got[0].Message, tt.message):
 				t.Errorf("got %+v, want %s", got, tt.id)
 			}
 		})

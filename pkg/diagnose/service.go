@@ -19,47 +19,47 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// checkService judges the service by what it says itself and, where it is not
-// well, by what its unit and SELinux leave it.
+// checkService evaluates the service's own report. If the service is not ready, it also
+// evaluates its unit and SELinux.
 func checkService(_ context.Context, h *host) Result {
 	reason, message := h.serviceState()
 	said := fmt.Sprintf("%s: %s", reason, message)
 	if unnoticed := h.unnoticedVIPs(); len(unnoticed) > 0 {
-		said += "; but this host holds " + joinAddresses(unnoticed)
+		said += ", but this host holds " + joinAddresses(unnoticed)
 	}
 	switch {
 	case h.serviceReady():
 		return okResult("%s", said)
 	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
-		return skippedResult("only root may ask the service how it is")
+		return skippedResult("only root can query the service")
 	}
 	if errors.Is(h.reportError(), client.ErrInvalidReport) {
-		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, "error", h.reportError().Error())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, findings.Values{"error": h.reportError().Error()})}, "")
 	}
 	if findings := h.sandboxFindings(); len(findings) > 0 {
 		return findingsResult(findings, "")
 	}
 	switch {
 	case h.serviceUnresponsive():
-		return findingsResult([]findings.Finding{findings.New(findings.ServiceUnresponsive, "state", h.reportError().Error())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceUnresponsive, findings.Values{"state": h.reportError().Error()})}, "")
 	case reason == "":
-		return findingsResult([]findings.Finding{findings.New(findings.ServiceNotRunning, "state", h.unitState())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceNotRunning, findings.Values{"state": h.unitState()})}, "")
 	default:
-		f := findings.New(findings.ServiceNotReady, "state", said)
-		// What other checks may have seen for themselves. What root sees well may be
-		// closed to the service's user.
+		f := findings.New(findings.ServiceNotReady, findings.Values{"state": said})
+		// Other checks may have found the cause. A file that root can read may be
+		// inaccessible to the service's user.
 		f.CausedBy = reasonCauses(reason)
 		return findingsResult([]findings.Finding{f}, "")
 	}
 }
 
-// reportError is why the service has said nothing; nil when it has.
+// reportError is the reason why the service sent no report, or nil.
 func (h *host) reportError() error {
 	_, err := h.report()
 	return err
 }
 
-// serviceUnresponsive holds for a service that runs and does not answer.
+// serviceUnresponsive reports whether the service runs but does not respond.
 func (h *host) serviceUnresponsive() bool {
 	err := h.reportError()
 	var late net.Error
@@ -74,14 +74,14 @@ func (h *host) serviceUnresponsive() bool {
 	}
 }
 
-// serviceReady reports whether the service says that it is, and sees what is here.
+// serviceReady reports whether the service is ready and has noticed all VIPs on this
+// host.
 func (h *host) serviceReady() bool {
 	reason, _ := h.serviceState()
 	return reason.Ready() && len(h.unnoticedVIPs()) == 0
 }
 
-// unnoticedVIPs are the VIPs which this host holds and the service, on standby, does not
-// see.
+// unnoticedVIPs are VIPs that this host holds while the service reports standby.
 func (h *host) unnoticedVIPs() []netip.Addr {
 	if reason, _ := h.serviceState(); reason != report.Standby || len(h.ownership.Held) == 0 {
 		return nil
@@ -89,12 +89,12 @@ func (h *host) unnoticedVIPs() []netip.Addr {
 	return h.stillUnnoticed()
 }
 
-// reactionTime is how long the service may take to see and to serve a VIP that has come.
+// reactionTime is the time in which the service must detect and serve a new VIP.
 const reactionTime = 500 * time.Millisecond
 
-// findStillUnnoticed tells a service that does not see what this host holds from one that
-// was asked while a VIP came or went: what counts is held before the service has said
-// that it is on standby and after it, twice.
+// findStillUnnoticed distinguishes a service that misses a VIP from one that was
+// queried while a VIP moved. A VIP counts only if this host holds it before and after
+// the service reports standby, twice.
 func (h *host) findStillUnnoticed(ctx context.Context) []netip.Addr {
 	left := h.stillHeld(h.ownership.Held)
 	if len(left) == 0 {
@@ -113,8 +113,8 @@ func (h *host) findStillUnnoticed(ctx context.Context) []netip.Addr {
 	return h.stillHeld(left)
 }
 
-// stillHeld are those of some VIPs that this host holds now; all of them, where its
-// addresses cannot be read.
+// stillHeld are the VIPs that this host still holds; all of them if its addresses
+// cannot be read.
 func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
 	now, err := h.readAddresses()
 	if err != nil {
@@ -123,8 +123,7 @@ func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
 	return ownership.Decide(vips, nil, ownershipAddresses(now)).Held
 }
 
-// reasonCauses are the findings of other checks that are what the service complains
-// about in a state.
+// reasonCauses are the findings of other checks that explain a state of the service.
 func reasonCauses(reason report.Reason) []findings.ID {
 	switch reason {
 	case report.InvalidConfig:
@@ -154,13 +153,13 @@ func reasonCauses(reason report.Reason) []findings.ID {
 	}
 }
 
-// mayRun holds unless systemd knows that it does not run.
+// mayRun reports whether the service may be running, according to systemd.
 func (h *host) mayRun() bool {
 	u, err := h.unit()
 	return err != nil || u.ActiveState == "active" || u.ActiveState == "reloading"
 }
 
-// unitState says how the unit is.
+// unitState describes the state of the unit.
 func (h *host) unitState() string {
 	u, err := h.unit()
 	switch {
@@ -171,7 +170,7 @@ func (h *host) unitState() string {
 	case u.LoadState != "loaded":
 		return fmt.Sprintf("%s is %s", unitName, u.LoadState)
 	case u.ConditionFailed:
-		return fmt.Sprintf("a condition of %s is not met, such as that %s is there", unitName, u.ExecPath)
+		return fmt.Sprintf("a condition of %s is not met, for example that %s exists", unitName, u.ExecPath)
 	}
 	state := fmt.Sprintf("%s is %s", unitName, u.ActiveState)
 	if u.UnitFileState != "" {
@@ -183,7 +182,7 @@ func (h *host) unitState() string {
 	return state
 }
 
-// lastExit says how the last run ended, if that was not well.
+// lastExit describes the end of the last run, if that was a failure.
 func lastExit(u systemd.Unit) string {
 	if u.Result == "success" && u.ExecMainStatus == 0 {
 		return ""
@@ -202,8 +201,8 @@ func lastExit(u systemd.Unit) string {
 	return how
 }
 
-// exitName is systemd's name for an exit code of its own (systemd.exec(5), "Process
-// Exit Codes"), for those that come of a sandbox.
+// exitName is systemd's name for one of its exit codes (systemd.exec(5), "Process Exit
+// Codes"), for those that indicate a sandbox fault.
 func exitName(code int) string {
 	switch code {
 	case exitExec:
@@ -227,16 +226,16 @@ func exitName(code int) string {
 
 const exitExec = 203
 
-// sandboxFindings is what keeps a service that is not well from what it needs.
+// sandboxFindings are the permissions that a service that is not ready lacks.
 func (h *host) sandboxFindings() []findings.Finding {
 	var matches []findings.Finding
 	if kept := h.deniedBySandbox(); len(kept) > 0 {
 		u, _ := h.unit()
 		dropIns := strings.Join(u.DropIns, ", ")
 		if dropIns == "" {
-			dropIns = "there is none: from the unit itself"
+			dropIns = "there is none; it is in the unit itself"
 		}
-		matches = append(matches, findings.New(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(kept, "; "), "dropins": dropIns}))
 	}
 	path := programPath
 	if u, err := h.unit(); err == nil && u.ExecPath != "" {
@@ -245,7 +244,7 @@ func (h *host) sandboxFindings() []findings.Finding {
 	return append(matches, readSELinux(path).findings(path, time.Now())...)
 }
 
-// deniedBySandbox is what the unit's sandbox keeps from a service that is not well.
+// deniedBySandbox lists what the unit's sandbox denies a service that is not ready.
 func (h *host) deniedBySandbox() []string {
 	u, err := h.unit()
 	if err != nil || u.LoadState != "loaded" || h.serviceReady() {
@@ -254,5 +253,5 @@ func (h *host) deniedBySandbox() []string {
 	return sandboxFaults(u)
 }
 
-// programPath is where the unit has the program.
+// programPath is the path of the program in the unit.
 const programPath = "/usr/local/bin/http01-proxyd"

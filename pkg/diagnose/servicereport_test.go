@@ -14,34 +14,35 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestServiceReportTakesPrecedence: files that this process takes, being root, and the service
-// does not. What the service says is the finding.
+// TestServiceReportTakesPrecedence: root can read files that the service cannot. The
+// finding follows the service's report.
 func TestServiceReportTakesPrecedence(t *testing.T) {
 	t.Parallel()
 	h := &host{privileged: true, config: config.Default()}
-	bundle := writeFile(t, "") // a text that is refused here for another reason
+	bundle := writeFile(t, "") // invalid here for another reason
 	h.config.Upstream.TrustedCA = bundle
 	h.config.EgressProxy.File = writeFile(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
 	h.ProxyEnvFile, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
 	const denied = ": permission denied: the service is not root: make it world-readable (chmod 0644)"
-	var said report.Report
-	var unheard error
-	h.report = func() (report.Report, error) { return said, unheard }
-	h.observed = &observations{trust: startFuture(h.readTrust)}
-	trust := func(want findings.ID, says string) {
+	var reported report.Report
+	var reportErr error
+	h.report = func() (report.Report, error) { return reported, reportErr }
+	h.observed = &observations{trust: newFuture(h.readTrust)}
+	h.observed.trust.start()
+	trust := func(want findings.ID, message string) {
 		t.Helper()
 		got := checkTrust(t.Context(), h)
-		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Message, says) {
-			t.Errorf("want %s with %q: %+v", want, says, got)
+		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Message, message) {
+			t.Errorf("want %s with %q: %+v", want, message, got)
 		}
 	}
-	said.Trust = report.Trust{Kind: report.TrustNone, Path: bundle, Error: "open " + bundle + denied}
+	reported.Trust = report.Trust{Kind: report.TrustNone, Path: bundle, Error: "open " + bundle + denied}
 	trust(findings.NoTrustedCA, "(chmod 0644)")
-	said.Trust.Kind = report.TrustLastGood
+	reported.Trust.Kind = report.TrustLastGood
 	trust(findings.CABundleInvalid, "(chmod 0644)")
-	said.Trust.Path = "/of/a/former/configuration"
+	reported.Trust.Path = "/of/a/former/configuration"
 	trust(findings.NoTrustedCA, "it is empty")
-	unheard = errors.New("it does not run")
+	reportErr = errors.New("not running")
 	trust(findings.NoTrustedCA, "it is empty")
 
 	egress := func(want ...findings.ID) []findings.Finding {
@@ -58,12 +59,12 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 	}
 	h.config.EgressProxy.TrustedCA = writeFile(t, "")
 	egress(findings.EgressNoReadinessEndpoints)
-	unheard = nil
+	reportErr = nil
 	for by, want := range map[report.EgressInput]findings.ID{report.EgressInputFile: findings.ProxyFileInvalid, report.EgressInputTrustedCA: findings.EgressCAInvalid} {
 		path := map[report.EgressInput]string{report.EgressInputFile: h.config.EgressProxy.File, report.EgressInputTrustedCA: h.config.EgressProxy.TrustedCA}[by]
-		said.EgressProxy = report.EgressProxy{InvalidInput: by, Message: "open " + path + denied}
+		reported.EgressProxy = report.EgressProxy{InvalidInput: by, Message: "open " + path + denied}
 		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Message, path+denied) {
-			t.Errorf("it says %q", f[0].Message)
+			t.Errorf("message %q", f[0].Message)
 		}
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// changingHost is a host on which something goes on while it is looked at: what it holds
-// at each look and says at each question, of which the last stands.
+// changingHost is a host that changes during the checks: its addresses at each reading,
+// and the service's state at each query. The last ones stay.
 type changingHost struct {
 	addressReads [][]string
 	reasons      []report.Reason
-	failsLater   bool // after the first answer
+	failsLater   bool // after the first response
 	calls        []string
 }
 
 func (c *changingHost) readAddresses() ([]address.Address, error) {
-	c.calls = append(c.calls, "look")
+	c.calls = append(c.calls, "read")
 	now := c.addressReads[0]
 	c.addressReads = c.addressReads[min(1, len(c.addressReads)-1):]
 	if now == nil {
-		return nil, errors.New("the kernel does not say")
+		return nil, errors.New("no addresses")
 	}
 	var all []address.Address
 	for _, text := range now {
@@ -43,47 +43,47 @@ func (c *changingHost) readAddresses() ([]address.Address, error) {
 }
 
 func (c *changingHost) fetchReport() (report.Report, error) {
-	c.calls = append(c.calls, "ask")
+	c.calls = append(c.calls, "query")
 	if c.failsLater && len(c.calls) > 1 {
-		return report.Report{}, errors.New("it does not run")
+		return report.Report{}, errors.New("not running")
 	}
 	now := c.reasons[0]
 	c.reasons = c.reasons[min(1, len(c.reasons)-1):]
 	return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: now}}}, nil
 }
 
-// A service on standby is blind to a VIP that stays, and not to one that comes or
-// goes while check looks.
+// TestStandbyMissesVIP: a service on standby has missed a VIP only if the VIP stays,
+// not if it moves during the check.
 func TestStandbyMissesVIP(t *testing.T) {
 	t.Parallel()
 	const v4, v6 = "192.0.2.5", "2001:db8::5"
 	standby, serving := []report.Reason{report.Standby}, []report.Reason{report.Serving}
 	later := []report.Reason{report.Standby, report.Serving}
-	once, twice := []string{"ask"}, []string{"ask", "look", "ask", "look"}
+	once, twice := []string{"query"}, []string{"query", "read", "query", "read"}
 	for _, tt := range []struct {
-		name   string
-		held   []string // before the service is asked
-		looks  [][]string
-		says   []report.Reason
-		silent bool
-		want   string // what this host holds; empty: all is well
-		order  []string
+		name       string
+		held       []string // before the query to the service
+		reads      [][]string
+		reasons    []report.Reason
+		failsLater bool
+		want       string // VIPs in the finding; empty: no finding
+		order      []string
 	}{
-		{name: "none is here", says: standby, order: once},
-		{name: "it is served", held: []string{v4}, says: serving, order: once},
-		{name: "it stays", held: []string{v4}, looks: [][]string{{v4}}, says: standby, want: v4, order: twice},
-		{name: "both stay", held: []string{v4, v6}, looks: [][]string{{v6, v4}}, says: standby, want: v4 + " and " + v6, order: twice},
-		{name: "it goes", held: []string{v4}, looks: [][]string{{}}, says: standby, order: []string{"ask", "look"}},
-		{name: "it goes a little later", held: []string{v4}, looks: [][]string{{v4}, {}}, says: standby, order: twice},
-		{name: "it has come just now", held: []string{v4}, looks: [][]string{{v4}}, says: later, order: []string{"ask", "look", "ask"}},
-		{name: "one goes", held: []string{v4, v6}, looks: [][]string{{v6}}, says: standby, want: v6, order: twice},
-		{name: "another comes", held: []string{v4}, looks: [][]string{{v6}}, says: standby, order: []string{"ask", "look"}},
-		{name: "the service ends", held: []string{v4}, looks: [][]string{{v4}}, says: standby, silent: true, want: v4, order: twice},
-		{name: "the addresses are not known", held: []string{v4}, looks: [][]string{nil}, says: standby, want: v4, order: twice},
+		{name: "no VIP", reasons: standby, order: once},
+		{name: "it is served", held: []string{v4}, reasons: serving, order: once},
+		{name: "it stays", held: []string{v4}, reads: [][]string{{v4}}, reasons: standby, want: v4, order: twice},
+		{name: "both stay", held: []string{v4, v6}, reads: [][]string{{v6, v4}}, reasons: standby, want: v4 + " and " + v6, order: twice},
+		{name: "it leaves", held: []string{v4}, reads: [][]string{{}}, reasons: standby, order: []string{"query", "read"}},
+		{name: "it leaves later", held: []string{v4}, reads: [][]string{{v4}, {}}, reasons: standby, order: twice},
+		{name: "it has just arrived", held: []string{v4}, reads: [][]string{{v4}}, reasons: later, order: []string{"query", "read", "query"}},
+		{name: "one leaves", held: []string{v4, v6}, reads: [][]string{{v6}}, reasons: standby, want: v6, order: twice},
+		{name: "another arrives", held: []string{v4}, reads: [][]string{{v6}}, reasons: standby, order: []string{"query", "read"}},
+		{name: "the service stops", held: []string{v4}, reads: [][]string{{v4}}, reasons: standby, failsLater: true, want: v4, order: twice},
+		{name: "the addresses are unknown", held: []string{v4}, reads: [][]string{nil}, reasons: standby, want: v4, order: twice},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &changingHost{addressReads: tt.looks, reasons: tt.says, failsLater: tt.silent}
+			c := &changingHost{addressReads: tt.reads, reasons: tt.reasons, failsLater: tt.failsLater}
 			h := &host{
 				fetchReport: c.fetchReport, report: sync.OnceValues(c.fetchReport), readAddresses: c.readAddresses,
 				unit: func() (systemd.Unit, error) { return systemd.Unit{LoadState: "not-found"}, nil },

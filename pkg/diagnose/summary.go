@@ -8,17 +8,18 @@ import (
 	"strings"
 )
 
-// essentialChecks are the checks without which nobody can say that challenges succeed.
+// essentialChecks are the checks that are necessary to conclude that challenges
+// succeed.
 func essentialChecks() []string {
 	return []string{"vip-holder", "ruleset", "ingress", "route", "dns", "self-check", "certificate"}
 }
 
-// proxyChecks are those of them that are about a front door: a MicroShift whose router
-// has port 80 itself needs none.
+// proxyChecks are the essential checks about the proxy. A MicroShift host whose router
+// listens on port 80 itself needs no proxy.
 func proxyChecks() []string { return []string{"ruleset", "dns", "self-check"} }
 
-// headline is what the summary begins with: all is well only where all that is
-// essential was looked at.
+// headline is the start of the summary. It reports no problem only if all essential
+// checks ran.
 func (h *host) headline(results []Result, problems, warnings int, lost bool) string {
 	var found []string
 	if problems > 0 {
@@ -32,15 +33,15 @@ func (h *host) headline(results []Result, problems, warnings int, lost bool) str
 	case len(found) > 0:
 		return strings.Join(found, " and ") + " on " + h.name
 	case lost:
-		return "Nothing was found on " + h.name + " for which the challenge does not get through"
+		return "The challenge fails, but no cause was found on " + h.name
 	case len(left) > 0:
-		return fmt.Sprintf("Nothing wrong was found on %s, where not all that matters could be looked at (%s)", h.name, strings.Join(left, ", "))
+		return fmt.Sprintf("No problem was found on %s, but essential checks are incomplete: %s", h.name, strings.Join(left, ", "))
 	default:
-		return "All is well on " + h.name
+		return "No problems on " + h.name
 	}
 }
 
-// notChecked are the essential checks that could not look, or not at everything.
+// uncheckedEssentials are the essential checks that could not run, or not completely.
 func (h *host) uncheckedEssentials(results []Result) []string {
 	var left []string
 	doorless := h.microShiftState.active && len(h.servedVIPs()) == 0
@@ -55,7 +56,7 @@ func (h *host) uncheckedEssentials(results []Result) []string {
 	return left
 }
 
-// challengeFails reports whether a challenge that was followed does not get through.
+// challengeFails reports whether the traced challenge fails.
 func challengeFails(hops []TraceStep) bool {
 	return slices.ContainsFunc(hops, func(h TraceStep) bool { return h.Outcome == Problem })
 }

@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// systemMessage is what the system said: a finding's own words name the act, and its mend
-// says what to do.
+// systemMessage is the error of the system call, without the context that a finding
+// already has.
 func systemMessage(err error) string {
 	var path *fs.PathError
 	var call *net.OpError

@@ -16,11 +16,11 @@ import (
 // TextOptions is how a report is printed for a person.
 type TextOptions struct {
 	Colour bool
-	Width  int // of the terminal; 0: lines are as long as they are
+	Width  int // of the terminal; 0: lines are not wrapped
 }
 
-// WriteText prints the report: a line for each check, with cause and mend of what
-// was found, and one that sums up.
+// WriteText prints the report: a line for each check, with message and remediation of
+// its findings, and a summary.
 func (r Report) WriteText(w io.Writer, s TextOptions) error {
 	p := printer{TextOptions: s}
 	for _, c := range r.Checks {
@@ -32,10 +32,10 @@ func (r Report) WriteText(w io.Writer, s TextOptions) error {
 		}
 		for _, f := range c.Findings {
 			p.row(levelOutcome(f.Level), c.Name, f.Message)
-			p.indented("mend: " + f.Remediation)
+			p.indented("fix: " + f.Remediation)
 		}
 		if c.NotChecked != "" {
-			p.row(Skipped, c.Name, "not looked at: "+c.NotChecked)
+			p.row(Skipped, c.Name, "not checked: "+c.NotChecked)
 		}
 	}
 	p.trace(r.Trace)
@@ -51,12 +51,12 @@ func (r Report) WriteText(w io.Writer, s TextOptions) error {
 	return err
 }
 
-// traceChallenge prints the way of a challenge, a line for each hop with its time.
+// trace prints the trace of a challenge, a line for each step with its duration.
 func (p *printer) trace(hops []TraceStep) {
 	if len(hops) == 0 {
 		return
 	}
-	p.text.WriteString("\nThe challenge, as a validator would get it:\n")
+	p.text.WriteString("\nThe challenge as a validator sees it:\n")
 	column := p.column
 	for _, h := range hops {
 		p.column = max(p.column, utf8.RuneCountInString(h.Step))
@@ -74,11 +74,11 @@ func (p *printer) trace(hops []TraceStep) {
 	p.column = column
 }
 
-// gutter is what stands beside a check's name: the mark, a space before the name,
-// and two behind it.
+// gutter is the width beside a check's name: the symbol, a space, and two spaces after
+// the name.
 const gutter = 4
 
-// printer lays rows out in columns.
+// printer prints rows in columns.
 type printer struct {
 	TextOptions
 	column int // width of the names
@@ -96,18 +96,18 @@ func (p *printer) row(o Outcome, name, text string) {
 	p.wrap(text)
 }
 
-// indented prints a text under that of the last row.
+// indented prints a text below that of the last row.
 func (p *printer) indented(text string) {
 	p.text.WriteString(strings.Repeat(" ", p.column+gutter))
 	p.wrap(report.OneLine(text))
 }
 
-// minTextWidth is the least width of a text's column: on a terminal that leaves less,
-// lines go beyond it.
+// minTextWidth is the minimum width of the text column. On narrower terminals, lines
+// are longer than the terminal.
 const minTextWidth = 30
 
-// wrap prints a text that begins where the column does, and breaks it between
-// words. A word that is longer than a line stays whole, so that it can be copied.
+// wrap prints a text in the text column and wraps it between words. A word longer than
+// a line stays whole, so that it can be copied.
 func (p *printer) wrap(text string) {
 	indent := p.column + gutter
 	room := max(p.Width-indent, minTextWidth)

@@ -17,7 +17,7 @@ func sampleReport() Report {
 	return h.newReport([]Result{
 		{Name: "config", Outcome: OK, Text: "/etc/http01-proxyd/config.yaml"},
 		{Name: "ruleset", Outcome: Problem, Findings: []findings.Finding{
-			{ID: findings.InputDrops, Level: findings.Problem, Message: "chain input of table inet admin drops what is led to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
+			{ID: findings.InputDrops, Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
 			{ID: findings.InputDropsForSome, Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
 		}},
 		{Name: "mtu", Outcome: Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
@@ -35,54 +35,52 @@ func TestWriteText(t *testing.T) {
 	}{
 		"a file": {TextOptions{}, `
 ✓ config   /etc/http01-proxyd/config.yaml
-✗ ruleset  chain input of table inet admin drops what is led to port 8888
-           mend: open the port: tcp dport 8888 accept
+✗ ruleset  chain input of table inet admin drops packets to port 8888
+           fix: open the port: tcp dport 8888 accept
 ! ruleset  a name with an [31mescape and a newline
-           mend: none
+           fix: none
 ! mtu      too small
-           mend: widen it
-- mtu      not looked at: 2001:db8::6: no way there
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 2 warnings on master-0, by 3 checks; 1 could not look, or had nothing to look at (-).
+1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
 `},
 		"a narrow terminal": {TextOptions{Width: 50}, `
 ✓ config   /etc/http01-proxyd/config.yaml
 ✗ ruleset  chain input of table inet admin drops
-           what is led to port 8888
-           mend: open the port: tcp dport 8888
+           packets to port 8888
+           fix: open the port: tcp dport 8888
            accept
 ! ruleset  a name with an [31mescape and a newline
-           mend: none
+           fix: none
 ! mtu      too small
-           mend: widen it
-- mtu      not looked at: 2001:db8::6: no way
-           there
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 2 warnings on master-0, by 3 checks;
-1 could not look, or had nothing to look at (-).
+1 problem and 2 warnings on master-0 (3 checks, 1
+skipped).
 `},
 		"a terminal too narrow for columns": {TextOptions{Width: 20}, `
 ✓ config   /etc/http01-proxyd/config.yaml
 ✗ ruleset  chain input of table inet
-           admin drops what is led to
-           port 8888
-           mend: open the port: tcp dport
+           admin drops packets to port
+           8888
+           fix: open the port: tcp dport
            8888 accept
 ! ruleset  a name with an [31mescape and
            a newline
-           mend: none
+           fix: none
 ! mtu      too small
-           mend: widen it
-- mtu      not looked at: 2001:db8::6: no
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no
            way there
 - dns      nothing to look at
 
 1 problem and 2 warnings on
-master-0, by 3 checks; 1 could
-not look, or had nothing to
-look at (-).
+master-0 (3 checks, 1
+skipped).
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +104,7 @@ func TestColour(t *testing.T) {
 	}
 	for _, want := range []string{"\x1b[32m✓\x1b[0m config", "\x1b[31m✗\x1b[0m ruleset", "\x1b[33m!\x1b[0m ruleset", "\x1b[2m-\x1b[0m dns"} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("there is no %q", want)
+			t.Errorf("missing %q", want)
 		}
 	}
 }
@@ -122,28 +120,28 @@ func TestSummary(t *testing.T) {
 		trace   []TraceStep
 		advice  int
 	}{
-		"all well":     {true, []Result{fine, fine}, OK, "All is well on a, by 2 checks.", nil, 0},
-		"without root": {false, []Result{fine, {Outcome: Skipped}}, OK, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", nil, 1},
-		"without what matters": {
+		"no problems":  {true, []Result{fine, fine}, OK, "No problems on a (2 checks).", nil, 0},
+		"without root": {false, []Result{fine, {Outcome: Skipped}}, OK, "No problems on a (1 check, 1 skipped).", nil, 1},
+		"without essential checks": {
 			true,
 			[]Result{fine, {Name: "certificate", Outcome: Skipped}, {Name: "conntrack", Outcome: Skipped}, {Name: "ruleset", Outcome: OK, NotChecked: "a table"}},
 			OK,
-			"Nothing wrong was found on a, where not all that matters could be looked at (certificate, ruleset), by 2 checks; 2 could not look, or had nothing to look at (-).", nil, 0,
+			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil, 0,
 		},
-		"problems":         {true, []Result{problem, fine, problem}, Problem, "2 problems on a, by 3 checks.", nil, 0},
-		"a warning":        {true, []Result{{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}}, Warning, "1 warning on a, by 1 check.", nil, 0},
-		"the worst counts": {true, []Result{{Outcome: Warning}, problem, fine}, Problem, "1 problem on a, by 3 checks.", nil, 0},
-		"a challenge":      {true, []Result{fine}, OK, "All is well on a, by 1 check.", []TraceStep{{Outcome: OK}}, 0},
-		"a challenge that does not get through": {
+		"problems":         {true, []Result{problem, fine, problem}, Problem, "2 problems on a (3 checks).", nil, 0},
+		"a warning":        {true, []Result{{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}}, Warning, "1 warning on a (1 check).", nil, 0},
+		"the worst counts": {true, []Result{{Outcome: Warning}, problem, fine}, Problem, "1 problem on a (3 checks).", nil, 0},
+		"a challenge":      {true, []Result{fine}, OK, "No problems on a (1 check).", []TraceStep{{Outcome: OK}}, 0},
+		"a challenge that fails": {
 			true,
 			[]Result{fine},
 			Problem,
-			"Nothing was found on a for which the challenge does not get through, by 1 check. The challenge does not get through: see where it ends (✗).",
+			"The challenge fails, but no cause was found on a (1 check). The challenge fails at the step marked ✗.",
 			[]TraceStep{{Outcome: OK}, {Outcome: Problem}},
 			0,
 		},
 		"a problem and a challenge": {
-			true, []Result{problem}, Problem, "1 problem on a, by 1 check. The challenge does not get through: see where it ends (✗).", []TraceStep{{Outcome: Problem}}, 0,
+			true, []Result{problem}, Problem, "1 problem on a (1 check). The challenge fails at the step marked ✗.", []TraceStep{{Outcome: Problem}}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,31 +154,31 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestConsequences: what follows from another finding is not said beside it.
+// TestConsequences: findings that another finding explains are left out.
 func TestConsequences(t *testing.T) {
 	t.Parallel()
-	unwell := findings.New(findings.ServiceNotReady)
+	unwell := findings.New(findings.ServiceNotReady, nil)
 	unwell.CausedBy = []findings.ID{findings.IngressRefused}
 	if got := withoutConsequences([]Result{
-		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.IngressRefused)}},
-		{Name: "self-check", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.ProxyUnreachable)}},
+		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.IngressRefused, nil)}},
+		{Name: "self-check", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.ProxyUnreachable, nil)}},
 		{Name: "service", Outcome: Problem, Findings: []findings.Finding{unwell}},
 	}); got[0].Outcome != Problem || got[1].Outcome != Problem || got[2].Outcome != Skipped {
 		t.Errorf("a consequence that could be a cause: %+v", got)
 	}
-	down, denies := findings.New(findings.ServiceNotRunning), findings.New(findings.SandboxDenies)
-	full := findings.New(findings.ConntrackFull)
+	down, denies := findings.New(findings.ServiceNotRunning, nil), findings.New(findings.SandboxDenies, nil)
+	full := findings.New(findings.ConntrackFull, nil)
 	if got := withoutConsequences([]Result{
-		{Name: "vip-holder", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPLinkDown)}},
-		{Name: "dns", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.DNSNoServer)}},
+		{Name: "vip-holder", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPLinkDown, nil)}},
+		{Name: "dns", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.DNSNoServer, nil)}},
 	}); got[1].Outcome != Skipped {
 		t.Errorf("with a link that is down: %+v", got)
 	}
-	drops, silent := findings.New(findings.ConntrackDrops), findings.New(findings.IngressTimeout)
+	drops, silent := findings.New(findings.ConntrackDrops, nil), findings.New(findings.IngressTimeout, nil)
 	if got := withoutConsequences([]Result{
 		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{silent}},
 		{Name: "conntrack", Outcome: Problem, Findings: []findings.Finding{drops}},
-		{Name: "vips", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPsUserManaged)}},
+		{Name: "vips", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPsUserManaged, nil)}},
 	}); got[0].Outcome != Skipped || got[1].Outcome != Problem || got[2].Outcome != Problem {
 		t.Errorf("with a full table of connections: %+v", got)
 	}
@@ -191,7 +189,7 @@ func TestConsequences(t *testing.T) {
 		{Name: "well", Outcome: OK, Text: "well"},
 	})
 	want := []Result{
-		{Name: "one", Outcome: Skipped, Text: `it follows from what the check "cause" has found`},
+		{Name: "one", Outcome: Skipped, Text: `explained by the check "cause"`},
 		{Name: "both", Outcome: Warning, Findings: []findings.Finding{full}},
 		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{denies}},
 		{Name: "well", Outcome: OK, Text: "well"},

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Step is one step on the way of a challenge.
+// TraceStep is one step in the trace of a challenge.
 type TraceStep struct {
-	Step       string  `json:"hop"`          // dns, connect, front-door, ingress, solver, lets-encrypt or cert-manager
-	To         string  `json:"to,omitempty"` // what was asked
+	Step       string  `json:"step"`         // dns, connect, proxy, ingress, solver, lets-encrypt or cert-manager
+	To         string  `json:"to,omitempty"` // name or address of the request
 	Outcome    Outcome `json:"outcome"`
 	Text       string  `json:"text"`
 	DurationMs float64 `json:"durationMs,omitempty"`
@@ -35,19 +35,19 @@ func newStep(name, to string, well bool, took time.Duration, format string, args
 	return h
 }
 
-// addressResponse is what a validator gets at one address.
+// addressResponse is the response that a validator gets at one address.
 type addressResponse struct {
 	addr netip.AddrPort
-	page prober.FetchResult
+	page protocol.FetchResult
 }
 
-// traceChallenge walks the way of one challenge as a validator does: the addresses of the
-// name, a connection to each, the front door's answer; then the same straight from
-// the ingress, and what Let's Encrypt and cert-manager make of it.
+// traceChallenge traces one challenge as a validator does: the addresses of the name, a
+// connection to each, and the proxy's response. Then it compares the response of the
+// ingress, and evaluates both like Let's Encrypt and cert-manager.
 func (h *host) traceChallenge(ctx context.Context) []TraceStep {
 	name := h.observed.apiName(ctx)
 	if name == placeholderName {
-		return []TraceStep{newStep("dns", "", false, 0, "no name of the API is known: give one with --name")}
+		return []TraceStep{newStep("dns", "", false, 0, "the API's name is unknown (set --name)")}
 	}
 	hops, addresses := h.traceDNS(ctx, name)
 	var ways []addressResponse
@@ -55,13 +55,13 @@ func (h *host) traceChallenge(ctx context.Context) []TraceStep {
 		to := netip.AddrPortFrom(addr, httpPort)
 		page, asked := h.fetchChallenge(ctx, to)
 		if !asked {
-			hops = append(hops, newStep("connect", to.String(), false, 0, "there was no time to ask"))
+			hops = append(hops, newStep("connect", to.String(), false, 0, "no time left for the request"))
 			continue
 		}
 		ways = append(ways, addressResponse{to, page})
 		hops = append(hops, newStep("connect", to.String(), page.Connected > 0, page.Connected, "%s", describeConnection(page)))
 		if page.Connected > 0 {
-			hops = append(hops, newStep("front-door", to.String(), isCompleteOK(page), page.Total, "%s%s", describeResponse(page), describeResponder(page)))
+			hops = append(hops, newStep("proxy", to.String(), isCompleteOK(page), page.Total, "%s%s", describeResponse(page), describeResponder(page)))
 		}
 	}
 	for _, a := range h.ingressResponses(ctx) {
@@ -71,23 +71,23 @@ func (h *host) traceChallenge(ctx context.Context) []TraceStep {
 	return append(hops, h.letsEncryptStep(ways), h.certManagerStep(ways))
 }
 
-// traceDNS lists the addresses of the name in the order in which a CA takes them.
-// Where the DNS has none the way goes on from the VIPs.
+// traceDNS lists the addresses of the name in the order in which a CA uses them.
+// Without addresses in the DNS, the trace continues with the VIPs.
 func (h *host) traceDNS(ctx context.Context, name string) (hops []TraceStep, addresses []netip.Addr) {
 	r, known := h.observed.dns.await(ctx)
 	i := slices.IndexFunc(r.views, func(v dnsView) bool { return v.name == name && v.rank() > 0 })
 	if !known || i < 0 {
 		why := r.reason
 		if why == "" {
-			why = "no server answers"
+			why = "no server responds"
 		}
-		return []TraceStep{newStep("dns", name, false, lookupTimeout, "%s: going on from the VIPs", why)}, h.servedVIPs()
+		return []TraceStep{newStep("dns", name, false, lookupTimeout, "%s; continuing with the VIPs", why)}, h.servedVIPs()
 	}
 	v := r.views[i]
 	for _, family := range []int{1, 0} {
 		record := v.records[family]
 		well := record.err == nil && record.Failure == ""
-		text := fmt.Sprintf("%s, says %v", cmp.Or(joinAddresses(record.Addresses), "none"), v.server.addr.Addr())
+		text := fmt.Sprintf("%s, from %v", cmp.Or(joinAddresses(record.Addresses), "none"), v.server.addr.Addr())
 		switch {
 		case record.err != nil:
 			text = record.err.Error()
@@ -104,45 +104,46 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []TraceStep, add
 	return hops, addresses
 }
 
-// fetchChallenge is what the name's address answers to the challenge, if it could be asked.
-func (h *host) fetchChallenge(ctx context.Context, to netip.AddrPort) (prober.FetchResult, bool) {
+// fetchChallenge requests the challenge at an address of the name.
+func (h *host) fetchChallenge(ctx context.Context, to netip.AddrPort) (protocol.FetchResult, bool) {
 	if l := h.observed.challengePages[to.Addr()]; l != nil {
 		return l.await(ctx)
 	}
-	page, err := h.fetch(ctx, prober.FetchRequest{Addr: to, Host: h.observed.apiName(ctx), Path: challengePrefix + h.Token})
+	page, err := h.fetch(ctx, protocol.FetchRequest{Addr: to, Host: h.observed.apiName(ctx), Path: challengePrefix + h.Token})
 	return page, err == nil
 }
 
-func describeConnection(f prober.FetchResult) string {
+func describeConnection(f protocol.FetchResult) string {
 	if f.Connected > 0 {
 		return "connected"
 	}
 	return describeFetch(f)
 }
 
-// isCompleteOK reports whether the answer is 200, and came to its end.
-func isCompleteOK(f prober.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
+// isCompleteOK reports whether the response is 200 and complete.
+func isCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
 
-func describeResponse(f prober.FetchResult) string {
+func describeResponse(f protocol.FetchResult) string {
 	if f.Cause != "" {
 		return describeFetch(f)
 	}
 	return fmt.Sprintf("%s, %d bytes", describeFetch(f), f.Length)
 }
 
-// describeResponder says whether the front door was met: it puts itself into Via.
-func describeResponder(f prober.FetchResult) string {
+// describeResponder reports whether the response came through http01-proxyd, which adds
+// a Via field.
+func describeResponder(f protocol.FetchResult) string {
 	switch {
 	case f.Status == 0:
 		return ""
 	case isProxyResponse(f):
-		return " (the front door's own: the name or the path is not allowed)"
+		return " (from the proxy itself: the name or the path is not allowed)"
 	case forwardedByProxy(f):
-		return " (through the front door)"
+		return " (forwarded by the proxy)"
 	case f.Status == 502 || f.Status == 504:
-		return fmt.Sprintf(" (its page begins with %q)", bytes.TrimSpace(printableOnly(f.Body)))
+		return fmt.Sprintf(" (its body begins with %q)", bytes.TrimSpace(printableOnly(f.Body)))
 	default:
-		return " (not through the front door)"
+		return " (not from http01-proxyd)"
 	}
 }
 
@@ -150,7 +151,7 @@ func printableOnly(body []byte) []byte {
 	return []byte(report.OneLine(string(body[:min(len(body), 100)])))
 }
 
-// traceKeys says what the answers are.
+// traceKeys describes the keys in the responses.
 func (h *host) traceKeys(ways []addressResponse) []TraceStep {
 	var hops []TraceStep
 	for _, w := range ways {
@@ -160,16 +161,16 @@ func (h *host) traceKeys(ways []addressResponse) []TraceStep {
 		id, values := keyFault(w.page.Body, w.page.Length, h.Token)
 		text := fmt.Sprintf("the key: the token and a thumbprint, %d bytes", w.page.Length)
 		if id != "" {
-			text = findings.New(id, values...).Message
+			text = findings.New(id, values).Message
 		}
 		hops = append(hops, newStep("solver", w.addr.String(), id == "", 0, "%s", text))
 	}
 	return hops
 }
 
-// letsEncryptStep says what Let's Encrypt would make of it (boulder, va/http.go): it
-// connects to IPv6 first, to IPv4 only if that cannot be connected to, wants 200
-// and less than 128 bytes, and cuts white space off the end.
+// letsEncryptStep predicts the result of Let's Encrypt (boulder, va/http.go). It
+// connects to IPv6 first and to IPv4 only if that connection fails, requires 200 and
+// fewer than 128 bytes, and trims trailing white space.
 func (h *host) letsEncryptStep(ways []addressResponse) TraceStep {
 	const who = "lets-encrypt"
 	var tried []addressResponse // one address of each family
@@ -180,43 +181,43 @@ func (h *host) letsEncryptStep(ways []addressResponse) TraceStep {
 	}
 	i := slices.IndexFunc(tried, func(w addressResponse) bool { return w.page.Connected > 0 })
 	if i < 0 {
-		return newStep(who, "", false, 0, "it would refuse: no address can be connected to")
+		return newStep(who, "", false, 0, "it would reject the challenge: no address accepts connections")
 	}
 	w := tried[i]
 	key := bytes.TrimRight(w.page.Body, " \t\r\n")
 	switch {
 	case w.page.Cause != "":
-		return newStep(who, w.addr.String(), false, 0, "it would refuse: %s", describeFetch(w.page))
+		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: %s", describeFetch(w.page))
 	case pageCause(w.page) == upstream.RedirectToHTTPS:
-		return newStep(who, w.addr.String(), false, 0, "it would follow the redirect to %q, which the API server's host does not serve", w.page.Location)
+		return newStep(who, w.addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.page.Location)
 	case w.page.Status != 200:
-		return newStep(who, w.addr.String(), false, 0, "it would refuse: status %d", w.page.Status)
+		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: status %d", w.page.Status)
 	case w.page.Length > maxKeyLength:
-		return newStep(who, w.addr.String(), false, 0, "it would refuse: %d bytes, and it reads %d", w.page.Length, maxKeyLength)
+		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: %d bytes, and it reads %d", w.page.Length, maxKeyLength)
 	case !keyPattern(h.Token).Match(key):
-		return newStep(who, w.addr.String(), false, 0, "it would refuse: not the key of this token")
+		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: not the key of this token")
 	default:
-		return newStep(who, w.addr.String(), true, 0, "it would accept, if the thumbprint is the account's")
+		return newStep(who, w.addr.String(), true, 0, "it would accept the challenge if the thumbprint is that of the account")
 	}
 }
 
-// certManagerStep says what cert-manager's self check would: it takes the first
-// connection that there is, and compares byte for byte.
+// certManagerStep predicts the result of cert-manager's self check. It uses the first
+// connection that succeeds, and compares all bytes.
 func (h *host) certManagerStep(ways []addressResponse) TraceStep {
 	const who = "cert-manager"
 	i := slices.IndexFunc(ways, func(w addressResponse) bool { return w.page.Connected > 0 })
 	if i < 0 {
-		return newStep(who, "", false, 0, "the self check would go on failing: no address can be connected to")
+		return newStep(who, "", false, 0, "the self check would fail: no address accepts connections")
 	}
 	w := ways[i]
 	switch {
 	case w.page.Cause != "" && upstream.Cause(w.page.Cause) != upstream.AnswerTruncated:
-		return newStep(who, w.addr.String(), false, 0, "the self check would go on failing: %s", describeFetch(w.page))
+		return newStep(who, w.addr.String(), false, 0, "the self check would fail: %s", describeFetch(w.page))
 	case w.page.Status != 200:
-		return newStep(who, w.addr.String(), false, 0, "the self check would go on failing: status %d", w.page.Status)
+		return newStep(who, w.addr.String(), false, 0, "the self check would fail: status %d", w.page.Status)
 	case !keyPattern(h.Token).Match(w.page.Body) || w.page.Length != len(w.page.Body):
-		return newStep(who, w.addr.String(), false, 0, "the self check would go on failing: the answer is not the key byte for byte")
+		return newStep(who, w.addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
 	default:
-		return newStep(who, w.addr.String(), true, 0, "the self check would pass, if the thumbprint is the account's")
+		return newStep(who, w.addr.String(), true, 0, "the self check would pass if the thumbprint is that of the account")
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// checkTrust judges the files of trusted CAs as the service does. What the service
-// itself says of them comes first: it is not root, and cannot read all that root can.
+// checkTrust evaluates the CA bundles like the service does. The service's own report
+// has precedence, because the service is not root and cannot read all files that root
+// can.
 func checkTrust(ctx context.Context, h *host) Result {
 	t, known := h.observed.trust.await(ctx)
 	if !known {
-		return skippedResult("there was no time to read it")
+		return skippedResult("no time left to read it")
 	}
 	return t.result(h)
 }
@@ -24,7 +25,7 @@ func (t upstreamTrust) result(h *host) Result {
 	admin := t.configured
 	switch {
 	case admin == nil:
-		return okResult("by this configuration the ingress is not asked by TLS")
+		return okResult("the configuration does not use TLS to the ingress")
 	case h.reportedTrustFindings(admin.Path()) != nil:
 		return findingsResult(h.reportedTrustFindings(admin.Path()), "")
 	case t.unreadable(h) != nil:
@@ -36,18 +37,19 @@ func (t upstreamTrust) result(h *host) Result {
 	var matches []findings.Finding
 	switch {
 	case err == nil:
-	case admin.Loaded() || !h.privileged: // who is not root cannot read what was good last
-		matches = append(matches, findings.New(findings.CABundleInvalid, "problem", err.Error()))
+	case admin.Loaded() || !h.privileged: // only root can read the last good bundle
+		matches = append(matches, findings.New(findings.CABundleInvalid, findings.Values{"problem": err.Error()}))
 	default:
-		matches = append(matches, findings.New(findings.NoTrustedCA, "problem", err.Error()))
+		matches = append(matches, findings.New(findings.NoTrustedCA, findings.Values{"problem": err.Error()}))
 	}
 	if left := admin.Assessment(); err == nil && left.SkippedCount > 0 {
-		matches = append(matches, findings.New(findings.CABundlePartial, "path", admin.Path(), "certificates", left.SkippedSummary()))
+		matches = append(matches, findings.New(findings.CABundlePartial, findings.Values{"path": admin.Path(), "certificates": left.SkippedSummary()}))
 	}
 	return findingsResult(matches, "%s", trust.Describe(admin.Origin(), admin.Roots()))
 }
 
-// reportedTrustFindings is what the running service refuses of the file at path, or misses.
+// reportedTrustFindings are the findings that the running service reports about the
+// file at path.
 func (h *host) reportedTrustFindings(path string) []findings.Finding {
 	said, err := h.report()
 	t := said.Trust
@@ -55,22 +57,21 @@ func (h *host) reportedTrustFindings(path string) []findings.Finding {
 	case err != nil, t.Path != path, t.Error == "":
 		return nil
 	case t.Kind == report.TrustNone:
-		return []findings.Finding{findings.New(findings.NoTrustedCA, "problem", t.Error)}
+		return []findings.Finding{findings.New(findings.NoTrustedCA, findings.Values{"problem": t.Error})}
 	default:
-		return []findings.Finding{findings.New(findings.CABundleInvalid, "problem", t.Error)}
+		return []findings.Finding{findings.New(findings.CABundleInvalid, findings.Values{"problem": t.Error})}
 	}
 }
 
-// systemResult judges this host's own CAs, which are in force without a file of the
-// admin's.
+// systemResult evaluates the CAs of this host, which apply without a configured file.
 func (t upstreamTrust) systemResult() Result {
 	admin := t.configured
 	if err := t.system.Err(); err != nil {
-		return findingsResult([]findings.Finding{findings.New(findings.NoTrustedCA, "problem", err.Error())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NoTrustedCA, findings.Values{"problem": err.Error()})}, "")
 	}
-	if err := admin.Err(); err != nil { // and before it there was none
-		return findingsResult([]findings.Finding{findings.New(findings.CABundleInvalid, "problem", err.Error())}, "")
+	if err := admin.Err(); err != nil { // and there was no earlier one
+		return findingsResult([]findings.Finding{findings.New(findings.CABundleInvalid, findings.Values{"problem": err.Error()})}, "")
 	}
 	at := t.system.Source()
-	return okResult("there is no %s: the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())
+	return okResult("%s does not exist, so the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// upstreamTrust is what TLS to the ingress is verified by, read as the service reads it.
+// upstreamTrust are the CAs that verify the ingress, loaded like the service does.
 type upstreamTrust struct {
-	configured *trust.Source // nil: by this configuration there is no TLS
-	system     *trust.System // nil: the admin's count
+	configured *trust.Source // nil: the configuration uses no TLS
+	system     *trust.System // nil: the configured bundle applies
 }
 
 func (h *host) readTrust() (t upstreamTrust) {
@@ -37,7 +37,7 @@ func (h *host) readTrust() (t upstreamTrust) {
 	return t
 }
 
-// trustUnreadable is why this process does not know what the service trusts, if so.
+// unreadable is the reason why this process cannot read the CAs of the service, or nil.
 func (t upstreamTrust) unreadable(h *host) error {
 	if t.configured == nil || h.privileged || !errors.Is(t.configured.Err(), fs.ErrPermission) {
 		return nil
@@ -53,20 +53,21 @@ func (t upstreamTrust) protocolTrust() *ingress.CABundle {
 	return trust.NewCABundle(whose, roots)
 }
 
-// viaProxy is how the gate asks the ingress, as far as this process can know.
+// viaProxy are the settings with which the proxy contacts the ingress, as far as this
+// process can determine them.
 type viaProxy struct {
 	trust           *ingress.CABundle
-	trustUnreadable error // why what is trusted is not known
+	trustUnreadable error // why the trusted CAs are unknown
 	egress          ingress.Egress
-	unresolved      error // why there is no address of the egress proxy
-	err             error // why the ingress cannot be asked as the gate does
+	unresolved      error // why the egress proxy has no address
+	err             error // why the settings cannot be determined
 }
 
-// resolveTimeout bounds the search for the egress proxy's address, so that it can still
-// be asked.
+// resolveTimeout bounds the name resolution of the egress proxy, so that time for the
+// request remains.
 const resolveTimeout = 4 * time.Second
 
-// loadViaProxy finds out how the gate asks the ingress.
+// loadViaProxy loads the settings with which the proxy contacts the ingress.
 func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	g := viaProxy{trust: t.protocolTrust(), trustUnreadable: t.unreadable(h)}
 	if h.config.EgressProxy.Upstream != config.EgressAuto {
@@ -74,10 +75,10 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	}
 	setting, _, err := egress.NewStore(h.StateDir).Load()
 	if errors.Is(err, fs.ErrPermission) && !h.privileged {
-		g.err = errors.New("the accepted egress proxy, through which it may be reached, is root's to read")
+		g.err = errors.New("only root can read the accepted egress proxy, which may be on the route to the ingress")
 		return g
 	}
-	// Without an accepted one, as after an error, nothing goes through a proxy.
+	// Without accepted settings, as after an error, no egress proxy is used.
 	ways := egress.ProxiedAddresses(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
@@ -89,7 +90,7 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	return g
 }
 
-// memoize has a question about a name asked a single time.
+// memoize resolves each name once.
 func memoize(ask func(string) []netip.Addr) func(string) []netip.Addr {
 	known := make(map[string][]netip.Addr)
 	return func(name string) []netip.Addr {
@@ -110,8 +111,8 @@ func systemRoots() [][]byte {
 	return nil
 }
 
-// automaticNoProxy is the automatic part of the no-proxy list, as far as it is about
-// addresses: an ingress has no name there.
+// automaticNoProxy are the addresses in the automatic part of the no-proxy list. An
+// ingress has no name there.
 func (h *host) automaticNoProxy() []string {
 	around := egress.DirectDestinations{VIPs: h.vips.API}
 	if !h.config.VIPs.Explicit() {
@@ -123,16 +124,16 @@ func (h *host) automaticNoProxy() []string {
 	return around.NoProxy()
 }
 
-// fetchViaProxy asks an ingress VIP for a challenge as the gate does.
-func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (prober.FetchResult, error) {
+// fetchViaProxy requests a challenge from an ingress VIP like the proxy does.
+func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (proberprotocol.FetchResult, error) {
 	if g.err != nil {
-		return prober.FetchResult{}, g.err
+		return proberprotocol.FetchResult{}, g.err
 	}
 	settings := ingress.FromConfig(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, prober.FetchRequest{
+	page, err := h.fetch(ctx, proberprotocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &prober.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
+		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()
@@ -140,8 +141,8 @@ func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, na
 	return page, err
 }
 
-// egressProxy is the egress proxy through which an ingress address is asked; empty
-// without one.
+// egressProxy is the egress proxy on the route to an ingress address; empty without
+// one.
 func (g viaProxy) egressProxy(at netip.AddrPort) string {
 	i := slices.IndexFunc(g.egress.Routes, func(t ingress.EgressRoute) bool { return t.Ingress == at })
 	if i < 0 {
@@ -150,7 +151,8 @@ func (g viaProxy) egressProxy(at netip.AddrPort) string {
 	return g.egress.Routes[i].Proxy.Name
 }
 
-// apiVIPFor is the API VIP of an ingress VIP's family, at which a client would ask.
+// apiVIPFor is the API VIP in the address family of an ingress VIP, to which a client
+// would connect.
 func (h *host) apiVIPFor(ingress netip.Addr) netip.AddrPort {
 	i := slices.IndexFunc(h.vips.API, func(vip netip.Addr) bool { return vip.Is4() == ingress.Is4() })
 	if i < 0 {
@@ -159,10 +161,10 @@ func (h *host) apiVIPFor(ingress netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(h.vips.API[i], httpPort)
 }
 
-// clientPort is any: nobody hears on it.
+// clientPort is arbitrary, because nothing listens on it.
 const clientPort = 49152
 
-// clientAddress is this host as a client, which a router is told of.
+// clientAddress is this host as the client that the router learns of.
 func (h *host) clientAddress(ingress netip.Addr) netip.AddrPort {
 	w, err := h.pathTo(ingress, h.addresses)
 	if err != nil || !w.source.IsValid() {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// checkVIPs judges what this host knows of the VIPs.
+// checkVIPs evaluates what this host knows about the VIPs.
 func checkVIPs(_ context.Context, h *host) Result {
 	if f, bad := h.vipsFault(); bad {
 		return findingsResult([]findings.Finding{f}, "")
@@ -24,7 +24,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 	}
 	var matches []findings.Finding
 	if len(h.internalVIPs) > 0 {
-		matches = append(matches, findings.New(findings.MicroShiftInternalAddressAsVIP, "vip", joinAddresses(h.internalVIPs)))
+		matches = append(matches, findings.New(findings.MicroShiftInternalAddressAsVIP, findings.Values{"vip": joinAddresses(h.internalVIPs)}))
 	}
 	switch {
 	case errors.Is(h.vipsErr, errInternalVIP):
@@ -32,7 +32,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 	case h.vipsErr != nil:
 		return skippedResult("%v", h.vipsErr)
 	case len(h.ownership.NotRequired) > 0:
-		return findingsResult(append(matches, findings.New(findings.VIPsShared, "vip", joinAddresses(h.ownership.NotRequired))), "")
+		return findingsResult(append(matches, findings.New(findings.VIPsShared, findings.Values{"vip": joinAddresses(h.ownership.NotRequired)})), "")
 	case h.addressErr != nil:
 		return skippedResult("%v", h.addressErr)
 	}
@@ -50,7 +50,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 	return findingsResult(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), joinAddresses(h.vips.Ingress), where)
 }
 
-// vipsFault is why there are no VIPs, as far as that is a fault.
+// vipsFault is the reason for missing VIPs, if it is a fault.
 func (h *host) vipsFault() (findings.Finding, bool) {
 	if h.microShiftState.active {
 		return h.microShiftFinding()
@@ -61,7 +61,7 @@ func (h *host) vipsFault() (findings.Finding, bool) {
 		manifest = keepalived.StaticPodPath(h.DisabledManifestDir)
 	}
 	find := func(id findings.ID) (findings.Finding, bool) {
-		return findings.New(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", joinAddresses(h.vips.API)), true
+		return findings.New(id, findings.Values{"path": path, "manifest": manifest, "error": fmt.Sprint(err), "vip": joinAddresses(h.vips.API)}), true
 	}
 	switch {
 	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.privileged:

@@ -15,26 +15,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// Why there are no VIPs, beside the errors of package keepalived.
+// Reasons for missing VIPs, besides the errors of package keepalived.
 var (
-	// errVIPsUserManaged: a load balancer has them, and no node ever does.
+	// errVIPsUserManaged: a load balancer has the VIPs, never a node.
 	errVIPsUserManaged = errors.New("the VIPs are user-managed")
-	// errNoIngressVIP: there are API VIPs, and nowhere to lead them.
+	// errNoIngressVIP: there are API VIPs, but no ingress VIP.
 	errNoIngressVIP = errors.New("no ingress VIP")
-	// errNoNode: nothing on this host speaks of VIPs.
+	// errNoNode: this host has no configuration of VIPs.
 	errNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
-	// errWorker: keepalived keeps ingress VIPs here, and no API server runs here.
-	errWorker = errors.New("a worker: keepalived.conf has ingress VIPs alone, and no API server runs here")
+	// errWorker: keepalived manages ingress VIPs here, and no API server runs here.
+	errWorker = errors.New("a worker: keepalived.conf has only ingress VIPs, and no API server runs here")
 )
 
 const (
-	// settleTimeout is how long a file that looks half-written may take to be whole:
-	// keepalived.conf is not replaced at once.
+	// settleTimeout is the time in which an incomplete file must become complete.
+	// keepalived.conf is not replaced atomically.
 	settleTimeout = time.Second
 	readInterval  = 100 * time.Millisecond
 )
 
-// findVIPs finds the VIPs as the service would see them.
+// findVIPs finds the VIPs like the service does.
 func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, error) {
 	if c.Explicit() {
 		return keepalived.VIPs{API: c.API, Ingress: c.Ingress}, nil
@@ -64,14 +64,14 @@ func keepalivedManifestExists(dir string) bool {
 	return err == nil
 }
 
-// hasNoAPIServer reports whether the static pods are known, and none of them is
-// kube-apiserver's: kube-apiserver-pod.yaml is OpenShift's.
+// hasNoAPIServer reports whether the static pods are known and do not include
+// kube-apiserver. kube-apiserver-pod.yaml is OpenShift's.
 func hasNoAPIServer(dir string) bool {
 	pods, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(pods, func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") })
 }
 
-// readKeepalived reads the file again while it looks half-written.
+// readKeepalived reads the file again while it is incomplete.
 func readKeepalived(ctx context.Context, path string) (keepalived.Discovery, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()

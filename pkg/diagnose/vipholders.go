@@ -18,41 +18,40 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// neighboursTimeout bounds the question who answers for an address.
+// neighboursTimeout bounds a neighbour query.
 const neighboursTimeout = 3 * time.Second
 
 // vipHolders are the hosts that have a VIP.
 type vipHolders struct {
 	local       bool
-	link        string      // that has it here, or that leads to it
-	linkDown    bool        // that link
-	otherMACs   []string    // the hardware addresses of those who answer for it
-	relation    macRelation // of the others, where they are several
+	link        string      // the link with the VIP, or towards it
+	linkDown    bool        // that link is down
+	otherMACs   []string    // hardware addresses of other hosts that answer for it
+	relation    macRelation // of the others, if there are several
 	othersKnown bool        // the others
-	reason      string      // they were not
+	reason      string      // why they are unknown
 }
 
-// unassigned reports whether no host has it.
+// unassigned reports whether no host has the VIP.
 func (x vipHolders) unassigned() bool { return x.othersKnown && !x.local && len(x.otherMACs) == 0 }
 
-// duplicate reports whether more than one has.
+// duplicate reports whether more than one host has the VIP.
 func (x vipHolders) duplicate() bool {
 	return x.local && len(x.otherMACs) > 0 || len(x.otherMACs) > 1 && x.relation == differentHosts
 }
 
-// ambiguous reports whether more than one may have it.
+// ambiguous reports whether more than one host may have the VIP.
 func (x vipHolders) ambiguous() bool {
 	return !x.local && len(x.otherMACs) > 1 && x.relation == unknownRelation
 }
 
 func (x vipHolders) faulty() bool { return x.linkDown || x.unassigned() || x.duplicate() }
 
-// failoverTime is how long a VIP that moves may be on no host, or on two, for those who
-// look just then.
+// failoverTime is the time during which a moving VIP may be on no host, or on two.
 const failoverTime = 1500 * time.Millisecond
 
-// findVIPHolders finds out who has a VIP. It looks a second time before it says that
-// something is wrong.
+// findVIPHolders finds the hosts that have a VIP. It checks twice before it reports a
+// fault.
 func (h *host) findVIPHolders(ctx context.Context, vip netip.Addr) vipHolders {
 	x := h.queryVIPHolders(ctx, vip, h.addresses)
 	if !x.unassigned() && !x.duplicate() && !x.ambiguous() {
@@ -80,10 +79,10 @@ func (h *host) queryVIPHolders(ctx context.Context, vip netip.Addr, own []addres
 	x := vipHolders{local: w.local, link: w.link.Name}
 	switch {
 	case w.gateway.IsValid():
-		x.reason = fmt.Sprintf("it is on no network of this host: the way goes through %v", w.gateway)
+		x.reason = fmt.Sprintf("it is on no network of this host, but behind the router %v", w.gateway)
 		return x
 	case w.link.Flags&net.FlagUp == 0 || w.link.Flags&net.FlagRunning == 0:
-		x.linkDown = x.local // else this host is who is cut off, and that says nothing of the VIP
+		x.linkDown = x.local // otherwise only this host is disconnected, which indicates nothing about the VIP
 		x.reason = w.link.Name + " is down"
 		return x
 	}
@@ -100,7 +99,7 @@ func (h *host) queryVIPHolders(ctx context.Context, vip netip.Addr, own []addres
 	}
 	switch {
 	case errors.Is(err, unix.EPERM):
-		x.reason = "to ask who answers for it takes root"
+		x.reason = "only root can query which host answers for it"
 	case err != nil:
 		x.reason = err.Error()
 	default:
@@ -109,7 +108,7 @@ func (h *host) queryVIPHolders(ctx context.Context, vip netip.Addr, own []addres
 	return x
 }
 
-// checkVIPHolders looks whether each VIP is on one host that can be reached.
+// checkVIPHolders checks whether each VIP is on one reachable host.
 func checkVIPHolders(ctx context.Context, h *host) Result {
 	if len(h.vips.API) == 0 {
 		return skippedResult("no VIPs are known")
@@ -128,17 +127,17 @@ func checkVIPHolders(ctx context.Context, h *host) Result {
 		f, is := x.judge(vip, role)
 		switch {
 		case !looked:
-			unknown.add(vip, "there was no time to look")
+			unknown.add(vip, "no time left for the check")
 		case is:
 			findings = append(findings, f)
 		case x.local && x.othersKnown:
-			well.add(vip, "here")
+			well.add(vip, "on this host")
 		case x.othersKnown && len(x.otherMACs) > 1:
-			well.add(vip, "at one host with %s", strings.Join(x.otherMACs, " and "))
+			well.add(vip, "on one host with %s", strings.Join(x.otherMACs, " and "))
 		case x.othersKnown:
-			well.add(vip, "at %s", x.otherMACs[0])
+			well.add(vip, "on the host with %s", x.otherMACs[0])
 		case x.local:
-			well.add(vip, "here (whether elsewhere too: %s)", x.reason)
+			well.add(vip, "on this host (other hosts unknown: %s)", x.reason)
 		default:
 			unknown.add(vip, "%s", x.reason)
 		}
@@ -149,21 +148,21 @@ func checkVIPHolders(ctx context.Context, h *host) Result {
 	return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
 }
 
-// result is the finding about a VIP, if there is one.
+// judge returns the finding about a VIP, if there is one.
 func (x vipHolders) judge(vip netip.Addr, role string) (findings.Finding, bool) {
 	switch {
 	case x.linkDown:
-		return findings.New(findings.VIPLinkDown, "vip", vip.String(), "role", role, "link", x.link), true
+		return findings.New(findings.VIPLinkDown, findings.Values{"vip": vip.String(), "role": role, "link": x.link}), true
 	case x.duplicate():
 		all := x.otherMACs
 		if x.local {
 			all = append([]string{"this host"}, all...)
 		}
-		return findings.New(findings.VIPDuplicate, "vip", vip.String(), "role", role, "holders", strings.Join(all, ", ")), true
+		return findings.New(findings.VIPDuplicate, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(all, ", ")}), true
 	case x.ambiguous():
-		return findings.New(findings.VIPTwoMACs, "vip", vip.String(), "role", role, "holders", strings.Join(x.otherMACs, " and ")), true
+		return findings.New(findings.VIPTwoMACs, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(x.otherMACs, " and ")}), true
 	case x.unassigned():
-		return findings.New(findings.VIPUnassigned, "vip", vip.String(), "role", role, "link", x.link), true
+		return findings.New(findings.VIPUnassigned, findings.Values{"vip": vip.String(), "role": role, "link": x.link}), true
 	default:
 		return findings.Finding{}, false
 	}

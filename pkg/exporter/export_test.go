@@ -2,5 +2,5 @@
 
 package exporter
 
-// RunWithTimeout is Run with another patience with the keeper.
+// RunWithTimeout is Run with another timeout for reports.
 var RunWithTimeout = run

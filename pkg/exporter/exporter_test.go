@@ -18,35 +18,36 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// testController is the other side of an exporter's connection.
+// testController is the parent's end of an exporter's connection.
 type testController struct {
-	conn     *protocol.Conn
+	conn     *wire.Parent
 	url      string
 	requests atomic.Int64
 	done     chan error // what Run returns
 }
 
-// startExporter runs an exporter, in this process. answer is what the keeper says to a
-// question; nil says nothing.
-func startExporter(t *testing.T, answer func() *report.Report) *testController {
+// startExporter runs an exporter in this process. respond returns the report for a
+// request, or nil for no response.
+func startExporter(t *testing.T, respond func() *report.Report) *testController {
 	t.Helper()
-	return startExporterWith(t, exporter.Run, answer)
+	return startExporterWith(t, exporter.Run, respond)
 }
 
-// startExporterWith is start of another run.
-func startExporterWith(t *testing.T, run func(context.Context, *protocol.Conn) error, answer func() *report.Report) *testController {
+// startExporterWith is startExporter with another run function.
+func startExporterWith(t *testing.T, run func(context.Context, *wire.Child) error, respond func() *report.Report) *testController {
 	t.Helper()
-	near, far, err := protocol.NewPair()
+	parent, files, err := wire.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := protocol.FromFiles(far)
+	conn, err := wire.NewChild(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,36 +59,36 @@ func startExporterWith(t *testing.T, run func(context.Context, *protocol.Conn) e
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &testController{conn: near, url: "http://" + ln.Addr().String() + "/metrics", done: make(chan error, 1)}
-	if err := near.Send(protocol.ExporterCommand{Serve: &protocol.Serve{}}, int(file.Fd())); err != nil {
+	c := &testController{conn: parent, url: "http://" + ln.Addr().String() + "/metrics", done: make(chan error, 1)}
+	if err := parent.Send(protocol.Command{Serve: &protocol.Serve{}}, int(file.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = file.Close(), ln.Close()
-	go k.serve(answer)
-	go func() { k.done <- run(t.Context(), conn) }()
-	t.Cleanup(func() { _ = near.Close() })
-	return k
+	go c.serve(respond)
+	go func() { c.done <- run(t.Context(), conn) }()
+	t.Cleanup(func() { _ = parent.Close() })
+	return c
 }
 
-func (k *testController) serve(answer func() *report.Report) {
+func (c *testController) serve(respond func() *report.Report) {
 	for {
-		var ask protocol.ReportRequest
-		if _, err := k.conn.Receive(&ask); err != nil {
+		var e protocol.Event
+		if err := c.conn.Receive(&e); err != nil {
 			return
 		}
-		if ask.ID == protocol.ReadyID {
+		if e.Request == nil {
 			continue
 		}
-		k.requests.Add(1)
-		if r := answer(); r != nil {
-			_ = k.conn.Send(protocol.ExporterCommand{Report: &protocol.ReportResponse{ID: ask.ID, Report: *r}}, -1)
+		c.requests.Add(1)
+		if r := respond(); r != nil {
+			_ = c.conn.Send(protocol.Command{Report: &protocol.Report{ID: e.Request.ID, Report: *r}}, -1)
 		}
 	}
 }
 
-func (k *testController) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
+func (c *testController) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func (k *testController) scrape(t *testing.T, accept string) (code int, header h
 	return resp.StatusCode, resp.Header, body
 }
 
-// The text is rendered once in each format: a scraper more takes no work more.
+// TestPageIsRenderedOnce: another scrape in the same format renders nothing.
 func TestPageIsRenderedOnce(t *testing.T) {
 	t.Parallel()
 	page, err := metrics.NewPage(*busyReport())
@@ -136,34 +137,33 @@ func busyReport() *report.Report {
 	return r
 }
 
-// Who scrapes at the same time, or within a second, gets the same report. There are
-// fewer scrapers than the exporter has places: on a busy machine it ends the
-// connections of others before their requests come.
+// TestReportIsRequestedOncePerSecond: concurrent scrapes, and scrapes within a second, get
+// the same report.
 func TestReportIsRequestedOncePerSecond(t *testing.T) {
 	t.Parallel()
-	k := startExporter(t, busyReport)
+	c := startExporter(t, busyReport)
 	begin := time.Now()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 12 {
-				if code, _, body := k.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
+				if code, _, body := c.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
 					t.Errorf("%d\n%s", code, body)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if asked, bound := k.requests.Load(), int64(time.Since(begin)/protocol.MaxReportAge)+1; asked > bound {
-		t.Errorf("the keeper was asked %d times in %v", asked, time.Since(begin))
+	if requests, bound := c.requests.Load(), int64(time.Since(begin)/protocol.MaxReportAge)+1; requests > bound {
+		t.Errorf("%d requests in %v", requests, time.Since(begin))
 	}
 }
 
-// A scraper that takes protobuf gets native buckets, and the classic ones too.
+// TestNativeHistograms: a scraper that accepts protobuf gets native and classic buckets.
 func TestNativeHistograms(t *testing.T) {
 	t.Parallel()
-	k := startExporter(t, busyReport)
-	_, header, body := k.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	c := startExporter(t, busyReport)
+	_, header, body := c.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(header))
 	for {
 		var family dto.MetricFamily
@@ -181,34 +181,34 @@ func TestNativeHistograms(t *testing.T) {
 	}
 }
 
-// A keeper that does not answer is not there for a scraper, which is told so in
-// time; one that answers too late answers no other question.
+// TestSilentController: a scraper gets an error in time when the controller does not
+// respond. A late response does not answer another request.
 func TestSilentController(t *testing.T) {
 	t.Parallel()
 	var late atomic.Bool
-	impatient := func(ctx context.Context, conn *protocol.Conn) error {
+	impatient := func(ctx context.Context, conn *wire.Child) error {
 		return exporter.RunWithTimeout(ctx, conn, 100*time.Millisecond)
 	}
-	var k *testController
-	k = startExporterWith(t, impatient, func() *report.Report {
+	var c *testController
+	c = startExporterWith(t, impatient, func() *report.Report {
 		if !late.Load() {
 			return nil
 		}
-		// The answer to the question before comes now.
-		wrong := protocol.ReportResponse{ID: uint64(k.requests.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
-		if err := k.conn.Send(protocol.ExporterCommand{Report: &wrong}, -1); err != nil {
+		// The response to the request before arrives now.
+		wrong := protocol.Report{ID: uint64(c.requests.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
+		if err := c.conn.Send(protocol.Command{Report: &wrong}, -1); err != nil {
 			t.Error(err)
 		}
 		return busyReport()
 	})
-	if code, _, body := k.scrape(t, ""); code != http.StatusServiceUnavailable {
+	if code, _, body := c.scrape(t, ""); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
 	}
 	late.Store(true)
 	var code int
 	var body []byte
-	nstest.Poll(func() bool { // on a busy machine an answer may take longer
-		code, _, body = k.scrape(t, "")
+	nstest.Poll(func() bool { // a response may take longer on a busy machine
+		code, _, body = c.scrape(t, "")
 		return code != http.StatusServiceUnavailable
 	})
 	if !strings.Contains(string(body), `http01_proxy_ready{reason="Serving"} 1`) {
@@ -218,15 +218,15 @@ func TestSilentController(t *testing.T) {
 
 func TestExporterEndsWithController(t *testing.T) {
 	t.Parallel()
-	k := startExporter(t, busyReport)
-	k.scrape(t, "")
-	_ = k.conn.Close()
+	c := startExporter(t, busyReport)
+	c.scrape(t, "")
+	_ = c.conn.Close()
 	select {
-	case err := <-k.done:
+	case err := <-c.done:
 		if err != nil {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("the exporter goes on without a keeper")
+		t.Error("the exporter runs without a controller")
 	}
 }

@@ -4,12 +4,12 @@ package exporter
 
 import "net/http"
 
-// handler answers a scrape, and nothing else.
+// handler answers scrapes of /metrics.
 type handler struct{ source *reportSource }
 
-// ServeHTTP implements http.Handler. A scraper that accepts protobuf gets native
-// histograms too. Nothing is compressed: a scrape is a few kilobytes, for which a
-// compressor would take a megabyte of memory.
+// ServeHTTP implements http.Handler. A scraper that accepts protobuf also gets native
+// histograms. Nothing is compressed: a scrape has a few kilobytes, and a compressor takes
+// a megabyte of memory.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
 		http.NotFound(w, r)
@@ -26,5 +26,5 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", format)
-	_, _ = w.Write(text) //nolint:gosec // what is negotiated is one of a fixed set, and none is HTML
+	_, _ = w.Write(text) //nolint:gosec // the negotiated format is one of a fixed set without HTML
 }

@@ -13,36 +13,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// reportTimeout is what a keeper that is well takes at the most: it asks the gate and
-// the kernel, and lets control.AskEvery pass between two answers.
+// reportTimeout bounds the wait for a report. The controller queries the proxy and the
+// kernel for it, and lets [protocol.MaxReportAge] pass between two reports.
 const reportTimeout = 4 * time.Second
 
-// reportSource has the keeper's report, which it asks for when the last one is too old.
+// reportSource holds the controller's last report and requests another when it is too
+// old.
 type reportSource struct {
-	conn       *protocol.Conn
-	timeout    time.Duration // with a keeper that does not answer
-	requesting chan struct{} // holds a value while somebody asks
+	conn       *wire.Child
+	timeout    time.Duration
+	requesting chan struct{} // a lock: holds a value while a goroutine requests a report
 
 	mu       sync.Mutex
-	lastID   uint64             // the last question
-	response chan report.Report // that it waits for; nil while nobody waits
+	lastID   uint64             // of the last request
+	response chan report.Report // for the last request; nil while no goroutine waits
 
-	// These are whose who asks.
+	// The holder of requesting owns these.
 	lastPage   *metrics.Page
-	receivedAt time.Time // when its report came
+	receivedAt time.Time
 }
 
-func newReportSource(conn *protocol.Conn, patience time.Duration) *reportSource {
-	return &reportSource{conn: conn, timeout: patience, requesting: make(chan struct{}, 1)}
+func newReportSource(conn *wire.Child, timeout time.Duration) *reportSource {
+	return &reportSource{conn: conn, timeout: timeout, requesting: make(chan struct{}, 1)}
 }
 
-// page is of a report that is at most control.AskEvery old. All who ask at once get
-// the same one, rendered once.
+// page returns the page of a report that is at most [protocol.MaxReportAge] old.
+// Concurrent callers get the same page.
 func (s *reportSource) page(ctx context.Context) (*metrics.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -50,64 +52,64 @@ func (s *reportSource) page(ctx context.Context) (*metrics.Page, error) {
 	case s.requesting <- struct{}{}:
 		defer func() { <-s.requesting }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the service: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for a report: %w", ctx.Err())
 	}
 	if s.lastPage != nil && time.Since(s.receivedAt) < protocol.MaxReportAge {
 		return s.lastPage, nil
 	}
-	answer, err := s.request()
+	response, err := s.request()
 	if err != nil {
-		return nil, fmt.Errorf("ask the service: %w", err)
+		return nil, fmt.Errorf("request a report: %w", err)
 	}
 	select {
-	case report := <-answer:
-		at := time.Now()
-		page, err := metrics.NewPage(report)
+	case r := <-response:
+		receivedAt := time.Now()
+		page, err := metrics.NewPage(r)
 		if err != nil {
 			return nil, err
 		}
-		s.lastPage, s.receivedAt = page, at
+		s.lastPage, s.receivedAt = page, receivedAt
 		return page, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("ask the service: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for a report: %w", ctx.Err())
 	}
 }
 
 func (s *reportSource) request() (<-chan report.Report, error) {
 	s.mu.Lock()
 	s.lastID++
-	question := protocol.ReportRequest{ID: s.lastID}
-	answer := make(chan report.Report, 1)
-	s.response = answer
+	id := s.lastID
+	response := make(chan report.Report, 1)
+	s.response = response
 	s.mu.Unlock()
-	return answer, s.conn.Send(question, -1)
+	return response, s.conn.Send(protocol.Event{Request: &protocol.Request{ID: id}})
 }
 
-// receive takes answers until the connection ends, and returns nil then. One that
-// came too late for its question is let go.
+// receive receives reports until the connection ends, and returns nil then.
 func (s *reportSource) receive() error {
 	for {
-		var o protocol.ExporterCommand
-		fd, err := s.conn.Receive(&o)
+		var c protocol.Command
+		fd, err := s.conn.Receive(&c)
 		if fd >= 0 {
-			err = errors.Join(err, unix.Close(fd), errors.New("a descriptor came that nobody wants"))
+			err = errors.Join(err, unix.Close(fd), errors.New("unexpected descriptor"))
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			return fmt.Errorf("listen to the service: %w", err)
-		case o.Report != nil:
-			s.deliver(o.Report)
+			return fmt.Errorf("receive a report: %w", err)
+		case c.Report != nil:
+			s.deliver(c.Report)
 		}
 	}
 }
 
-func (s *reportSource) deliver(a *protocol.ReportResponse) {
+// deliver passes a report to the goroutine that requested it. It drops a late one.
+func (s *reportSource) deliver(r *protocol.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.response != nil && a.ID == s.lastID {
-		s.response <- a.Report
+	if s.response != nil && r.ID == s.lastID {
+		s.response <- r.Report
 		s.response = nil
 	}
 }

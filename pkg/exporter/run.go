@@ -14,25 +14,30 @@ import (
 	"runtime/debug"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 )
 
-// The bounds of one scrape. Connections are not kept alive: an idle one would take
-// one of few places for nothing.
+// The bounds of one scrape. Connections are not kept alive: an idle connection would
+// occupy one of few slots. A scraper sends its request immediately, so that a short
+// timeout for the head frees the slots of silent connections.
 const (
-	maxConnections = 16
-	maxHeaderBytes = 8 << 10
-	readTimeout    = 5 * time.Second
-	writeTimeout   = 10 * time.Second
+	maxConnections    = 16
+	maxHeaderBytes    = 8 << 10
+	readHeaderTimeout = time.Second
+	readTimeout       = 5 * time.Second
+	writeTimeout      = 10 * time.Second
 )
 
-// gcPercent lets the garbage of some scrapes gather, and not of a hundred: a process
-// that has next to nothing to do is to be small.
+// gcPercent is the garbage collection target. The process is mostly idle: it needs little
+// processor time, and must need little memory.
 const gcPercent = 25
 
-// RunConfined is Run after giving up every system call that it does not need.
-func RunConfined(ctx context.Context, conn *protocol.Conn) error {
+// RunConfined confines the process and calls [Run].
+func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Exporter); err != nil {
 		return fmt.Errorf("confine the exporter: %w", err)
 	}
@@ -42,65 +47,69 @@ func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 	return Run(ctx, conn)
 }
 
-// Run serves metrics on the socket that comes over the connection to the keeper,
-// until that ends, and returns nil then.
-func Run(ctx context.Context, conn *protocol.Conn) error {
+// Run serves metrics on the socket that the controller passes, until the connection to
+// the controller ends. It returns nil then.
+func Run(ctx context.Context, conn *wire.Child) error {
 	return run(ctx, conn, reportTimeout)
 }
 
-// run is Run with another patience with the keeper.
-func run(ctx context.Context, conn *protocol.Conn, patience time.Duration) error {
+// run is Run with a timeout for the controller's reports.
+func run(ctx context.Context, conn *wire.Child, timeout time.Duration) error {
 	ln, err := receiveListener(conn)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, r := newReportSource(conn, patience), newLimitListener(ln, maxConnections)
-	server := &http.Server{
-		Handler:                      handler{s},
-		ConnState:                    r.connState,
-		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ReadTimeout:                  readTimeout,
-		WriteTimeout:                 writeTimeout,
-		MaxHeaderBytes:               maxHeaderBytes,
-		DisableGeneralOptionsHandler: true,
-		Protocols:                    new(http.Protocols),
-		// What goes wrong with a connection is the client's to see. The journal is
-		// the service's.
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
-	server.Protocols.SetHTTP1(true)
-	server.SetKeepAlivesEnabled(false)
+	source := newReportSource(conn, timeout)
+	server := newServer(handler{source})
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.receive()
+		ended <- source.receive()
 		_ = server.Close()
 	}()
-	// The socket is listening already: who connects is served.
-	if err := conn.Send(protocol.ReportRequest{ID: protocol.ReadyID}, -1); err != nil {
-		return fmt.Errorf("tell the service that metrics are served: %w", err)
+	// The kernel has queued connections since before this process started.
+	if err := conn.Send(protocol.Event{Ready: &protocol.Ready{}}); err != nil {
+		return fmt.Errorf("report that metrics are served: %w", err)
 	}
-	if err := server.Serve(r); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(netutil.LimitListener(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return <-ended
 }
 
-// receiveListener takes the listening socket, which is the keeper's first word.
-func receiveListener(conn *protocol.Conn) (net.Listener, error) {
-	var o protocol.ExporterCommand
-	fd, err := conn.Receive(&o)
+func newServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:                      handler,
+		ReadHeaderTimeout:            readHeaderTimeout,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		MaxHeaderBytes:               maxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    new(http.Protocols),
+		// Errors of a connection concern its client, and not the journal.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	server.Protocols.SetHTTP1(true)
+	server.SetKeepAlivesEnabled(false)
+	return server
+}
+
+// receiveListener receives the listening socket, which comes with the first command.
+func receiveListener(conn *wire.Child) (net.Listener, error) {
+	var c protocol.Command
+	fd, err := conn.Receive(&c)
 	if err != nil {
-		return nil, fmt.Errorf("wait for the listening socket: %w", err)
+		return nil, fmt.Errorf("receive the listening socket: %w", err)
 	}
 	if fd < 0 {
-		return nil, errors.New("wait for the listening socket: none came")
+		return nil, errors.New("receive the listening socket: the first command has none")
 	}
 	file := os.NewFile(uintptr(fd), "metrics")
 	ln, err := net.FileListener(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("take the listening socket: %w", err)
+		return nil, fmt.Errorf("open the listening socket: %w", err)
 	}
 	return ln, nil
 }

@@ -2,71 +2,74 @@
 
 package findings
 
-// What goes wrong at an egress proxy through which the ingress is reached
+// Findings at an egress proxy through which the ingress is reached
 // (egressProxy.upstream: auto).
 const (
 	EgressUnreachable ID = "egress-unreachable"
 	EgressTLS         ID = "egress-tls"
 	EgressAuth        ID = "egress-auth"
 	EgressDenied      ID = "egress-denied"
-	EgressLoop        ID = "egress-loops"
+	EgressLoop        ID = "egress-loop"
 )
 
-// egressEntries are found at the way to the ingress VIP. {proxy} is name and port
-// of the proxy, never with credentials, {upstream} address and port of the router,
-// {error} what the system or the proxy said.
+// egressEntries are detected on the upstream route to the ingress VIP. {proxy} is
+// name and port of the egress proxy, never with credentials, {upstream} address and
+// port of the router, {error} the reason that the system or the egress proxy gave.
 func egressEntries() []Entry {
 	const (
-		check    = "ingress"
-		asked    = "Challenges get 502 or 504 with `the egress proxy could not be asked`."
-		refused  = "Challenges get 502 with `the egress proxy did not let the request through`."
-		directly = "; an ingress that this host reaches directly belongs in noProxy, and with egressProxy.upstream: never none is asked for through the proxy"
+		check         = "ingress"
+		unavailable   = "Challenges get 502 or 504 with `the egress proxy is not available`."
+		rejected      = "Challenges get 502 with `the egress proxy rejected the request`."
+		directIngress = " If this host reaches the ingress directly, add the ingress to noProxy. With egressProxy.upstream: never, no ingress is reached through the egress proxy."
 	)
 	return []Entry{
 		{
 			ID: EgressUnreachable, Cause: "egress-unreachable", Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Reply:       "the egress proxy could not be asked",
-			Symptom:     asked,
-			Message:     "the egress proxy {proxy}, through which {upstream} is reached, does not serve ({error})",
-			Remediation: "check that the proxy runs, that httpProxy and httpsProxy name its address, port and scheme, and this host's routes and firewall towards it" + directly,
+			Reply:   "the egress proxy is not available",
+			Symptom: unavailable,
+			Message: "The egress proxy {proxy}, through which {upstream} is reached, is not available ({error})",
+			Remediation: "Check that the egress proxy runs and that httpProxy and httpsProxy name its scheme, address and port. " +
+				"Check this host's routes and firewall towards it." + directIngress,
 		},
 		{
 			ID: EgressTLS, Cause: "egress-tls", Check: check, Level: Problem,
-			Reply:   "the egress proxy could not be asked",
-			Symptom: asked,
-			Message: "TLS to the egress proxy {proxy} itself fails: {error}",
-			Remediation: "let egressProxy.trustedCA have the CA of the proxy's own certificate, and let the proxy's URL have a name that this is for; " +
-				"if the proxy is spoken to without TLS, its URL begins with http://, also for httpsProxy",
+			Reply:   "the egress proxy is not available",
+			Symptom: unavailable,
+			Message: "TLS to the egress proxy {proxy} fails: {error}",
+			Remediation: "Add the CA of the egress proxy's own certificate to egressProxy.trustedCA, and use a name of that certificate in the proxy's URL. " +
+				"If the egress proxy expects plain HTTP, its URL must begin with http://, also in httpsProxy.",
 		},
 		{
 			ID: EgressAuth, Cause: "egress-auth", Check: check, Level: Problem,
-			Reply:       "the egress proxy did not let the request through",
-			Symptom:     refused,
-			Message:     "the egress proxy {proxy} does not take the credentials, or that there are none, for {upstream}: {error}",
-			Remediation: "correct user and password in the proxy's URL (spec.httpProxy and spec.httpsProxy of proxy/cluster, or egressProxy in /etc/http01-proxyd/config.yaml), each %-encoded; Basic is the scheme that is spoken",
+			Reply:   "the egress proxy rejected the request",
+			Symptom: rejected,
+			Message: "The egress proxy {proxy} rejects the credentials, or their absence, for {upstream}: {error}",
+			Remediation: "Correct user and password in the proxy's URL, each %-encoded. The URL is in spec.httpProxy and spec.httpsProxy of proxy/cluster, " +
+				"or in egressProxy of /etc/http01-proxyd/config.yaml. Only the scheme Basic is supported.",
 		},
 		{
 			ID: EgressDenied, Cause: "egress-denied", Check: check, Level: Problem,
-			Reply:   "the egress proxy did not let the request through",
-			Symptom: refused,
-			Message: "the egress proxy {proxy} does not lead to {upstream}: {error}",
-			Remediation: "see the proxy's log: let its rules allow this host what it asks for (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
-				"and see that it reaches the ingress; an ingress that names an error in Proxy-Status or X-Squid-Error is taken for the proxy: let it leave these out" + directly,
+			Reply:   "the egress proxy rejected the request",
+			Symptom: rejected,
+			Message: "The egress proxy {proxy} does not forward to {upstream}: {error}",
+			Remediation: "See the egress proxy's log. Its rules must allow this host's requests (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
+				"and it must reach the ingress. An ingress that sets an error in Proxy-Status or X-Squid-Error is mistaken for the egress proxy and must not set these fields." + directIngress,
 		},
 		{
 			ID: EgressLoop, Cause: "egress-loop", Check: check, Level: Problem,
-			Symptom:     "Challenges get 502; the journal says that they came back to the API VIP through the egress proxy.",
-			Message:     "the egress proxy {proxy} led the challenge back to the API VIP: in plain HTTP it looks the API's name up by itself, and finds the API VIP there",
-			Remediation: "set upstream.scheme: https, with which it is told the ingress VIP, or let the proxy's DNS give the ingress VIP for the API's name" + directly,
+			Symptom: "Challenges get 502, and the journal reports that they came back to the API VIP through the egress proxy.",
+			Message: "The egress proxy {proxy} forwarded the challenge back to the API VIP. In plain HTTP, it resolves the API's name itself and gets the API VIP",
+			Remediation: "Set upstream.scheme: https, so that the egress proxy connects to the ingress VIP. " +
+				"Alternatively, let the egress proxy's DNS resolve the API's name to the ingress VIP." + directIngress,
 		},
 	}
 }
 
-// ViaEgressProxy is the finding where the ingress was asked through an egress proxy,
-// which may have answered in its place.
+// ViaEgressProxy is the finding for an ingress that was reached through an egress
+// proxy. The egress proxy may have responded instead of the ingress.
 func (f Finding) ViaEgressProxy() Finding {
 	if f.ID == IngressTLSUntrusted {
-		f.Remediation += "; or, if the egress proxy looks into TLS (as Squid does with ssl-bump), let egressProxy.trustedCA have the CA that it issues certificates by"
+		f.Remediation += " If the egress proxy intercepts TLS (like Squid with ssl-bump), add the CA that it issues certificates with to egressProxy.trustedCA."
 	}
 	return f
 }

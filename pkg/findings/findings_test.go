@@ -2,27 +2,118 @@
 
 package findings
 
-import "testing"
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
 
-// TestNewRejectsDuplicateValues: a placeholder with two values would be filled with
-// either.
-func TestNewRejectsDuplicateValues(t *testing.T) {
+// TestNewReplacesPlaceholders: values without a placeholder are ignored, and
+// placeholders without a value stay visible.
+func TestNewReplacesPlaceholders(t *testing.T) {
 	t.Parallel()
-	if f := New(ServiceNotRunning, "state", "stopped", "other", "x"); f.Message != "the service does not run: stopped" {
-		t.Errorf("it says %q", f.Message)
+	f := New(ServiceNotRunning, Values{"state": "stopped", "other": "x"})
+	if want := "The service is not running: stopped"; f.Message != want {
+		t.Errorf("message %q, want %q", f.Message, want)
 	}
-	for name, values := range map[string][]string{
-		"two values":      {"state", "stopped", "state", "failed"},
-		"a value missing": {"state"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			defer func() {
-				if recover() == nil {
-					t.Error("it does not panic")
+	if f := New(ServiceNotRunning, nil); f.Message != "The service is not running: {state}" {
+		t.Errorf("message %q", f.Message)
+	}
+}
+
+// TestNewUnknownID: an unknown ID is reported as a problem instead of ending the check.
+func TestNewUnknownID(t *testing.T) {
+	t.Parallel()
+	if f := New("unheard-of", nil); f.ID != "unheard-of" || f.Level != Problem || f.Message != "unheard-of" {
+		t.Errorf("finding %+v", f)
+	}
+	if ReplyForCause("unheard-of") != ReplyForCause("malformed-answer") {
+		t.Error("an unknown cause has no reply")
+	}
+}
+
+// TestWithCopies: the values that a finding is derived from stay unchanged.
+func TestWithCopies(t *testing.T) {
+	t.Parallel()
+	base := Values{"a": "1"}
+	if more := base.With("b", "2"); more["a"] != "1" || more["b"] != "2" || len(base) != 1 {
+		t.Errorf("%v from %v", more, base)
+	}
+	if got := Values(nil).With("b", "2"); got["b"] != "2" {
+		t.Errorf("from nil: %v", got)
+	}
+}
+
+// TestEveryIDHasOneEntry: each constant of the type ID has exactly one entry.
+func TestEveryIDHasOneEntry(t *testing.T) {
+	t.Parallel()
+	entries := make(map[ID]int)
+	for _, e := range All() {
+		entries[e.ID]++
+	}
+	ids := declaredIDs(t)
+	for _, id := range ids {
+		if entries[id] != 1 {
+			t.Errorf("%s has %d entries", id, entries[id])
+		}
+	}
+	if len(ids) != len(entries) || len(ids) < 50 {
+		t.Errorf("%d constants and %d entries", len(ids), len(entries))
+	}
+}
+
+func declaredIDs(t *testing.T) []ID {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []ID
+	for _, path := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, is := n.(*ast.ValueSpec)
+			if !is {
+				return true
+			}
+			if name, is := spec.Type.(*ast.Ident); !is || name.Name != "ID" {
+				return true
+			}
+			for _, v := range spec.Values {
+				if lit, is := v.(*ast.BasicLit); is {
+					text, err := strconv.Unquote(lit.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids = append(ids, ID(text))
 				}
-			}()
-			New(ServiceNotRunning, values...)
+			}
+			return true
 		})
+	}
+	return ids
+}
+
+// TestTextForm: messages are sentences without a final full stop, because details may
+// follow; remediations are whole sentences.
+func TestTextForm(t *testing.T) {
+	t.Parallel()
+	for _, e := range All() {
+		if strings.HasSuffix(e.Message, ".") {
+			t.Errorf("%s: the message ends with a full stop: %q", e.ID, e.Message)
+		}
+		if !strings.HasSuffix(e.Remediation, ".") {
+			t.Errorf("%s: the remediation is not a sentence: %q", e.ID, e.Remediation)
+		}
+		if !strings.HasSuffix(e.Symptom, ".") {
+			t.Errorf("%s: the symptom is not a sentence: %q", e.ID, e.Symptom)
+		}
 	}
 }

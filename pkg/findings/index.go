@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// index are the entries and the ways to find them. Nobody changes them.
+// index contains the entries with lookups by ID and cause. It is immutable.
 type index struct {
 	entries []Entry
 	byID    map[ID]Entry
@@ -15,8 +15,8 @@ type index struct {
 	causes  []string
 }
 
-// loadIndex is made once: the gate looks a cause up for each challenge that fails, and a
-// flood of these must not make a catalogue each.
+// loadIndex builds the index once. The proxy looks up a cause for each failed challenge,
+// so a flood of these must not build it again each time.
 var loadIndex = sync.OnceValue(func() index { //nolint:gochecknoglobals // see above
 	t := index{entries: entries(), byID: make(map[ID]Entry), byCause: make(map[string]ID)}
 	for _, e := range t.entries {
@@ -29,7 +29,7 @@ var loadIndex = sync.OnceValue(func() index { //nolint:gochecknoglobals // see a
 	return t
 })
 
-// entries joins what the files of this package have, in the order of the checks.
+// entries concatenates the entries of all files in the order of the checks.
 func entries() []Entry {
 	return slices.Concat(
 		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(), rulesetEntries(),

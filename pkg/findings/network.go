@@ -4,16 +4,15 @@ package findings
 
 import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 
-// packetLossCauses are the causes on this host for which packets do not get through: any
-// may have been among those that were lost.
+// packetLossCauses are the findings on this host that explain any lost packet.
 func packetLossCauses() []ID { return []ID{ConntrackDrops} }
 
-// What goes wrong with the VIPs.
+// Findings about the VIPs.
 const (
-	VIPUnassigned ID = "vip-nobody"
-	VIPDuplicate  ID = "vip-two-hosts"
-	// VIPTwoMACs: two hosts have it, or one host has two NICs there.
-	VIPTwoMACs  ID = "vip-two-addresses"
+	VIPUnassigned ID = "vip-unassigned"
+	VIPDuplicate  ID = "vip-duplicate"
+	// VIPTwoMACs: two hosts have the VIP, or one host has two NICs in the network.
+	VIPTwoMACs  ID = "vip-two-macs"
 	VIPLinkDown ID = "vip-link-down"
 )
 
@@ -23,293 +22,291 @@ func vipHolderEntries() []Entry {
 	return []Entry{
 		{
 			ID: VIPUnassigned, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom:     "Connections to the VIP end with `No route to host` or time out; every host's state is `Standby`.",
-			Message:     "no host on {link} answers for the {role} VIP {vip}",
-			Remediation: "look at keepalived on the hosts that may hold it (crictl logs of the keepalived pod; ip address): its health check may fail, or no host is eligible",
+			Symptom:     "Connections to the VIP end with `No route to host` or time out. The state of every host is `Standby`.",
+			Message:     "No host on {link} answers for the {role} VIP {vip}",
+			Remediation: "Check keepalived on the hosts that may hold the VIP (crictl logs of the keepalived pod; ip address). Its health check may fail, or no host is eligible.",
 		},
 		{
 			ID: VIPDuplicate, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom: "Some connections to the VIP succeed and others do not; two hosts are `Serving`. It happens when keepalived is killed hard on one of them.",
-			Message: "more than one host has the {role} VIP {vip}: {holders}",
-			Remediation: "find the host on which keepalived does not run, and take the address away there (ip address delete {vip} dev …) or start keepalived; " +
-				"if keepalived runs on both, VRRP does not get through between them: look at the switch and the hosts' firewalls",
+			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`. This happens when keepalived is killed on one of them.",
+			Message: "More than one host has the {role} VIP {vip}: {holders}",
+			Remediation: "Find the host without a running keepalived. Delete the address there (ip address delete {vip} dev …) or start keepalived. " +
+				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
 		},
 		{
 			ID: VIPTwoMACs, Check: check, Level: Warning, CausedBy: packetLossCauses(),
 			Symptom: "`arping` shows two hardware addresses for the VIP.",
-			Message: "{holders} answer for the {role} VIP {vip}: two hosts have it, or one host with two NICs in this network does, " +
-				"and from here that cannot be told",
-			Remediation: "run http01-proxyd check on the host that should have it, which knows its own NICs; " +
-				"a host with two NICs in one network answers from the right one alone with net.ipv4.conf.all.arp_ignore=1",
+			Message: "{holders} answer for the {role} VIP {vip}. Two hosts have it, or one host with two NICs in this network",
+			Remediation: "Run http01-proxyd check on the host that should hold the VIP, because only that host can list its own NICs. " +
+				"With net.ipv4.conf.all.arp_ignore=1, a host with two NICs in one network answers from the right one only.",
 		},
 		{
 			ID: VIPLinkDown, Check: check, Level: Problem,
-			Symptom:     "The state is `Serving`, and nobody reaches the VIP.",
-			Message:     "the {role} VIP {vip} is on {link} of this host, which is down",
-			Remediation: "bring the link up; if keepalived does not run here any more, take the address away (ip address delete {vip} dev {link})",
+			Symptom:     "The state is `Serving`, but no client reaches the VIP.",
+			Message:     "The {role} VIP {vip} is on {link} of this host, and this link is down",
+			Remediation: "Bring the link up. If keepalived does not run here any more, delete the address (ip address delete {vip} dev {link}).",
 		},
 	}
 }
 
-// What goes wrong at the API VIP's port 80.
+// Findings at port 80 of an API VIP.
 const (
-	ProxyUnreachable     ID = "front-door-closed"
+	ProxyUnreachable     ID = "proxy-unreachable"
 	SelfCheckDiffers     ID = "self-check-differs"
 	SelfCheckFails       ID = "self-check-fails"
-	ProxyResponseDiffers ID = "front-door-answer-differs"
+	ProxyResponseDiffers ID = "proxy-response-differs"
 	NameNotAllowed       ID = "name-not-in-hosts"
 )
 
-// {door} is address and port of an API VIP, {how} what happens there.
+// {endpoint} is address and port of an API VIP, {how} the result of a request to it.
 func vipPortEntries() []Entry {
 	const (
-		check      = "self-check"
-		ownClients = "this host's own connections go through its output chains: look there (nft list ruleset), and at its routing rules (ip rule), for what drops, " +
-			"rejects or redirects port 80 of the VIP; pods in the host's network and self checks go the same way"
+		check        = "self-check"
+		localTraffic = "Connections of this host itself pass its output chains. Check these (nft list ruleset) and the routing rules (ip rule) for whatever drops, " +
+			"rejects or redirects port 80 of the VIP. Self checks and pods in the host's network use the same path."
 	)
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "CAs and self checks get no answer, or that of something else, at the API VIP's port 80.",
-			Message:     "no front door is at {door}: {how}",
-			Remediation: "on the host that holds the VIP: systemctl status http01-proxyd, and http01-proxyd check; else look for a firewall between here and there",
+			Symptom:     "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
+			Message:     "http01-proxyd does not respond at {endpoint}: {how}",
+			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one.",
 		},
 		{
 			ID: SelfCheckDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "cert-manager's challenges stay pending with a failing self check on one host, while others, and the CA, get the right answer.",
-			Message:     "what this host itself gets at {door} is not what the network gets: {how}; the front door has answered {client} with {status} at {time}",
-			Remediation: ownClients,
+			Symptom:     "cert-manager's challenges stay pending with a failing self check on one host, while other hosts and the CA get the right response.",
+			Message:     "This host gets another response at {endpoint} than the network: {how}. At {time}, {client} got {status} from the proxy",
+			Remediation: localTraffic,
 		},
 		{
 			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "cert-manager's challenges stay pending with a failing self check on the master that holds the VIP, and no CA has asked yet.",
-			Message:     "this host itself finds no front door at {door}, although it holds the VIP and the service is ready: {how}; whether others find it is not known, since none has asked for a challenge lately",
-			Remediation: "curl -i http://{door}/ on another host, which is to get 400; if it does, " + ownClients,
+			Symptom:     "cert-manager's challenges stay pending with a failing self check on the host that holds the VIP, before any request of a CA.",
+			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}. There is no recent challenge of another host to compare with",
+			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,
 		},
 		{
 			ID: ProxyResponseDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom: "A challenge gets another answer at the API VIP than at the ingress.",
-			Message: "the challenge gets another answer through the front door at {door} ({how}) than straight from {upstream} ({straight})",
-			Remediation: "run this again, since a route may have changed in between; if it stays so, see which upstream the service has (http01-proxyd status), " +
-				"and what redirects port 80 of the VIP on this host (nft list ruleset)",
+			Symptom: "A challenge gets another response at the API VIP than at the ingress.",
+			Message: "The proxy at {endpoint} and the ingress at {upstream} give different responses to the challenge: {how} and {direct}",
+			Remediation: "Run the check again, because a route may have changed in between. If the difference remains, check the upstream of the service (http01-proxyd status) " +
+				"and look for a rule that redirects port 80 of the VIP (nft list ruleset).",
 		},
 		{
 			ID: NameNotAllowed, Check: check, Level: Problem,
 			Symptom:     "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`.",
-			Message:     "the front door at {door} does not answer for {name}",
-			Remediation: "add the name to hosts in /etc/http01-proxyd/config.yaml on every master, or remove hosts",
+			Message:     "The proxy at {endpoint} does not accept challenges for {name}",
+			Remediation: "Add the name to hosts in /etc/http01-proxyd/config.yaml on every control-plane node, or remove hosts.",
 		},
 	}
 }
 
-// What goes wrong with a name or with the answer to a challenge.
+// Findings about a name or the response to a challenge.
 const (
-	NameAlreadyServed     ID = "name-served-already"
+	NameAlreadyServed     ID = "name-already-served"
 	TokenUnknown          ID = "token-unknown"
-	ResponseStatus        ID = "answer-status"
-	ResponseTrailingSpace ID = "answer-trailing-space"
-	ResponseTooLong       ID = "answer-too-long"
-	ResponseNotKey        ID = "answer-not-key"
+	ResponseStatus        ID = "response-status"
+	ResponseTrailingSpace ID = "response-trailing-space"
+	ResponseTooLong       ID = "response-too-long"
+	ResponseNotKey        ID = "response-not-key"
 )
 
-// {name} is the name that was asked for, {upstream} address and port of the
-// router.
+// {name} is the name of the challenge, {upstream} address and port of the router.
 func challengeEntries() []Entry {
 	const check = "route"
 	return []Entry{
 		{
 			ID: NameAlreadyServed, Check: check, Level: Warning,
-			Symptom: "A challenge stays pending; the solver's route is not admitted (`HostAlreadyClaimed`).",
-			Message: "{upstream} has an answer ({how}) to a challenge for {name} that nobody has asked for: a route serves this name already",
-			Remediation: "if that route is of another namespace than cert-manager's challenges, the solver's is refused: " +
-				"oc get route -A shows who claims the host",
+			Symptom: "A challenge stays pending, and the solver's route is not admitted (`HostAlreadyClaimed`).",
+			Message: "A route serves {name} already: {upstream} responds ({how}) to a challenge that does not exist",
+			Remediation: "Find the route that claims the host (oc get route -A). " +
+				"If it is in another namespace than cert-manager's challenges, the router rejects the solver's route.",
 		},
 		{
 			ID: TokenUnknown, Check: check, Level: Problem,
 			Symptom: "Challenges get 404.",
-			Message: "{upstream} answered 404: what is behind the route does not know this token for {name}",
-			Remediation: "oc get challenge -A -o yaml shows the pending ones with spec.token and spec.dnsName; if it is pending, an older route or another application has its path, " +
-				"or the route leads to another solver",
+			Message: "{upstream} answered 404: the back end of the route does not know this token for {name}",
+			Remediation: "Run oc get challenge -A -o yaml, which lists pending challenges with spec.token and spec.dnsName. If this one is pending, an older route or another application serves its path, " +
+				"or the route leads to another solver.",
 		},
 		{
 			ID: ResponseStatus, Check: check, Level: Problem,
 			Symptom:     "Challenges get another status than 200.",
-			Message:     "{upstream} answered {how}, and a CA takes 200 alone",
-			Remediation: "look which route of {name} has the path (oc get route -A), and at the solver's pod behind it",
+			Message:     "{upstream} answered {how}, but CAs accept only 200",
+			Remediation: "Find the route of {name} that serves the path (oc get route -A), and check the solver's pod behind it.",
 		},
 		{
 			ID: ResponseTrailingSpace, Check: check, Level: Problem,
-			Symptom:     "cert-manager's self check never passes, while Let's Encrypt would accept the answer.",
-			Message:     "the answer carries more than the key: {what} follows it",
-			Remediation: "let the solver's answer be the key alone: a solver of your own, or what rewrites answers on the way, adds it; cert-manager compares byte for byte",
+			Symptom:     "cert-manager's self check never passes, although Let's Encrypt would accept the response.",
+			Message:     "The response contains more than the key: {what} follows it",
+			Remediation: "Make the solver return only the key, because cert-manager compares all bytes. A custom solver, or a program that rewrites responses, adds the rest.",
 		},
 		{
 			ID: ResponseTooLong, Check: check, Level: Problem,
-			Symptom:     "The CA refuses the challenge as too long.",
-			Message:     "the answer carries more than the key: it has {bytes} bytes, and CAs read 127",
-			Remediation: "let the solver's answer be the key alone: see which application answers for {name}",
+			Symptom:     "The CA rejects the challenge because the response is too long.",
+			Message:     "The response contains more than the key: it has {bytes} bytes, and CAs read 127",
+			Remediation: "Make the solver return only the key. Check which application responds for {name}.",
 		},
 		{
 			ID: ResponseNotKey, Check: check, Level: Problem,
-			Symptom:     "The CA refuses the challenge because the key authorisation differs.",
-			Message:     "the answer is not the key of this token: it is {what}",
-			Remediation: "an application answers instead of the solver: look which route of {name} has the path (oc get route -A)",
+			Symptom:     "The CA rejects the challenge because the key authorisation differs.",
+			Message:     "The response is not the key of this token. It is {what}",
+			Remediation: "Another application responds instead of the solver. Find the route of {name} that serves the path (oc get route -A).",
 		},
 	}
 }
 
-// What goes wrong with the name in the DNS.
+// Findings about the name in the DNS.
 const (
-	DNSNoServer      ID = "dns-silent"
-	DNSNoRecord      ID = "dns-absent"
-	DNSFamilyMissing ID = "dns-family-absent"
-	// DNSServerFails: a server does not say what it knows.
+	DNSNoServer      ID = "dns-no-server"
+	DNSNoRecord      ID = "dns-no-record"
+	DNSFamilyMissing ID = "dns-family-missing"
+	// DNSServerFails: a server returns an error or nothing.
 	DNSServerFails  ID = "dns-server-fails"
-	DNSOtherAddress ID = "dns-elsewhere"
-	// DNSOtherAddressUnreachable: from here it cannot be told where it leads.
-	DNSOtherAddressUnreachable ID = "dns-elsewhere-unreachable"
-	AddressFamilyBroken        ID = "family-broken"
+	DNSOtherAddress ID = "dns-other-address"
+	// DNSOtherAddressUnreachable: this host cannot verify the address of the record.
+	DNSOtherAddressUnreachable ID = "dns-other-address-unreachable"
+	AddressFamilyBroken        ID = "address-family-broken"
 )
 
-// {server} is the DNS server that was asked, {type} A or AAAA.
+// {server} is the DNS server, {type} A or AAAA.
 func dnsEntries() []Entry {
 	const check = "dns"
 	return []Entry{
 		{
 			ID: DNSNoServer, Check: check, Level: Problem, CausedBy: append(packetLossCauses(), VIPLinkDown),
-			Symptom:     "Names do not resolve on this host; self checks fail with `no such host` or time out.",
-			Message:     "no DNS server answers: {servers}",
-			Remediation: "correct /etc/resolv.conf, or look at these servers and the way to them",
+			Symptom:     "Names do not resolve on this host. Self checks fail with `no such host` or time out.",
+			Message:     "No DNS server responds: {servers}",
+			Remediation: "Correct /etc/resolv.conf, or check these servers and the network path to them.",
 		},
 		{
 			ID: DNSNoRecord, Check: check, Level: Problem,
-			Symptom:     "The CA says that it finds no address for the name (`NXDOMAIN`, `no valid A or AAAA records`).",
-			Message:     "{server} knows no address of {name}",
-			Remediation: "make an A or AAAA record for it with the API VIP: {vips}",
+			Symptom:     "The CA reports that the name has no address (`NXDOMAIN`, `no valid A or AAAA records`).",
+			Message:     "{server} has no address of {name}",
+			Remediation: "Create an A or AAAA record for it with the API VIP: {vips}.",
 		},
 		{
 			ID: DNSFamilyMissing, Check: check, Level: Warning,
 			Symptom:     "Clients of one address family do not find the API.",
-			Message:     "{server} has no {type} record for {name}, while the cluster has an API VIP of that family",
-			Remediation: "make one with {vips}, or leave it if that family is not to be used: CAs take the other",
+			Message:     "{server} has no {type} record for {name}, although the cluster has an API VIP of that family",
+			Remediation: "Create a record with {vips}. If that family is not to be used, no action is necessary, because CAs use the other one.",
 		},
 		{
 			ID: DNSServerFails, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom: "The CA reports `SERVFAIL`, or that its DNS query timed out, for the name.",
-			Message: "{server} {how} when it is asked for the {type} record of {name}",
-			Remediation: "dig {name} {type} @{server}, and the same at the servers of the zone: a delegation, DNSSEC, or a server or firewall that does not take {type} queries; " +
-				"a CA asks for both types, and may refuse the name while one fails",
+			Symptom: "The CA reports `SERVFAIL` or a timed-out DNS query for the name.",
+			Message: "{server} {how} to a query for the {type} record of {name}",
+			Remediation: "Run dig {name} {type} @{server}, and the same at the servers of the zone. The cause may be a delegation, DNSSEC, or a server or firewall that rejects {type} queries. " +
+				"A CA queries both types, and may reject the name while one fails.",
 		},
 		{
 			ID: DNSOtherAddress, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom:     "The CA asks another host than the API VIP.",
-			Message:     "the {type} record of {name} leads to {address}, which is no API VIP and shows no front door ({how})",
-			Remediation: "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
+			Symptom:     "The CA connects to another host than the API VIP.",
+			Message:     "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
+			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only, make sure that it forwards port 80 too.",
 		},
 		{
 			ID: DNSOtherAddressUnreachable, Check: check, Level: Warning, CausedBy: packetLossCauses(),
-			Symptom: "The CA asks another address than the API VIP.",
-			Message: "the {type} record of {name} leads to {address}, which is no API VIP, and cannot be connected to from here ({how})",
-			Remediation: "if {address} forwards to the VIP for those outside only (NAT without hairpin), all may be well: try curl -v http://{name}/ from outside, which has to show the front door; " +
-				"else correct the record: {vips}",
+			Symptom: "The CA connects to another address than the API VIP.",
+			Message: "The {type} record of {name} is {address}, which is not an API VIP and not reachable from this host ({how})",
+			Remediation: "If {address} forwards to the VIP for external clients only (NAT without hairpin), run curl -v http://{name}/ from outside. It must return the 400 of http01-proxyd. " +
+				"Otherwise correct the record: {vips}.",
 		},
 		{
 			ID: AddressFamilyBroken, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom:     "The CA's validation times out or is refused, while it works by hand: it asks IPv6 first, and does not fall back once it is connected.",
-			Message:     "{name} has addresses of both families, and {door} does not work ({how}), while {other} does",
-			Remediation: "mend the way to {door} (firewalls for that family, routes), or remove its record until it works",
+			Symptom:     "The CA's validation times out or is refused, but succeeds by hand. CAs try IPv6 first and do not fall back once they are connected.",
+			Message:     "{name} has addresses of both families, and {endpoint} does not work ({how}), while {other} does",
+			Remediation: "Fix the network path to {endpoint} (firewalls for that family, routes), or remove its record until it works.",
 		},
 	}
 }
 
-// What goes wrong with the certificate that the API server presents.
+// Findings about the certificate of the API server.
 const (
-	APIServerUnreachable        ID = "api-server-absent"
-	CertificateNameMissing      ID = "certificate-name-absent"
+	APIServerUnreachable        ID = "api-server-unreachable"
+	CertificateNameMissing      ID = "certificate-name-missing"
 	CertificateExpired          ID = "certificate-expired"
-	CertificateExpiryUrgent     ID = "certificate-expires-now"
+	CertificateExpiryUrgent     ID = "certificate-expiry-urgent"
 	CertificateExpiresSoon      ID = "certificate-expires-soon"
-	CertificateNotYetValid      ID = "certificate-not-valid-yet"
+	CertificateNotYetValid      ID = "certificate-not-yet-valid"
 	CertificateDiffersByAddress ID = "certificate-differs-by-address"
 	CertificateDiffersByName    ID = "certificate-differs-by-name"
 )
 
-// {server} is address and port, {asked} the name that was asked for by SNI.
+// {server} is address and port, {requested} the name in SNI.
 func certificateEntries() []Entry {
 	const check = "certificate"
 	return []Entry{
 		{
 			ID: APIServerUnreachable, Check: check, Level: Warning,
-			Symptom: "`oc` and all other clients of the API get no connection.",
-			Message: "this host holds the VIP, and shows no certificate at {server}: {error}",
-			Remediation: "look at the API server on this host (crictl ps -a --name kube-apiserver, crictl logs), and at HAProxy and keepalived beside it: " +
-				"where it is down, the VIP is to be on another host",
+			Symptom: "`oc` and all other clients of the API cannot connect.",
+			Message: "This host holds the VIP, but {server} presents no certificate: {error}",
+			Remediation: "Check the API server on this host (crictl ps -a --name kube-apiserver, crictl logs), and HAProxy and keepalived beside it. " +
+				"If the API server is down, keepalived must move the VIP to another host.",
 		},
 		{
 			ID: CertificateNameMissing, Check: check, Level: Problem,
-			Symptom:     "Clients refuse the API's certificate because the name does not match.",
-			Message:     "the certificate that {server} presents for {asked} (issued by {issuer}) does not hold that name",
-			Remediation: "add the name to the certificate, and see that spec.servingCerts.namedCertificates of apiserver/cluster names it",
+			Symptom:     "Clients reject the API's certificate because the name does not match.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) does not contain that name",
+			Remediation: "Add the name to the certificate. Check that spec.servingCerts.namedCertificates of apiserver/cluster lists it.",
 		},
 		{
 			ID: CertificateExpired, Check: check, Level: Problem,
-			Symptom:     "Clients refuse the API's certificate: it has expired.",
-			Message:     "the certificate that {server} presents for {asked} (issued by {issuer}) has expired on {date}",
-			Remediation: "log in and renew as " + docurl.CertificateExpired + " says; the other checks say why it was not renewed",
+			Symptom:     "Clients reject the API's certificate because it has expired.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expired on {date}",
+			Remediation: "Log in and renew it as described in " + docurl.CertificateExpired + ". The other checks show why it was not renewed.",
 		},
 		{
 			ID: CertificateExpiryUrgent, Check: check, Level: Problem,
 			Symptom:     "A certificate should have been renewed long ago.",
-			Message:     "the certificate that {server} presents for {asked} (issued by {issuer}) expires on {date}, in {left}: less than a tenth of its life, or than a day",
-			Remediation: "oc describe certificate and oc get challenge -A say where the renewal stands; with a pending challenge, run this with --token",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left",
+			Remediation: "Run oc describe certificate and oc get challenge -A to see the state of the renewal. If a challenge is pending, run this check with --token.",
 		},
 		{
 			ID: CertificateExpiresSoon, Check: check, Level: Warning,
 			Symptom:     "A certificate should have been renewed by now.",
-			Message:     "the certificate that {server} presents for {asked} (issued by {issuer}) expires on {date}, in {left}: less than a quarter of its life",
-			Remediation: "oc describe certificate says when it is renewed; with a pending challenge, run this with --token",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left",
+			Remediation: "Run oc describe certificate to see when it is renewed. If a challenge is pending, run this check with --token.",
 		},
 		{
 			ID: CertificateNotYetValid, Check: check, Level: Problem,
-			Symptom:     "Clients refuse the API's certificate: it is not valid yet.",
-			Message:     "the certificate that {server} presents for {asked} (issued by {issuer}) is valid from {date} only",
-			Remediation: "look at the clocks of this host and of the issuer",
+			Symptom:     "Clients reject the API's certificate because it is not valid yet.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) is not valid before {date}",
+			Remediation: "Check the clocks of this host and of the issuer.",
 		},
 		{
 			ID: CertificateDiffersByAddress, Check: check, Level: Warning,
-			Symptom:     "Whether a client trusts the API depends on the address that it takes.",
-			Message:     "for {asked} {server} presents a certificate of {issuer}, and {other} one of {otherIssuer}",
-			Remediation: "an API server has not taken up the new certificate: oc get clusteroperator kube-apiserver, and the kube-apiserver pods of the masters",
+			Symptom:     "Some addresses of the API present a certificate that clients trust, others do not.",
+			Message:     "For {requested}, {server} presents a certificate of {issuer}, and {other} one of {otherIssuer}",
+			Remediation: "An API server has not loaded the new certificate. Check oc get clusteroperator kube-apiserver and the kube-apiserver pods of the control-plane nodes.",
 		},
 		{
 			ID: CertificateDiffersByName, Check: check, Level: Warning,
-			Symptom:     "Whether a client trusts the API depends on the name that it uses.",
-			Message:     "{server} presents a certificate of {issuer} for {asked}, and one of {otherIssuer} for {other}",
-			Remediation: "name both in spec.servingCerts.namedCertificates of apiserver/cluster, if both are to have a certificate of the same CA",
+			Symptom:     "Some names of the API present a certificate that clients trust, others do not.",
+			Message:     "{server} presents a certificate of {issuer} for {requested}, and one of {otherIssuer} for {other}",
+			Remediation: "If both names should have a certificate of the same CA, list both in spec.servingCerts.namedCertificates of apiserver/cluster.",
 		},
 	}
 }
 
-// What goes wrong on the way to the ingress, and with the clock.
+// Findings about the network path to the ingress, and the clock.
 const (
-	PathMTUBlackHole ID = "path-black-hole"
-	ClockOffset      ID = "clock-off"
+	PathMTUBlackHole ID = "path-mtu-black-hole"
+	ClockOffset      ID = "clock-offset"
 )
 
 func mtuEntries() []Entry {
 	return []Entry{{
 		ID: PathMTUBlackHole, Check: "mtu", Level: Warning, CausedBy: packetLossCauses(),
-		Symptom:     "Small answers come and large ones do not: connections are made, and then hang.",
-		Message:     "packets of {mtu} bytes, which {link} takes, do not reach {vip} and nobody says so; small ones do",
-		Remediation: "set the same MTU on all links and switch ports on the way, or let ICMP (type 3 code 4; ICMPv6 type 2) through",
+		Symptom:     "Small responses arrive and large ones do not. Connections are established and then hang.",
+		Message:     "Packets of {mtu} bytes, the MTU of {link}, do not reach {vip}, and no ICMP error comes back. Small packets do reach it",
+		Remediation: "Set the same MTU on all links and switch ports of the path, or allow ICMP (type 3 code 4; ICMPv6 type 2).",
 	}}
 }
 
 func clockEntries() []Entry {
 	return []Entry{{
 		ID: ClockOffset, Check: "clock", Level: Problem,
-		Symptom:     "Certificates seem expired or not valid yet; tokens and ACME requests are refused.",
-		Message:     "this host's clock is {off} {direction} that of {server}",
-		Remediation: "look at chrony (chronyc tracking, chronyc sources) on the one that is wrong",
+		Symptom:     "Certificates seem expired or not valid yet. Tokens and ACME requests are rejected.",
+		Message:     "This host's clock is {off} {direction} that of {server}",
+		Remediation: "Check chrony (chronyc tracking, chronyc sources) on the host whose clock is wrong.",
 	}}
 }

@@ -2,34 +2,37 @@
 
 package findings
 
-// What goes wrong with the CAs by which an ingress that speaks TLS is verified.
+// Findings about the CAs that verify an ingress over TLS.
 const (
-	CABundleInvalid ID = "trust-refused"
-	CABundlePartial ID = "trust-left-out"
-	NoTrustedCA     ID = "trust-none"
+	CABundleInvalid ID = "ca-bundle-invalid"
+	CABundlePartial ID = "ca-bundle-partial"
+	NoTrustedCA     ID = "no-trusted-ca"
 )
 
-// {problem} is what is wrong with a file, which it names, and the mend.
+// {problem} names the file, the fault and its fix.
 func caBundleEntries() []Entry {
-	const check = "trust"
+	const (
+		check = "trust"
+		fix   = "Correct the file. The service reloads it within a second."
+	)
 	return []Entry{
 		{
 			ID: CABundleInvalid, Check: check, Level: Problem,
-			Symptom:     "The condition `UpstreamTrustReady` is False; a new CA of the ingress is not trusted.",
-			Message:     "the file of trusted CAs is refused, what was trusted before stays in force: {problem}",
-			Remediation: "the service takes a mended file up by itself, within a second",
+			Symptom:     "The condition `UpstreamTrustReady` is False, and a new CA of the ingress is not trusted.",
+			Message:     "The CA bundle is rejected, and the previous CAs stay trusted: {problem}",
+			Remediation: fix,
 		},
 		{
 			ID: CABundlePartial, Check: check, Level: Warning,
-			Symptom:     "`UpstreamTrustReady` is True, and yet a certificate of the bundle is not trusted.",
-			Message:     "{path} has certificates that are not trusted: {certificates}",
-			Remediation: "take them out, or put better ones in their place; all others of the file are trusted",
+			Symptom:     "`UpstreamTrustReady` is True, but a certificate of the bundle is not trusted.",
+			Message:     "{path} contains certificates that are not trusted: {certificates}",
+			Remediation: "Remove or replace these certificates. All others in the file are trusted.",
 		},
 		{
 			ID: NoTrustedCA, Check: check, Level: Problem,
-			Symptom:     "The condition `UpstreamTrustReady` is False with the reason `NothingTrusted`; each challenge over TLS gets a 502.",
-			Message:     "no CA is trusted for TLS to the ingress: {problem}",
-			Remediation: "the service takes a mended file up by itself, within a second",
+			Symptom:     "The condition `UpstreamTrustReady` is False with the reason `NothingTrusted`. Each challenge over TLS gets a 502.",
+			Message:     "No CA is trusted for TLS to the ingress: {problem}",
+			Remediation: fix,
 		},
 	}
 }

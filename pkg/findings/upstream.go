@@ -2,16 +2,16 @@
 
 package findings
 
-// What goes wrong between this host and the solver: at the ingress VIP, at the
-// router, and with the answer.
+// Findings between this host and the solver: at the ingress VIP, at the router and
+// in the response.
 const (
-	IngressNoAddress        ID = "ingress-unknown"
+	IngressNoAddress        ID = "ingress-no-address"
 	IngressRefused          ID = "ingress-refused"
 	IngressTimeout          ID = "ingress-timeout"
 	IngressUnreachable      ID = "ingress-unreachable"
-	IngressClosedConnection ID = "ingress-closed"
-	IngressResetConnection  ID = "ingress-reset"
-	IngressNoResponse       ID = "ingress-silent"
+	IngressClosedConnection ID = "ingress-closed-connection"
+	IngressResetConnection  ID = "ingress-reset-connection"
+	IngressNoResponse       ID = "ingress-no-response"
 	IngressTLSUntrusted     ID = "ingress-tls-untrusted"
 	IngressTLSName          ID = "ingress-tls-name"
 	IngressTLSExpired       ID = "ingress-tls-expired"
@@ -19,22 +19,23 @@ const (
 	IngressPROXYProtocol    ID = "ingress-proxy-protocol"
 	LocalResources          ID = "local-resources"
 	ExchangeStopped         ID = "exchange-stopped"
-	RouteMissing            ID = "route-none"
-	RouteLoop               ID = "route-loops"
+	RouteMissing            ID = "route-missing"
+	RouteLoop               ID = "route-loop"
 	RouteRedirectsHTTPS     ID = "route-redirects-https"
-	RouteRedirectLoop       ID = "route-redirect-loops"
+	RouteRedirectLoop       ID = "route-redirect-loop"
 	RouteRedirectsElsewhere ID = "route-redirects-elsewhere"
-	ResponseMalformed       ID = "answer-malformed"
-	ResponseTruncated       ID = "answer-truncated"
-	ResponseTooLarge        ID = "answer-too-large"
+	ResponseMalformed       ID = "response-malformed"
+	ResponseTruncated       ID = "response-truncated"
+	ResponseTooLarge        ID = "response-too-large"
 )
 
-// proxyProtocolRemediation is the mend where a connection that was accepted ends at once.
-const proxyProtocolRemediation = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController): set upstream.proxyProtocol to v2 or v1; " +
-	"where that is set, it may expect the other version, or none (off); else see the router's log"
+// proxyProtocolRemediation is for a router that closes an accepted connection at
+// once.
+const proxyProtocolRemediation = "The router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController). In that case, set upstream.proxyProtocol to v2 or v1. " +
+	"If it is set already, the router may expect the other version, or none (off). Otherwise see the router's log."
 
-// ingressEntries are found at the ingress VIP. {upstream} is address and port of
-// the router, {error} what the system said.
+// ingressEntries are detected at the ingress VIP. {upstream} is address and port of
+// the router, {error} the reason that the system or the parser gave.
 func ingressEntries() []Entry {
 	const check = "ingress"
 	return []Entry{
@@ -42,35 +43,35 @@ func ingressEntries() []Entry {
 			ID: IngressNoAddress, Cause: "no-upstream-for-family", Check: check, JournalOnly: true, Level: Problem,
 			Reply:       "no upstream is configured",
 			Symptom:     "Challenges get 502 with `no upstream is configured`.",
-			Message:     "no ingress address is known",
-			Remediation: "check the ingress instances in keepalived.conf, or set vips.ingress",
+			Message:     "No ingress address is known",
+			Remediation: "Check the ingress instances in keepalived.conf, or set vips.ingress.",
 		},
 		{
 			ID: IngressRefused, Cause: "refused", Check: check, Level: Problem,
 			Reply:       "upstream refused the connection",
-			Symptom:     "Challenges get 502 with `upstream refused the connection`; the state is `UpstreamUnreachable`.",
+			Symptom:     "Challenges get 502 with `upstream refused the connection`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} refuses connections",
-			Remediation: "check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port and upstream.httpsPort its HTTPS port",
+			Remediation: "Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.",
 		},
 		{
 			ID: IngressTimeout, Cause: "timeout-connect", Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream did not accept the connection in time",
-			Symptom:     "Challenges get 504 after some seconds with `upstream did not accept the connection in time`; the state is `UpstreamUnreachable`.",
+			Symptom:     "Challenges get 504 after some seconds with `upstream did not accept the connection in time`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} does not reply to connection attempts",
-			Remediation: "check that a host holds the ingress VIP and that no firewall drops the port",
+			Remediation: "Check that a host holds the ingress VIP and that no firewall drops the port.",
 		},
 		{
 			ID: IngressUnreachable, Cause: "unreachable", Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream is unreachable",
-			Symptom:     "Challenges get 502 with `upstream is unreachable`; the state is `UpstreamUnreachable`.",
+			Symptom:     "Challenges get 502 with `upstream is unreachable`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} is unreachable ({error})",
-			Remediation: "check this host's routes and firewall towards the ingress VIP",
+			Remediation: "Check this host's routes and firewall towards the ingress VIP.",
 		},
 		{
 			ID: IngressClosedConnection, Cause: "closed-without-answer", Check: check, Level: Problem,
-			Reply:       "upstream closed the connection without an answer",
-			Symptom:     "Challenges get 502 with `upstream closed the connection without an answer`.",
-			Message:     "{upstream} accepted the connection and closed it without an answer",
+			Reply:       "upstream closed the connection without a response",
+			Symptom:     "Challenges get 502 with `upstream closed the connection without a response`.",
+			Message:     "{upstream} accepted the connection and closed it without a response",
 			Remediation: proxyProtocolRemediation,
 		},
 		{
@@ -82,119 +83,120 @@ func ingressEntries() []Entry {
 		},
 		{
 			ID: IngressNoResponse, Cause: "timeout-answer", Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Reply:       "upstream did not answer in time",
-			Symptom:     "Challenges get 504 after some seconds with `upstream did not answer in time`.",
-			Message:     "{upstream} accepted the connection but did not answer in time",
-			Remediation: "check the router and the pods of cert-manager's solver; upstream.timeout is the budget",
+			Reply:       "upstream did not respond in time",
+			Symptom:     "Challenges get 504 after some seconds with `upstream did not respond in time`.",
+			Message:     "{upstream} accepted the connection but did not respond in time",
+			Remediation: "Check the router and the pods of cert-manager's solver. The limit is upstream.timeout.",
 		},
 		{
 			ID: IngressTLSUntrusted, Cause: "tls-untrusted", Check: check, Level: Problem, CausedBy: []ID{CABundleInvalid, NoTrustedCA},
 			Reply:   "upstream presents a certificate that is not trusted",
 			Symptom: "Challenges get 502 with `upstream presents a certificate that is not trusted`.",
-			Message: "{upstream} is not trusted: {error}",
-			Remediation: "put the certificate of the CA that has issued it into the file that upstream.trustedCA names (/etc/http01-proxyd/ca-bundle.crt); " +
-				"the ingress operator's own is in the configmap default-ingress-cert of openshift-config-managed; and see that the router presents the intermediate certificates, too",
+			Message: "The certificate of {upstream} is not trusted: {error}",
+			Remediation: "Add the certificate of the issuing CA to the file in upstream.trustedCA (/etc/http01-proxyd/ca-bundle.crt). " +
+				"The ingress operator's CA is in the config map default-ingress-cert of openshift-config-managed. Check that the router presents the intermediate certificates too.",
 		},
 		{
 			ID: IngressTLSName, Cause: "tls-name", Check: check, Level: Problem,
 			Reply:       "upstream presents a certificate for another name",
 			Symptom:     "Challenges get 502 with `upstream presents a certificate for another name`.",
 			Message:     "{upstream} presents a certificate for other names: {error}",
-			Remediation: "if it is the router's default certificate, name what it is for in upstream.verifyNames, such as \"*.apps.<cluster domain>\"; else see who answers there",
+			Remediation: "If it is the router's default certificate, add one of its names to upstream.verifyNames, such as \"*.apps.<cluster domain>\". Otherwise check which program listens there.",
 		},
 		{
 			ID: IngressTLSExpired, Cause: "tls-expired", Check: check, Level: Problem,
 			Reply:       "upstream presents a certificate that is not valid now",
 			Symptom:     "Challenges get 502 with `upstream presents a certificate that is not valid now`.",
 			Message:     "{upstream} presents a certificate that is not valid now: {error}",
-			Remediation: "renew it (oc get secret -n openshift-ingress), and look at the clock of this host (chronyc tracking)",
+			Remediation: "Renew the certificate (oc get secret -n openshift-ingress). Check the clock of this host (chronyc tracking).",
 		},
 		{
 			ID: IngressTLSHandshake, Cause: "tls-handshake", Check: check, Level: Problem,
-			Reply:       "upstream failed the TLS handshake",
-			Symptom:     "Challenges get 502 with `upstream failed the TLS handshake`.",
-			Message:     "{upstream} accepted the connection, but TLS did not come about: {error}",
-			Remediation: "check that upstream.httpsPort is the router's HTTPS port, and that it speaks TLS 1.2 or newer and asks for no client certificate (tlsSecurityProfile, clientTLS of the IngressController)",
+			Reply:   "upstream failed the TLS handshake",
+			Symptom: "Challenges get 502 with `upstream failed the TLS handshake`.",
+			Message: "{upstream} accepted the connection, but the TLS handshake failed: {error}",
+			Remediation: "Check that upstream.httpsPort is the router's HTTPS port. The router must support TLS 1.2 or newer " +
+				"and must not require a client certificate (tlsSecurityProfile and clientTLS of the IngressController).",
 		},
 		{
 			ID: IngressPROXYProtocol, Cause: "proxy-protocol-unexpected", Check: check, Level: Problem,
 			Symptom: "Challenges get 400 with the router's page since upstream.proxyProtocol was set.",
-			Message: "{upstream} answers 400 to a connection that begins with a header of the PROXY protocol, as a router does that does not expect one",
-			Remediation: "set upstream.proxyProtocol: off, or let the router expect it (hostNetwork.protocol: PROXY of the IngressController); " +
-				"if it does, the 400 is the solver's, or for the other version: see the router's log",
+			Message: "{upstream} answers 400 to a connection that begins with a PROXY protocol header, like a router that does not expect one",
+			Remediation: "Set upstream.proxyProtocol: off, or enable the protocol at the router (hostNetwork.protocol: PROXY of the IngressController). " +
+				"If it is enabled, the 400 comes from the solver or is about the other version. See the router's log.",
 		},
 		{
 			ID: LocalResources, Cause: "local-resources", Check: check, Level: Problem,
-			Reply:       "the proxy could not ask the upstream",
-			Symptom:     "Challenges get 502 with `the proxy could not ask the upstream`.",
-			Message:     "this host could not open a connection to {upstream} ({error})",
-			Remediation: "check the service's descriptor limit and the host's free ports",
+			Reply:       "the proxy cannot connect to the upstream",
+			Symptom:     "Challenges get 502 with `the proxy cannot connect to the upstream`.",
+			Message:     "This host cannot open a connection to {upstream} ({error})",
+			Remediation: "Check the service's descriptor limit and the host's free ports.",
 		},
 		{
 			ID: ExchangeStopped, Cause: "stopped", Check: check, JournalOnly: true, Level: Warning,
-			Reply:       "the proxy could not ask the upstream",
-			Symptom:     "One challenge gets 502 with `the proxy could not ask the upstream` while the service is being stopped.",
-			Message:     "the exchange with {upstream} was ended because the service stops",
-			Remediation: "nothing: CAs and cert-manager ask again, and the next start answers them",
+			Reply:       "the proxy cannot connect to the upstream",
+			Symptom:     "One challenge gets 502 with `the proxy cannot connect to the upstream` while the service is being stopped.",
+			Message:     "The exchange with {upstream} ended because the service is stopping",
+			Remediation: "No action is necessary. CAs and cert-manager retry, and the next start answers them.",
 		},
 	}
 }
 
-// routeEntries are read off what the router, or what is behind it, has answered.
+// routeEntries are detected in the response of the router or of its back end.
 func routeEntries() []Entry {
 	const check = "route"
 	return []Entry{
 		{
 			ID: RouteMissing, Cause: "router-no-route", Check: check, Level: Problem,
-			Symptom: "Challenges get 503, as a rule with the router's page.",
-			Message: "{upstream} answered 503, as a router does where no route to a solver serves this name",
-			Remediation: "with cert-manager 1.18 or newer switch its feature gate ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); " +
-				"else look for a route of another namespace that claims the host",
+			Symptom: "Challenges get 503, usually with the router's page.",
+			Message: "{upstream} answered 503, like a router that has no route to a solver for this name",
+			Remediation: "With cert-manager 1.18 or newer, set --feature-gates=ACMEHTTP01IngressPathTypeExact=false, because routers skip pathType Exact. " +
+				"Otherwise look for a route in another namespace that claims the host.",
 		},
 		{
 			ID: RouteRedirectsHTTPS, Cause: "redirect-to-https", Check: check, Level: Problem,
 			Symptom:     "Challenges get a redirect to https, with upstream.followRedirects: false.",
-			Message:     "{upstream} redirects the challenge to https, which is not followed (upstream.followRedirects: false): at the API VIP nobody answers the challenge there",
-			Remediation: "let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow), or remove upstream.followRedirects: false",
+			Message:     "{upstream} redirects the challenge to https, which is not followed (upstream.followRedirects: false)",
+			Remediation: "Let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow), or remove upstream.followRedirects: false. Nothing serves the challenge by https at the API VIP.",
 		},
 		{
 			ID: RouteRedirectLoop, Cause: "redirect-loop", Check: check, Level: Problem,
-			Symptom:     "Challenges get a redirect to https, though upstream.followRedirects is set.",
-			Message:     "{upstream} redirects the challenge to https again and again, also when it is asked by https",
-			Remediation: "see which application redirects behind the router: it has to take X-Forwarded-Proto for the scheme, or leave the solver's path alone",
+			Symptom:     "Challenges get a redirect to https, although upstream.followRedirects is set.",
+			Message:     "{upstream} redirects the challenge to https repeatedly, also for requests by https",
+			Remediation: "Find the application behind the router that redirects. It must take the scheme from X-Forwarded-Proto, or leave the solver's path alone.",
 		},
 		{
 			ID: RouteRedirectsElsewhere, Cause: "redirect-elsewhere", Check: check, Level: Problem,
 			Symptom:     "Challenges get a redirect to another host, path, port or scheme.",
-			Message:     "{upstream} redirects the challenge to {error}, which is something else than the same by https, and not followed",
-			Remediation: "let the solver's path be answered where it is asked for: see which route or ingress of this name redirects (curl -v http://<name>/.well-known/acme-challenge/x)",
+			Message:     "{upstream} redirects the challenge to {error}, which is not followed",
+			Remediation: "Serve the solver's path without a redirect, or with one to the same URL by https. Find the route or ingress of this name that redirects (curl -v http://<name>/.well-known/acme-challenge/x).",
 		},
 		{
 			ID: RouteLoop, Cause: "loop", Check: check, Level: Problem,
-			Symptom:     "Challenges get 502; the journal says that they came back to the API VIP.",
-			Message:     "{upstream} led the challenge back to the API VIP: the route or ingress of this name has the API VIP as its back end, or upstream leads there",
-			Remediation: "let the route lead to cert-manager's solver",
+			Symptom:     "Challenges get 502, and the journal reports that they came back to the API VIP.",
+			Message:     "{upstream} forwarded the challenge back to the API VIP",
+			Remediation: "Point the route or ingress of this name to cert-manager's solver. Its back end is the API VIP now, or upstream points there.",
 		},
 		{
 			ID: ResponseTooLarge, Cause: "answer-too-large", Check: check, Level: Problem,
-			Reply:       "upstream sent an answer that is too large",
-			Symptom:     "Challenges get an answer that breaks off, or 502 with `upstream sent an answer that is too large`.",
-			Message:     "{upstream} {error}, which was cut: a key authorisation has about a hundred bytes, so it is not cert-manager's solver that answers",
-			Remediation: "look which route or ingress of this name has the path",
+			Reply:       "upstream sent a response that is too large",
+			Symptom:     "Challenges get a truncated response, or 502 with `upstream sent a response that is too large`.",
+			Message:     "{upstream} {error}, which was truncated",
+			Remediation: "Find the route or ingress of this name that serves the path. A key authorisation has about a hundred bytes, so another program than cert-manager's solver responds.",
 		},
 		{
 			ID: ResponseMalformed, Cause: "malformed-answer", Check: check, Level: Problem,
-			Reply:       "upstream sent a malformed answer",
-			Symptom:     "Challenges get 502 with `upstream sent a malformed answer`.",
-			Message:     "{upstream} sent no valid HTTP/1.x answer ({error})",
-			Remediation: "check that upstream.port is the router's plain HTTP port",
+			Reply:       "upstream sent a malformed response",
+			Symptom:     "Challenges get 502 with `upstream sent a malformed response`.",
+			Message:     "{upstream} did not send a valid HTTP/1.x response ({error})",
+			Remediation: "Check that upstream.port is the router's plain HTTP port.",
 		},
 		{
 			ID: ResponseTruncated, Cause: "answer-truncated", Check: check, Level: Problem,
-			Reply:       "upstream sent an incomplete answer",
-			Symptom:     "Challenges get 502 with `upstream sent an incomplete answer`, or an answer that breaks off.",
-			Message:     "{upstream} broke off its answer ({error})",
-			Remediation: "see the router's log",
+			Reply:       "upstream sent an incomplete response",
+			Symptom:     "Challenges get 502 with `upstream sent an incomplete response`, or a truncated response.",
+			Message:     "{upstream} sent an incomplete response ({error})",
+			Remediation: "See the router's log.",
 		},
 	}
 }

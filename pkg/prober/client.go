@@ -11,80 +11,75 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// responseMargin is the time that is left for an answer to come back, on a busy host too,
-// and at most a tenth of the whole.
+// responseMargin is the time remaining for the response to come back, also on a busy host:
+// at most a tenth of the whole.
 const responseMargin = time.Second
 
-// Command is the program's command that the child runs.
-const Command = "probe"
-
-// Client asks a child. Its methods may be called from many goroutines.
+// Client sends requests to a prober process. It is safe for concurrent use.
 type Client struct {
 	process *child.Process
 
 	mu      sync.Mutex
 	lastID  uint64
-	pending map[uint64]chan Response
-	err     error // why there will be no more answers
+	pending map[uint64]chan protocol.Response
+	err     error // why the connection has ended
 }
 
-// Start starts a child to ask.
+// Start starts a prober process.
 func Start() (*Client, error) {
-	process, err := child.Start(Command, child.NewOutput(func(line string) {
+	process, err := child.Start(child.Prober, child.NewOutput(func(line string) {
 		fmt.Fprintf(os.Stderr, "http01-proxyd: the prober wrote: %s\n", line)
 	}))
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{process: process, pending: make(map[uint64]chan Response)}
+	c := &Client{process: process, pending: make(map[uint64]chan protocol.Response)}
 	go c.receive()
 	return c, nil
 }
 
-// Close ends the child. Questions that are not answered end with an error.
+// Close ends the process. Pending requests return an error.
 func (c *Client) Close() { c.process.KillAndClose() }
 
-// Query asks q, whose ID and Budget it sets, and waits for the answer until ctx
-// ends; ctx has a deadline.
-func (c *Client) Query(ctx context.Context, q Request) (Response, error) {
-	answer := make(chan Response, 1)
-	id, err := c.send(ctx, q, answer)
+// Query sends a request, whose ID and Timeout it sets, and waits for the response until
+// ctx ends. ctx must have a deadline.
+func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Response, error) {
+	response := make(chan protocol.Response, 1)
+	id, err := c.send(ctx, q, response)
 	defer c.forget(id)
 	if err != nil {
-		return Response{}, err
+		return protocol.Response{}, err
 	}
 	select {
-	case a, is := <-answer:
-		if !is {
-			return Response{}, c.connectionError()
+	case r, open := <-response:
+		switch {
+		case !open:
+			return protocol.Response{}, c.connectionError()
+		case r.Error != nil:
+			return r, *r.Error
+		case !r.Matches(&q):
+			return protocol.Response{}, errors.New("query the prober: its response is for another kind of request")
+		case r.Fetch != nil:
+			r.Fetch.Context = q.Fetch.CauseContext()
 		}
-		if a.Error != nil {
-			return a, *a.Error
-		}
-		if !a.matches(q) {
-			return Response{}, errors.New("ask the network: the process that does it has answered another question")
-		}
-		if q.Fetch != nil {
-			a.Fetch.Context = q.Fetch.causeContext()
-		}
-		return a, nil
+		return r, nil
 	case <-ctx.Done():
-		return Response{}, fmt.Errorf("ask the network: %w", context.Cause(ctx))
+		return protocol.Response{}, fmt.Errorf("query the prober: %w", context.Cause(ctx))
 	}
 }
 
-// send returns the ID of the question; 0 when it was not sent at all.
-func (c *Client) send(ctx context.Context, q Request, answer chan Response) (id uint64, err error) {
+// send returns the ID of the request, or 0 if nothing was sent.
+func (c *Client) send(ctx context.Context, q protocol.Request, response chan protocol.Response) (id uint64, err error) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
-		return 0, errors.New("ask the network: the question has no deadline")
+		return 0, errors.New("query the prober: the request has no deadline")
 	}
-	left := time.Until(deadline)
-	// The child's answer, be it that the time was too short, still has to come back.
-	q.Timeout = left - min(left/10, responseMargin)
+	remaining := time.Until(deadline)
+	// The response must arrive before the deadline, also when it reports a timeout.
+	q.Timeout = remaining - min(remaining/10, responseMargin)
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -92,15 +87,15 @@ func (c *Client) send(ctx context.Context, q Request, answer chan Response) (id 
 	}
 	c.lastID++
 	q.ID = c.lastID
-	c.pending[q.ID] = answer
+	c.pending[q.ID] = response
 	c.mu.Unlock()
 	if err := c.process.Send(q, -1); err != nil {
-		return q.ID, fmt.Errorf("ask the network: %w", err)
+		return q.ID, fmt.Errorf("query the prober: %w", err)
 	}
 	return q.ID, nil
 }
 
-// forget drops a question for whose answer nobody waits.
+// forget drops a pending request.
 func (c *Client) forget(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,32 +105,28 @@ func (c *Client) forget(id uint64) {
 func (c *Client) connectionError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Errorf("ask the network: the process that does it has ended: %w", c.err)
+	return fmt.Errorf("query the prober: its process has ended: %w", c.err)
 }
 
 func (c *Client) receive() {
 	for {
-		var a Response
-		_, err := c.process.Receive(&a)
-		if err == nil {
-			err = a.Validate()
-		} else {
-			err = cause.DetailsOf(err) // a decoder's error quotes what the child has sent
-		}
+		var r protocol.Response
+		err := c.process.Receive(&r)
 		c.mu.Lock()
 		if err != nil {
 			c.err = err
-			for id, answer := range c.pending {
-				close(answer)
+			for id, response := range c.pending {
+				close(response)
 				delete(c.pending, id)
 			}
 			c.mu.Unlock()
-			c.process.KillAndClose() // it may have answered what no child of ours does
+			c.process.KillAndClose() // the process may have been taken over
 			return
 		}
-		if answer := c.pending[a.ID]; answer != nil {
-			delete(c.pending, a.ID)
-			answer <- a.Sanitized()
+		if response := c.pending[r.ID]; response != nil {
+			delete(c.pending, r.ID)
+			r.Sanitize()
+			response <- r
 		}
 		c.mu.Unlock()
 	}

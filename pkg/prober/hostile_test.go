@@ -19,27 +19,28 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// TestMain is the hostile child as well. It is not confined: what is refused to it,
-// the kernel refuses for want of a capability, and not the system-call filter.
+// TestMain also runs the hostile child. It has no system-call filter: the kernel refuses
+// its attacks because it has no capability.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == prober.Command {
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
 		_ = runHostileChild()
 		os.Exit(1)
 	}
 	nstest.Main(m)
 }
 
-// runHostileChild answers each question with the packet and raw sockets that this process
-// has or can open, and with what it can do with them.
+// runHostileChild reports, for each request, the packet and raw sockets that this process
+// has or can open, and the results of attacks with them.
 func runHostileChild() error {
-	conn, err := child.InheritedConn()
+	conn, err := child.Connect()
 	if err != nil {
 		return err
 	}
 	for {
-		var q prober.Request
+		var q protocol.Request
 		if _, err := conn.Receive(&q); err != nil {
 			return err
 		}
@@ -57,11 +58,11 @@ func runHostileChild() error {
 			_, err := unix.Socket(family, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 			report = append(report, fmt.Sprintf("open family %d: %v", family, err))
 		}
-		// No text of a child's reaches the other side.
+		// The protocol carries no text of a child.
 		if err := os.WriteFile(reportPath(os.Getppid()), []byte(strings.Join(report, "; ")), 0o600); err != nil {
 			return err
 		}
-		if err := conn.Send(prober.Response{ID: q.ID, Neighbours: &prober.NeighboursResult{Hardware: []string{inventedHardware}}}, -1); err != nil {
+		if err := conn.Send(protocol.Response{ID: q.ID, Neighbours: &protocol.NeighboursResult{Hardware: []string{inventedHardware}}}); err != nil {
 			return err
 		}
 	}
@@ -69,7 +70,7 @@ func runHostileChild() error {
 
 const inventedHardware = "02:00:00:00:00:01"
 
-// reportPath is where the child of a process writes what its attacks have come to.
+// reportPath returns the file in which the child of a process writes its results.
 func reportPath(parent int) string { return fmt.Sprintf("/tmp/http01-hostile-%d", parent) }
 
 type attack struct {
@@ -106,7 +107,7 @@ func attacks() []attack {
 	}
 }
 
-// capture fails when fd does not receive a datagram to another process.
+// capture fails when fd does not receive a datagram that another process sends.
 func capture(fd int) error {
 	const secret = "a secret of others"
 	other, err := net.Dial("udp4", "127.0.0.1:9")
@@ -126,9 +127,9 @@ func capture(fd int) error {
 	}
 }
 
-// TestHostileChild: the child has no packet or raw socket while it is asked about
-// neighbours, and cannot open one, and what it answers is a hardware address. It is
-// not asked about paths.
+// TestHostileChild: while the child handles a request about neighbours, it has no packet
+// or raw socket and cannot open one. Its response is a hardware address. It gets no
+// requests about paths.
 func TestHostileChild(t *testing.T) {
 	nstest.Require(t)
 	for _, command := range []string{
@@ -150,7 +151,7 @@ func TestHostileChild(t *testing.T) {
 	defer cancel()
 	const want = "user 65520; open family 17: operation not permitted; open family 2: operation not permitted; open family 10: operation not permitted"
 	for _, addr := range []string{"192.0.2.7", "2001:db8::7"} {
-		found, err := c.Neighbours(ctx, prober.NeighboursRequest{
+		found, err := c.Neighbours(ctx, prober.NeighboursQuery{
 			Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
 		})
 		if err != nil {
@@ -160,7 +161,7 @@ func TestHostileChild(t *testing.T) {
 		if err = errors.Join(err, os.Remove(reportPath(os.Getpid()))); err != nil || string(report) != want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", addr, err, report, want)
 		}
-		if diff := cmp.Diff(&prober.NeighboursResult{Hardware: []string{inventedHardware}}, found); diff != "" {
+		if diff := cmp.Diff(&protocol.NeighboursResult{Hardware: []string{inventedHardware}}, found); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", addr, diff)
 		}
 	}

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PathResult is what came back.
+// PathResult is the result of [MeasurePath].
 type PathResult struct {
-	Small  bool // small packets do
-	Large  bool // those of the size in question do
-	TooBig bool // a host on the way says that they are too large: TCP then sends smaller ones
+	Small  bool // small packets come back
+	Large  bool // packets of the measured size come back
+	TooBig bool // a router reports that they are too large: TCP then sends smaller ones
 }
 
 const (
-	smallEchoSize = 64 // bytes, headers and all
+	smallEchoSize = 64 // bytes, headers included
 	echoAttempts  = 4
-	echoTimeout   = 400 * time.Millisecond // for the reply, each time
+	echoTimeout   = 400 * time.Millisecond // for each reply
 	maxMTU        = 65535
 )
 
-// MeasurePath reports whether packets of a size, headers and all, reach an address and
-// come back: by small and large echo requests that may not be fragmented, side by
-// side. Without the capability the error is [unix.EPERM].
+// MeasurePath reports whether packets of a size, headers included, reach an address and
+// come back. It sends small and large echo requests, which routers must not fragment,
+// concurrently. Without the capability the error is [unix.EPERM].
 func MeasurePath(ctx context.Context, to netip.Addr, mtu int) (PathResult, error) {
 	if mtu <= smallEchoSize || mtu > maxMTU {
 		return PathResult{}, fmt.Errorf("measure the path to %v: packets of %d bytes", to, mtu)
@@ -58,13 +58,13 @@ type echo struct {
 	answered, tooBig bool
 }
 
-// run sends a few requests: one that gets lost is no black hole.
+// run sends a few requests: a single lost packet is not a black hole.
 func (e *echo) run(ctx context.Context) error {
 	open := e.open4
 	if e.to.Is6() {
 		open = e.open6
 	}
-	mark := make([]byte, 4) // others on this host send echoes too
+	mark := make([]byte, 4) // other programs on this host send echo requests too
 	_, _ = rand.Read(mark)
 	s, request, err := open(ctx, binary.BigEndian.Uint32(mark))
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *echo) run(ctx context.Context) error {
 		if err = e.recordError(err); err == nil {
 			err = e.awaitReply(ctx, s)
 		}
-		// A host on the way reports a large packet to the socket for small ones too.
+		// A router's report about a large packet also reaches the socket for small ones.
 		if err != nil || e.answered || e.tooBig && e.size > smallEchoSize {
 			return err
 		}
@@ -84,7 +84,7 @@ func (e *echo) run(ctx context.Context) error {
 	return nil
 }
 
-// awaitReply waits for a reply. No byte of it is copied: the filter accepts nothing else.
+// awaitReply waits for a reply. It copies no byte of it: the filter accepts only replies.
 func (e *echo) awaitReply(ctx context.Context, s *socket.Conn) error {
 	waiting, cancel := context.WithTimeout(ctx, echoTimeout)
 	defer cancel()
@@ -103,21 +103,21 @@ func (e *echo) awaitReply(ctx context.Context, s *socket.Conn) error {
 	}
 }
 
-// recordError takes from an error what it says about the path. On a socket that is
-// connected the next call brings what a host on the way has said.
+// recordError records what an error reports about the path. On a connected socket the
+// next call returns the report of a router.
 func (e *echo) recordError(err error) error {
 	switch {
 	case errors.Is(err, unix.EMSGSIZE):
 		e.tooBig = true
 		return nil
 	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EPERM):
-		return nil // then nothing comes back, and that is the answer
+		return nil // no reply is a result
 	default:
 		return err
 	}
 }
 
-// The parts of an echo (RFC 792, RFC 4443).
+// The fields of an echo request (RFC 792, RFC 4443).
 const (
 	markOffset     = 8
 	ipv4HeaderSize = 20 // of IPv4 without options
@@ -130,12 +130,12 @@ const (
 
 func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, error) {
 	request := e.request(echoRequest4, ipv4HeaderSize, mark)
-	binary.BigEndian.PutUint16(request[2:], internetChecksum(request)) // for ICMPv6 the kernel sums up
+	binary.BigEndian.PutUint16(request[2:], internetChecksum(request)) // the kernel sets the checksum of ICMPv6
 	filter := append([]bpf.Instruction{bpf.LoadMemShift{Off: 0}}, matchFields(packetField{0, 1, echoReply4}, packetField{markOffset, 4, mark})...)
 	s, err := openFiltered(unix.AF_INET, unix.IPPROTO_ICMP, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet4{Addr: e.to.As4()})
 		return errors.Join(err,
-			// Whole, and as large as is asked for, whatever was learnt before.
+			// Not fragmented, and of the full size, whatever path MTU the kernel has cached.
 			s.SetsockoptInt(unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE))
 	})
 	return s, request, err
@@ -145,15 +145,15 @@ func (e *echo) open6(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, matchFields(packetField{0, 1, echoReply6}, packetField{markOffset, 4, mark}), func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet6{Addr: e.to.As16()})
 		return errors.Join(err,
-			// Not IPV6_PMTUDISC_PROBE, with which a raw socket is not told what a router
-			// says (Linux, net/ipv6/raw.c).
+			// Not IPV6_PMTUDISC_PROBE, with which a raw socket gets no report of a router
+			// (Linux, net/ipv6/raw.c).
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	})
 	return s, e.request(echoRequest6, ipv6HeaderSize, mark), err
 }
 
-// request is a sequence number, then a mark, then zeros.
+// request returns a message with a sequence number, a mark, and zeros.
 func (e *echo) request(kind byte, headers int, mark uint32) []byte {
 	message := make([]byte, e.size-headers)
 	message[0], message[7] = kind, 1
@@ -161,7 +161,7 @@ func (e *echo) request(kind byte, headers int, mark uint32) []byte {
 	return message
 }
 
-// internetChecksum is the Internet checksum (RFC 1071).
+// internetChecksum returns the Internet checksum (RFC 1071).
 func internetChecksum(message []byte) uint16 {
 	var all uint32
 	for ; len(message) >= 2; message = message[2:] {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw and packet sockets stay in this process, which has the capability that opening
-// them requires. Using them requires none: a process that holds a packet socket can
-// bind it to every protocol and link, and send any frame on any link. A locked filter
+// Raw and packet sockets stay in this process, which has the capability that opening them
+// requires. Using them requires none: a process that holds a packet socket can bind it to
+// every protocol and link, and send any frame on any link. A locked filter
 // (SO_LOCK_FILTER) prevents neither. The kernel refuses shutdown(2) on packet sockets
-// (net/packet/af_packet.c), and sends on raw sockets even after shutdown(2). So no
-// such socket is passed to the child.
+// (net/packet/af_packet.c), and sends on raw sockets even after shutdown(2). No such
+// socket is therefore passed to the prober process.
 //
-// This process composes and sends the requests. The kernel drops every packet but
-// the expected answers, and this process interprets no byte of those: the child parses
-// the answers of neighbours, and only the arrival of an echo reply counts.
+// This process composes and sends the requests. The kernel drops every packet except the
+// expected replies. This process interprets no byte of those: the prober process parses
+// the replies of neighbours, and of an echo reply only the arrival counts.
 
 // maxStalePackets bounds the packets that a socket receives before its filter is attached.
 const maxStalePackets = 1024
@@ -47,7 +47,7 @@ func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*
 	return s, nil
 }
 
-// dropStale drops what the socket received before the filter was attached.
+// dropStale drops the packets that the socket received before its filter was attached.
 func dropStale(s *socket.Conn) error {
 	raw, err := s.SyscallConn()
 	if err != nil {
@@ -63,15 +63,15 @@ func dropStale(s *socket.Conn) error {
 	})
 }
 
-// packetField is a part of a packet that has an expected value.
+// packetField is a field of a packet that must have a value.
 type packetField struct {
 	offset uint32
 	size   int
 	value  uint32
 }
 
-// matchFields accepts packets with all fields. Offsets are relative to the BPF register
-// X, which is 0 at first.
+// matchFields returns a filter that accepts packets with all fields. Offsets are relative
+// to the BPF register X, which is 0 at the start.
 func matchFields(fields ...packetField) []bpf.Instruction {
 	var filter []bpf.Instruction
 	for _, f := range fields {

@@ -20,8 +20,8 @@ import (
 
 // TestMain also runs the proxy, as the controller starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "proxy" {
-		conn, err := child.InheritedConn()
+	if len(os.Args) == 2 && os.Args[1] == child.Proxy {
+		conn, err := child.Connect()
 		if err == nil {
 			err = RunConfined(context.Background(), conn)
 		}
@@ -38,17 +38,17 @@ func TestMain(m *testing.M) {
 // routers by the CAs of its commands, and never by those of this host.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	proxy, err := child.Start("proxy", child.NewOutput(func(line string) { t.Log(line) }))
+	proxy, err := child.Start(child.Proxy, child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.KillAndClose)
-	k := &testController{T: t, Conn: proxy.Conn, events: make(chan protocol.Event, 100)}
+	k := &testController{T: t, Parent: proxy.Parent, events: make(chan protocol.Event, 100)}
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := proxy.ReceiveEvent()
-			if err != nil {
+			var w protocol.Event
+			if err := proxy.Receive(&w); err != nil {
 				return
 			}
 			k.events <- w

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -35,7 +36,7 @@ const (
 // testController is the controller's end of the connection.
 type testController struct {
 	*testing.T
-	*protocol.Conn
+	*wire.Parent
 	events chan protocol.Event
 	ended  chan error
 	url    string
@@ -44,15 +45,15 @@ type testController struct {
 // startProxy starts a proxy and an ingress.
 func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
-	near, far, err := protocol.NewPair()
+	near, far, err := wire.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := protocol.FromFiles(far)
+	theirs, err := wire.NewChild(far)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &testController{T: t, Conn: near, events: make(chan protocol.Event, 100), ended: make(chan error, 1)}
+	k := &testController{T: t, Parent: near, events: make(chan protocol.Event, 100), ended: make(chan error, 1)}
 	go func() {
 		defer theirs.Close()
 		k.ended <- Run(t.Context(), theirs)
@@ -60,8 +61,8 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	go func() {
 		defer close(k.events)
 		for {
-			e, err := near.ReceiveEvent()
-			if err != nil {
+			var e protocol.Event
+			if err := near.Receive(&e); err != nil {
 				return
 			}
 			k.events <- e

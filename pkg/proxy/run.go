@@ -15,6 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
@@ -31,7 +32,7 @@ const (
 // Run executes the commands of the controller until it closes the connection, and
 // then returns nil. Connections in flight are closed. The controller drains them
 // first if they must end in order.
-func Run(ctx context.Context, conn *protocol.Conn) error {
+func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
@@ -55,7 +56,7 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 type process struct {
 	ctx       context.Context // ends with the connection to the controller
 	group     *errgroup.Group
-	conn      *protocol.Conn
+	conn      *wire.Child
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
@@ -68,7 +69,7 @@ type process struct {
 // send sends an event to the controller. Without a working connection to the
 // controller, this process ends.
 func (p *process) send(e protocol.Event) {
-	if err := p.conn.Send(e, -1); err != nil {
+	if err := p.conn.Send(e); err != nil {
 		_ = p.conn.Close()
 	}
 }
@@ -94,7 +95,7 @@ func (p *process) runCommands() error {
 	go func() {
 		for {
 			var r received
-			r.command, r.fd, r.err = p.conn.ReceiveCommand()
+			r.fd, r.err = p.conn.Receive(&r.command)
 			select {
 			case commands <- r:
 			case <-p.ctx.Done():
@@ -194,7 +195,7 @@ func (p *process) probeUpstreams() {
 
 // RunConfined is Run with a seccomp filter that permits only the system calls of a
 // proxy.
-func RunConfined(ctx context.Context, conn *protocol.Conn) error {
+func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return fmt.Errorf("cannot install the seccomp filter: %w", err)
 	}

@@ -20,7 +20,7 @@ const applyCommand = "#   oc apply --server-side --field-manager=" + FieldManage
 
 // The wait of manifestHeader is right for the newest spec, as the
 // machine-config-daemon's own is: when the operator has seen this generation
-// (the machine-config-operator's pkg/controller/update.go,
+// (the machine-config-operator's pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionAction).
 const manifestHeader = `# SPDX-License-Identifier: Apache-2.0
 #

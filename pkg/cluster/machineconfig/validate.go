@@ -34,7 +34,7 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	j := validator{source: source}
 	for _, key := range slices.Sorted(maps.Keys(m.section("spec"))) {
 		if key != "config" {
-			// pkg/controller/update.go, calculatePostConfigChangeNodeDisruptionAction
+			// pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction
 			j.addProblem("spec."+key, "a change of it reboots every host, whatever the policy says", "keep it in a MachineConfig of its own")
 		}
 	}
@@ -137,7 +137,7 @@ func (v *validator) checkFile(f types.File) {
 	if f.Mode != nil && (*f.Mode < 0 || *f.Mode > 0o777) { // validateIgn3FileModes
 		v.addProblem(f.Path, fmt.Sprintf("mode %#o", *f.Mode), "give one up to 0777, without set-user-ID, set-group-ID and sticky bit")
 	}
-	if len(f.Append) > 0 { // pkg/controller/file_writers.go, writeFiles
+	if len(f.Append) > 0 { // pkg/daemon/file_writers.go, writeFiles
 		v.addProblem(f.Path, "appends to a file", "write the whole file")
 	}
 	v.checkOwner(f.Path, "user", f.User.ID, f.User.Name)
@@ -146,7 +146,7 @@ func (v *validator) checkFile(f types.File) {
 }
 
 // checkOwner wants root: a name that is missing on one host fails the update there
-// (pkg/controller/file_writers.go, getFileOwnership), and what another user owns
+// (pkg/daemon/file_writers.go, getFileOwnership), and what another user owns
 // that user can change, which the daemon takes for a drifted host.
 func (v *validator) checkOwner(file, kind string, id *int, name *string) {
 	if (id != nil && *id != 0) || (name != nil && *name != "" && *name != "root") {
@@ -256,8 +256,8 @@ func (v *validator) checkPath(file string) {
 	}
 }
 
-// checkUnit holds what the daemon makes of units (pkg/controller/file_writers.go,
-// writeUnit and writeDropins; pkg/controller/update.go for enabling).
+// checkUnit holds what the daemon makes of units (pkg/daemon/file_writers.go,
+// writeUnit and writeDropins; pkg/daemon/update.go for enabling).
 func (v *validator) checkUnit(u types.Unit) {
 	has := u.Contents != nil && *u.Contents != ""
 	masked := u.Mask != nil && *u.Mask

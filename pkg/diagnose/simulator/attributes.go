@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes are netlink attributes by their type. A type that comes twice, as in
-// a list, is read with each.
+// attributes are netlink attributes by type. Repeated types, as in a list, are read
+// with [forEachAttribute].
 type attributes map[uint16][]byte
 
 const (
@@ -38,8 +38,7 @@ func parseAttributes(b []byte) attributes {
 	return a
 }
 
-// knownUint32 is a number of 32 bits; the kernel sends them in network order. It is 0
-// when it is not there.
+// uint32At is a 32-bit number in network byte order, or 0 if the attribute is missing.
 func (a attributes) uint32At(kind uint16) uint32 {
 	if v := a[kind]; len(v) >= 4 {
 		return binary.BigEndian.Uint32(v)
@@ -49,7 +48,7 @@ func (a attributes) uint32At(kind uint16) uint32 {
 
 func (a attributes) has(kind uint16) bool { return a[kind] != nil }
 
-// stringAt is a string, which ends with a NUL.
+// stringAt is a NUL-terminated string.
 func (a attributes) stringAt(kind uint16) string {
 	v := a[kind]
 	for i, c := range v {
@@ -60,23 +59,23 @@ func (a attributes) stringAt(kind uint16) string {
 	return string(v)
 }
 
-// dataAt is the plain data of an attribute that holds data.
+// dataAt is the plain value of a data attribute.
 func (a attributes) dataAt(kind uint16) []byte { return parseAttributes(a[kind])[unix.NFTA_DATA_VALUE] }
 
-// verdict is a verdict, and the chain that it goes to.
+// verdict is a verdict code and its target chain.
 type verdict struct {
 	code  int32
 	chain string
 }
 
-// verdictAt is the verdict of an attribute that holds data.
+// verdictAt is the verdict of a data attribute.
 func (a attributes) verdictAt(kind uint16) *verdict {
 	data := parseAttributes(a[kind])
 	if !data.has(unix.NFTA_DATA_VERDICT) {
 		return nil
 	}
 	v := parseAttributes(data[unix.NFTA_DATA_VERDICT])
-	return &verdict{int32(v.uint32At(unix.NFTA_VERDICT_CODE)), v.stringAt(unix.NFTA_VERDICT_CHAIN)} //nolint:gosec // it is signed there
+	return &verdict{int32(v.uint32At(unix.NFTA_VERDICT_CODE)), v.stringAt(unix.NFTA_VERDICT_CHAIN)} //nolint:gosec // signed in the kernel
 }
 
 func nativeUint32(n uint32) []byte {

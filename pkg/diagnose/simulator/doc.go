@@ -2,12 +2,12 @@
 
 //go:build linux
 
-// Package simulator finds out what a host's nftables rulesets do with a packet: it
-// reads the tables of all, ours and others', and follows the packet through their
-// chains. It changes nothing.
+// Package simulator determines what the nftables rulesets of a host do with a packet.
+// It reads the tables of all owners and follows the packet through their chains, and
+// changes nothing. `http01-proxyd check` links it.
 //
-// The answer has three values. What is known of the packet decides most rules for
-// sure. Others rest on who the client is, or on expressions that are not looked
-// into (xt matches, rates, marks): what they do is possible, and says why it is not
-// certain.
+// The result has three values. The known fields of the packet decide most rules for
+// certain. Other rules depend on the client, or on expressions that are not simulated
+// (xt matches, rates, marks). Their effect is possible, with the reason for the
+// uncertainty.
 package simulator

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evaluator is what a rule is judged with.
+// evaluator is the context in which a rule is evaluated.
 type evaluator struct {
 	registers
 
@@ -21,23 +21,24 @@ type evaluator struct {
 	ruleset Ruleset
 }
 
-// effect is what an expression does: it matches or not, and may end the rule with
+// effect is the effect of an expression. It matches or not, and may end the rule with
 // one of several verdicts.
 type effect struct {
 	match
 
 	verdicts []possibleVerdict
-	notrack  bool // it takes the packet from connection tracking, and the rule goes on
+	notrack  bool // the packet bypasses connection tracking, and the rule continues
 }
 
-// possibleVerdict is a verdict and why it is not certain.
+// possibleVerdict is a verdict and the reason for its uncertainty.
 type possibleVerdict struct {
 	verdict
 
 	uncertainty Uncertainty
 }
 
-// Verdicts of our own beside the kernel's (NF_… and NFT_…), which are -5 to 5.
+// Verdict codes: those of the kernel (NF_… and NFT_…) are -5 to 5, verdictTranslated is
+// our own.
 const (
 	verdictDrop       = 0 // NF_DROP
 	verdictAccept     = 1 // NF_ACCEPT
@@ -47,19 +48,19 @@ const (
 
 func matchEffect(m match) effect { return effect{match: m} }
 
-// noEffect is the effect of what has none on the packet's way.
+// noEffect is the effect of an expression that never changes the packet's path.
 func noEffect() effect { return effect{} }
 
 func verdictEffect(code int32) effect {
 	return effect{verdicts: []possibleVerdict{{verdict{code, ""}, 0}}}
 }
 
-// acceptOrDrop is the effect of what leaves the decision to others.
+// acceptOrDrop is the effect of an expression whose decision is made elsewhere.
 func acceptOrDrop() effect {
 	return effect{verdicts: []possibleVerdict{{verdict{verdictDrop, ""}, NotSimulated}, {verdict{verdictAccept, ""}, NotSimulated}}}
 }
 
-// notSimulatedEffect is the effect of what is not looked into.
+// notSimulatedEffect is the effect of an expression that is not simulated.
 func notSimulatedEffect() effect { return matchEffect(match{uncertainty: NotSimulated}) }
 
 // evaluate evaluates one expression (net/netfilter/nft_*.c).
@@ -112,8 +113,8 @@ func (s *evaluator) evaluate(e expression) (effect, error) {
 	}
 }
 
-// loadIfDestination loads a value, or, without a destination, is the effect of what changes
-// the packet or its connection.
+// loadIfDestination loads a value into the destination register. An expression without
+// one changes the packet or its connection.
 func (s *evaluator) loadIfDestination(a attributes, register uint16, value maskedBytes) effect {
 	if a.has(register) {
 		s.store(a.uint32At(register), value)
@@ -121,14 +122,14 @@ func (s *evaluator) loadIfDestination(a attributes, register uint16, value maske
 	return noEffect()
 }
 
-// unknownExpression is the effect of what is not looked into. Into which register it loads is
-// not looked at either: nothing that was loaded is known any more.
+// unknownExpression is the effect of an unknown expression. Its destination register is
+// unknown too, so all loaded values are dropped.
 func (s *evaluator) unknownExpression() effect {
 	s.registers = registers{}
 	return notSimulatedEffect()
 }
 
-// sourceAddress is the value that an expression reads.
+// sourceValue is the value that an expression reads.
 func (s *evaluator) sourceValue(a attributes, register, length uint16) maskedBytes {
 	return s.load(a.uint32At(register), min(int(a.uint32At(length)), registerCount*registerSize))
 }
@@ -145,7 +146,8 @@ func (s *evaluator) payload(a attributes) maskedBytes {
 	}
 }
 
-// conntrack: a direction that is given may be that of the answers.
+// conntrack loads a conntrack key. A direction in the expression may be that of
+// replies.
 func (s *evaluator) conntrack(a attributes) maskedBytes {
 	if d := a[unix.NFTA_CT_DIRECTION]; len(d) > 0 && d[0] != 0 {
 		return unknownBytes(maxLoad, NotSimulated)
@@ -195,8 +197,8 @@ func (s *evaluator) compareRange(a attributes) match {
 	return m
 }
 
-// bitwise is (value & mask) ^ xor; shifts and what takes two registers are not
-// looked into.
+// bitwise is (value & mask) ^ xor. Shifts and operations on two registers are not
+// simulated.
 func (s *evaluator) bitwise(a attributes) effect {
 	const op = 6 // NFTA_BITWISE_OP, since Linux 5.6
 	value := s.sourceValue(a, unix.NFTA_BITWISE_SREG, unix.NFTA_BITWISE_LEN)
@@ -212,7 +214,8 @@ func (s *evaluator) bitwise(a attributes) effect {
 	return s.loadIfDestination(a, unix.NFTA_BITWISE_DREG, out)
 }
 
-// nat: only what changes the destination takes the packet from us.
+// natEffect is the effect of a nat statement. Only a changed destination keeps the
+// packet from the service.
 func natEffect(name string, a attributes) effect {
 	const destination = 1 // NFT_NAT_DNAT
 	if name == "redir" || a.uint32At(unix.NFTA_NAT_TYPE) == destination {
@@ -221,8 +224,8 @@ func natEffect(name string, a attributes) effect {
 	return verdictEffect(verdictAccept)
 }
 
-// dynsetEffect puts the packet into a set. With an expression, such as a rate, it
-// matches by that.
+// dynsetEffect is the effect of adding the packet to a set. With an expression, such as
+// a rate, that expression decides the match.
 func dynsetEffect(a attributes) effect {
 	const expressions = 11 // NFTA_DYNSET_EXPRESSIONS
 	if a.has(unix.NFTA_DYNSET_EXPR) || a.has(expressions) {
@@ -231,7 +234,8 @@ func dynsetEffect(a attributes) effect {
 	return noEffect()
 }
 
-// objref: a counter, a helper and the like let all pass; rates and quotas don't.
+// objrefEffect is the effect of a stateful object. Counters and helpers pass every
+// packet; rates and quotas do not.
 func objrefEffect(a attributes) effect {
 	const counter, helper, timeout, secmark, expectation = 1, 3, 7, 8, 9 // NFT_OBJECT_…
 	switch a.uint32At(unix.NFTA_OBJREF_IMM_TYPE) {
@@ -242,7 +246,7 @@ func objrefEffect(a attributes) effect {
 	}
 }
 
-// xtMatchEffect is one of iptables's. A comment is always true.
+// xtMatchEffect is the effect of an iptables match. A comment always matches.
 func xtMatchEffect(a attributes) effect {
 	if a.stringAt(unix.NFTA_MATCH_NAME) == "comment" {
 		return noEffect()
@@ -250,7 +254,7 @@ func xtMatchEffect(a attributes) effect {
 	return notSimulatedEffect()
 }
 
-// xtTargetEffect is one of iptables's.
+// xtTargetEffect is the effect of an iptables target.
 func xtTargetEffect(a attributes) effect {
 	switch a.stringAt(unix.NFTA_TARGET_NAME) {
 	case "DNAT", "REDIRECT", "NETMAP":
@@ -260,7 +264,7 @@ func xtTargetEffect(a attributes) effect {
 	case "NOTRACK":
 		return effect{notrack: true}
 	case "CT":
-		const notrack = 1 // XT_CT_NOTRACK, of the flags that xt_ct_target_info begins with
+		const notrack = 1 // XT_CT_NOTRACK in the flags at the start of xt_ct_target_info
 		info := a[unix.NFTA_TARGET_INFO]
 		return effect{notrack: len(info) >= 2 && binary.NativeEndian.Uint16(info)&notrack != 0}
 	case "LOG", "NFLOG", "MARK", "CONNMARK", "CHECKSUM", "TCPMSS", "TRACE", "SECMARK", "CONNSECMARK", "CLASSIFY", "DSCP", "TOS", "TTL", "HL", "SET", "AUDIT":
@@ -270,7 +274,7 @@ func xtTargetEffect(a attributes) effect {
 	}
 }
 
-// lookup asks a set, or takes a value or a verdict out of a map.
+// lookup searches a set, or reads a value or a verdict from a map.
 func (s *evaluator) lookup(a attributes) (effect, error) {
 	found, err := s.ruleset.namedSet(s.table, a.stringAt(unix.NFTA_LOOKUP_SET))
 	if err != nil {

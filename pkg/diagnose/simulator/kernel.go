@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KernelRuleset is the host's own ruleset, read piece by piece as it is asked for.
+// KernelRuleset is the ruleset of this host. Chains and sets are read on first use.
 type KernelRuleset struct {
 	conn   *netlink.Conn
 	chains []Chain
@@ -45,8 +45,8 @@ const (
 	tableDormant    = 1  // NFT_TABLE_F_DORMANT
 )
 
-// OpenKernelRuleset opens the way to the ruleset of this thread's network namespace. Each
-// question is to be answered until the deadline. It needs CAP_NET_ADMIN.
+// OpenKernelRuleset opens the ruleset of this thread's network namespace. All queries
+// must finish before the deadline. It requires CAP_NET_ADMIN.
 func OpenKernelRuleset(deadline time.Time) (*KernelRuleset, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func OpenKernelRuleset(deadline time.Time) (*KernelRuleset, error) {
 	}
 	k := &KernelRuleset{conn: conn, rulesByChain: make(map[chainKey][]Rule), setsByName: make(map[setKey]set), setProperties: make(map[Table]map[string]set)}
 	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, errors.Join(fmt.Errorf("limit the time of a netlink socket: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("set the deadline of a netlink socket: %w", err), conn.Close())
 	}
 	if k.chains, err = k.listChains(); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -62,10 +62,10 @@ func OpenKernelRuleset(deadline time.Time) (*KernelRuleset, error) {
 	return k, nil
 }
 
-// Close closes it.
+// Close closes the netlink socket.
 func (k *KernelRuleset) Close() error { return k.conn.Close() }
 
-// Generation is the number that grows with every change of any ruleset.
+// Generation is a number that grows with each change of any ruleset.
 func (k *KernelRuleset) Generation() (uint32, error) {
 	answers, err := k.query(unix.NFT_MSG_GETGEN, 0, 0, nil)
 	if err != nil || len(answers) == 0 {
@@ -77,7 +77,7 @@ func (k *KernelRuleset) Generation() (uint32, error) {
 // BaseChains lists the base chains.
 func (k *KernelRuleset) BaseChains() []Chain { return k.chains }
 
-// request is a struct nfgenmsg with attributes.
+// query sends a struct nfgenmsg with attributes and returns the replies.
 func (k *KernelRuleset) query(kind uint16, family Family, flags netlink.HeaderFlags, put func(*netlink.AttributeEncoder)) ([]reply, error) {
 	e := netlink.NewAttributeEncoder()
 	e.ByteOrder = binary.BigEndian
@@ -86,7 +86,7 @@ func (k *KernelRuleset) query(kind uint16, family Family, flags netlink.HeaderFl
 	}
 	body, err := e.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("encode a question about the ruleset: %w", err)
+		return nil, fmt.Errorf("encode a ruleset query: %w", err)
 	}
 	messages, err := k.conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), Flags: netlink.Request | flags},
@@ -98,7 +98,7 @@ func (k *KernelRuleset) query(kind uint16, family Family, flags netlink.HeaderFl
 	list := make([]reply, 0, len(messages))
 	for _, m := range messages {
 		if len(m.Data) < 4 {
-			return nil, fmt.Errorf("an answer of %d bytes about the ruleset", len(m.Data))
+			return nil, fmt.Errorf("ruleset query: reply of %d bytes is too short", len(m.Data))
 		}
 		list = append(list, reply{Family(m.Data[0]), parseAttributes(m.Data[4:])})
 	}
@@ -110,7 +110,7 @@ type reply struct {
 	attributes
 }
 
-// dormantTables are the tables that are switched off.
+// dormantTables are the tables with the flag dormant.
 func (k *KernelRuleset) dormantTables() (map[Table]bool, error) {
 	answers, err := k.query(unix.NFT_MSG_GETTABLE, 0, netlink.Dump, nil)
 	if err != nil {
@@ -145,7 +145,7 @@ func (k *KernelRuleset) listChains() ([]Chain, error) {
 			Table: table, Name: a.stringAt(unix.NFTA_CHAIN_NAME),
 			IsBase: true, Type: a.stringAt(unix.NFTA_CHAIN_TYPE),
 			Hook:       Hook(hook.uint32At(unix.NFTA_HOOK_HOOKNUM)),
-			Priority:   int32(hook.uint32At(unix.NFTA_HOOK_PRIORITY)), //nolint:gosec // it is signed there
+			Priority:   int32(hook.uint32At(unix.NFTA_HOOK_PRIORITY)), //nolint:gosec // signed in the kernel
 			PolicyDrop: a.has(unix.NFTA_CHAIN_POLICY) && a.uint32At(unix.NFTA_CHAIN_POLICY) == policyDrop,
 		})
 	}
@@ -166,7 +166,7 @@ func (k *KernelRuleset) chainRules(t Table, chain string) ([]Rule, error) {
 	}
 	list := make([]Rule, 0, len(answers))
 	for _, a := range answers {
-		// A kernel that does not know the filter lists those of all chains.
+		// A kernel without support for the filter lists the rules of all chains.
 		if a.stringAt(unix.NFTA_RULE_CHAIN) != chain || a.stringAt(unix.NFTA_RULE_TABLE) != t.Name {
 			continue
 		}
@@ -229,7 +229,7 @@ func parseElement(a attributes) element {
 	return e
 }
 
-// tableSets are the properties of a table's sets.
+// tableSets are the sets of a table, without elements.
 func (k *KernelRuleset) tableSets(t Table) (map[string]set, error) {
 	if sets, known := k.setProperties[t]; known {
 		return sets, nil

@@ -6,36 +6,36 @@ package simulator
 
 import "bytes"
 
-// Uncertainty says on what it rests whether something happens; 0 is certainty.
+// Uncertainty is the reason why a result is not certain; 0 means certain.
 type Uncertainty uint8
 
 // The reasons.
 const (
-	DependsOnClient Uncertainty = 1 << iota // on who the client is, and the way by which it comes
-	NotSimulated                            // on something that is not looked into
+	DependsOnClient Uncertainty = 1 << iota // depends on the client and the path of its packets
+	NotSimulated                            // depends on an expression that is not simulated
 )
 
-// maskedBytes are bytes of which some bits may not be known.
+// maskedBytes are bytes of which some bits may be unknown.
 type maskedBytes struct {
-	value       []byte      // 0 where it is not known
-	known       []byte      // 1 for each bit that is
-	uncertainty Uncertainty // why the others are not
+	value       []byte      // 0 where unknown
+	known       []byte      // 1 for each known bit
+	uncertainty Uncertainty // why the other bits are unknown
 }
 
-// knownBytes is a value that is known.
+// knownBytes is a known value.
 func knownBytes(value ...byte) maskedBytes {
 	return maskedBytes{value: value, known: bytes.Repeat([]byte{0xff}, len(value))}
 }
 
-// unknownBytes is n bytes of which nothing is known.
+// unknownBytes is n unknown bytes.
 func unknownBytes(n int, why Uncertainty) maskedBytes {
 	return maskedBytes{make([]byte, n), make([]byte, n), why}
 }
 
-// knownUint32 is a number of 32 bits in the host's order.
+// knownUint32 is a 32-bit number in native byte order.
 func knownUint32(n uint32) maskedBytes { return knownBytes(nativeUint32(n)...) }
 
-// knownName is a text as the kernel keeps names of links, in n bytes.
+// knownName is a link name as the kernel stores it, padded to n bytes.
 func knownName(text string, n int) maskedBytes {
 	value := make([]byte, n)
 	copy(value, text)
@@ -52,7 +52,7 @@ func (b maskedBytes) fullyKnown() bool {
 	return true
 }
 
-// maxValue is the largest value that it may have; value is the smallest one.
+// maxValue is the largest possible value; the field value is the smallest.
 func (b maskedBytes) maxValue() []byte {
 	high := make([]byte, len(b.value))
 	for i := range high {
@@ -61,7 +61,7 @@ func (b maskedBytes) maxValue() []byte {
 	return high
 }
 
-// window is n bytes from offset; what is beyond the end is not known.
+// window is n bytes from offset. Bytes beyond the end are unknown.
 func (b maskedBytes) window(offset, n int) maskedBytes {
 	p := unknownBytes(n, b.uncertainty)
 	if offset < len(b.value) {
@@ -74,13 +74,14 @@ func (b maskedBytes) window(offset, n int) maskedBytes {
 	return p
 }
 
-// match is whether something holds: no, or yes if why is 0, or possibly.
+// match is the result of a comparison: no match, a match if uncertainty is 0, or a
+// possible match.
 type match struct {
 	mismatch    bool
 	uncertainty Uncertainty
 }
 
-// negate is the opposite.
+// negate is the opposite result.
 func (m match) negate() match {
 	if m.uncertainty != 0 {
 		return m
@@ -104,8 +105,8 @@ func (b maskedBytes) equals(data []byte) match {
 	return match{}
 }
 
-// inRange tells whether it lies between two values, both included, as memcmp
-// orders them. A nil bound is none.
+// inRange reports whether the value lies between two values, inclusive, in the order of
+// memcmp. A nil bound is open.
 func (b maskedBytes) inRange(from, to []byte) match {
 	low, high := b.value, b.maxValue()
 	switch {

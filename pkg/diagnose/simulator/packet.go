@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packet is the first one of a TCP connection to an address of this host.
+// Packet is the first packet of a TCP connection to an address of this host.
 type Packet struct {
 	Destination  netip.AddrPort
-	OriginalPort uint16 // the port that the client has connected to; another than that of To after a dnat
-	Local        bool   // a client on this host sent it
-	// Link is the one by which a packet from outside comes; the zero value is one
-	// that is not known.
+	OriginalPort uint16 // the port that the client connected to; it differs from Destination after a dnat
+	Local        bool   // sent by a client on this host
+	// Link is the input link of an external packet; the zero value is unknown.
 	Link Link
 }
 
@@ -39,7 +38,7 @@ const (
 	fibFlagSource  = unix.NFTA_FIB_F_SADDR
 	fibFlagIn      = unix.NFTA_FIB_F_IIF
 	ifNameSize     = 16 // IFNAMSIZ
-	maxLoad        = 16 // of what one expression loads
+	maxLoad        = 16 // bytes that one expression loads
 	portOffset     = 2  // of the destination port, RFC 9293 section 3.1
 	flagsOffset    = 13
 	tcpSYN         = 0x02
@@ -60,8 +59,8 @@ func (p Packet) family() Family {
 	return IPv6
 }
 
-// sourceAddress is the client's address. One on this host takes the address that it
-// connects to, since that is the host's own.
+// sourceAddress is the client's address. A client on this host uses the address that it
+// connects to, because that is local.
 func (p Packet) sourceAddress() maskedBytes {
 	to := p.Destination.Addr().AsSlice()
 	if p.Local {
@@ -95,7 +94,7 @@ func (p Packet) networkHeader() maskedBytes {
 	return h
 }
 
-// transportHeader is its TCP header.
+// transportHeader is the packet's TCP header.
 func (p Packet) transportHeader() maskedBytes {
 	h := unknownBytes(20, DependsOnClient)
 	binary.BigEndian.PutUint16(h.value[portOffset:], p.Destination.Port())
@@ -104,7 +103,7 @@ func (p Packet) transportHeader() maskedBytes {
 	return h
 }
 
-// inputLink is the link by which the packet has come, at a hook. On the way out there is
+// inputLink is the input link of the packet at a hook. At the output hook there is
 // none.
 func (p Packet) inputLink(h Hook) (l Link, known bool) {
 	switch {
@@ -117,7 +116,7 @@ func (p Packet) inputLink(h Hook) (l Link, known bool) {
 	}
 }
 
-// outputLink is the link by which it leaves.
+// outputLink is the output link of the packet.
 func (p Packet) outputLink(h Hook) Link {
 	if h == Output {
 		return loopbackLink()
@@ -125,7 +124,7 @@ func (p Packet) outputLink(h Hook) Link {
 	return Link{}
 }
 
-// setProperties is what the meta expression loads (net/netfilter/nft_meta.c).
+// meta is the value that the meta expression loads (net/netfilter/nft_meta.c).
 func (p Packet) meta(key uint32, h Hook) maskedBytes {
 	in, known := p.inputLink(h)
 	switch key {
@@ -140,7 +139,7 @@ func (p Packet) meta(key uint32, h Hook) maskedBytes {
 		return knownBytes(0x86, 0xdd)
 	case unix.NFT_META_IIF:
 		if known {
-			return knownUint32(uint32(in.Index)) //nolint:gosec // the kernel's numbers of links are positive
+			return knownUint32(uint32(in.Index)) //nolint:gosec // link indexes of the kernel are positive
 		}
 		return unknownBytes(4, NotSimulated)
 	case unix.NFT_META_IIFNAME:
@@ -162,8 +161,8 @@ func (p Packet) meta(key uint32, h Hook) maskedBytes {
 	}
 }
 
-// conntrack is what the ct expression loads (net/netfilter/nft_ct.c) of a new
-// connection.
+// conntrack is the value that the ct expression loads for a new connection
+// (net/netfilter/nft_ct.c).
 func (p Packet) conntrack(key uint32) maskedBytes {
 	switch key {
 	case unix.NFT_CT_STATE:
@@ -194,8 +193,8 @@ func (p Packet) conntrack(key uint32) maskedBytes {
 	}
 }
 
-// fib is what the fib expression loads (net/ipv4/netfilter/nft_fib_ipv4.c). To is
-// an address of this host, on the packet's link if it comes from outside.
+// fib is the value that the fib expression loads (net/ipv4/netfilter/nft_fib_ipv4.c).
+// The destination is an address of this host, on the input link for an external packet.
 func (p Packet) fib(result, flags uint32, h Hook) maskedBytes {
 	in, known := p.inputLink(h)
 	ownLink := flags&fibFlagIn == 0 || (!p.Local && known && in != Link{})
@@ -211,7 +210,7 @@ func (p Packet) fib(result, flags uint32, h Hook) maskedBytes {
 	}
 }
 
-// swapBytes turns the order of each size bytes around.
+// swapBytes reverses the order of each size bytes.
 func (b maskedBytes) swapBytes(size int) maskedBytes {
 	out := maskedBytes{slices.Clone(b.value), slices.Clone(b.known), b.uncertainty}
 	for i := 0; size > 0 && i+size <= len(out.value); i += size {

@@ -10,27 +10,26 @@ import (
 	"slices"
 )
 
-// Redirect is a redirection of a port of this host, by a nat chain that is there
-// or is going to be.
+// Redirect is a redirection of a port of this host by a nat chain, existing or planned.
 type Redirect struct {
 	VIP              netip.Addr
 	Port, TargetPort uint16
 	Priority         int32 // of the nat chain
-	OwnTable         Table // that it is in, which is passed over
-	Link             Link  // by which packets for the VIP come from outside, if that is known
+	OwnTable         Table // that has the nat chain; its chains are skipped
+	Link             Link  // by which external packets for the VIP arrive, if known
 }
 
-// Obstacle is a rule that keeps packets from their way.
+// Obstacle is a rule or policy that keeps packets from the redirection target.
 type Obstacle struct {
 	Outcome
 
-	Local bool   // those of this host's own clients
-	Port  uint16 // to which they go by then
+	Local bool   // it affects clients on this host
+	Port  uint16 // destination port of the packet at this point
 }
 
-// Simulate follows a packet from outside, and one of this host's own, to where the
-// redirection leads. certain are the rules that keep them from there; possible
-// those that do so for some clients, or may do so.
+// Simulate follows an external packet and a local one to the target of the redirection.
+// certain are the rules that always stop them; possible are those that stop some
+// clients, or may do so.
 func (d Redirect) Simulate(r Ruleset) (certain, possible []Obstacle, err error) {
 	for _, local := range []bool{false, true} {
 		f, err := d.simulatePacket(r, local)
@@ -48,7 +47,7 @@ func (d Redirect) Simulate(r Ruleset) (certain, possible []Obstacle, err error) 
 	return certain, possible, nil
 }
 
-// simulatePacket follows one packet until something is certain to end it.
+// simulatePacket follows one packet until an obstacle is certain.
 func (d Redirect) simulatePacket(r Ruleset, local bool) ([]Obstacle, error) {
 	first := Prerouting
 	if local {
@@ -57,8 +56,8 @@ func (d Redirect) simulatePacket(r Ruleset, local bool) ([]Obstacle, error) {
 	var found []Obstacle
 	for _, c := range d.traversedChains(r, first) {
 		p := Packet{Destination: netip.AddrPortFrom(d.VIP, d.Port), OriginalPort: d.Port, Local: local, Link: d.Link}
-		// At the same priority, the one that was made later comes first
-		// (nf_hook_entries_grow), so that it may be any.
+		// At equal priority, the chain that was created later runs first
+		// (nf_hook_entries_grow), so either order is possible.
 		if c.Hook == Input || c.Priority > d.Priority {
 			p.Destination = netip.AddrPortFrom(d.VIP, d.TargetPort)
 		}
@@ -74,7 +73,7 @@ func (d Redirect) simulatePacket(r Ruleset, local bool) ([]Obstacle, error) {
 			}
 		}
 		if c.Priority >= conntrackPriority || len(untracked) == 0 {
-			continue // what is tracked by then stays so
+			continue // a packet that is tracked by then stays tracked
 		}
 		found = append(found, Obstacle{untracked[0], local, p.Destination.Port()})
 		if untracked[0].Uncertainty == 0 {
@@ -84,11 +83,11 @@ func (d Redirect) simulatePacket(r Ruleset, local bool) ([]Obstacle, error) {
 	return found, nil
 }
 
-// conntrackPriority is the priority at which connection tracking sees a packet
+// conntrackPriority is the priority at which connection tracking handles a packet
 // (NF_IP_PRI_CONNTRACK).
 const conntrackPriority = -200
 
-// uncertaintyOf is why it is not certain.
+// uncertaintyOf is the reason why an obstacle is not certain.
 func uncertaintyOf(outcomes []Outcome, sure bool) Uncertainty {
 	if sure {
 		return 0
@@ -105,10 +104,10 @@ func uncertaintyOf(outcomes []Outcome, sure bool) Uncertainty {
 
 const natType = "nat"
 
-// traversedChains are the base chains that a packet meets, in their order: those of the
-// first hook and of the input, without the nat chains that come too late: the
-// kernel asks none any more once the destination, or at the input the source, is
-// settled (nf_nat_inet_fn). That of a packet of this host's own is before it comes in.
+// traversedChains are the base chains that a packet traverses, in order: those of the
+// first hook and of the input. nat chains that come too late are left out. The kernel
+// consults no further nat chain once the destination, or at the input the source, is
+// settled (nf_nat_inet_fn). For a local packet, that happens before the input.
 func (d Redirect) traversedChains(r Ruleset, first Hook) []Chain {
 	var list []Chain
 	family := IPv6

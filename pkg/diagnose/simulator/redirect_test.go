@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// serviceTable is the redirection that is looked at, as the service makes it.
+// serviceTable is the redirection under test, as the service creates it.
 const serviceTable = `
 table inet http01-proxyd {
 	chain prerouting {
@@ -43,8 +43,8 @@ table inet http01-proxyd {
 }
 `
 
-// firewalld is the shape of firewalld's ruleset (policy by zones, dispatched by
-// the link, and a reject at the end).
+// firewalld has the shape of firewalld's ruleset: policy by zones, dispatched by link,
+// and a reject at the end.
 const firewalld = `
 table inet firewalld {
 	chain filter_INPUT {
@@ -80,80 +80,79 @@ func inputDrop(rules string) string {
 	return otherTable("chain input {\n type filter hook input priority 0; policy drop;\n" + rules + "\n}")
 }
 
-// rulesets are what is found in them, one finding a line: certainty, who, what,
-// port and where. Those with "traffic" are tried with a connection of this host's
-// own as well.
+// rulesets maps rulesets to the expected obstacles, one a line: certainty, client,
+// kind, port and place. Each is also tried with a local connection.
 var rulesets = map[string]struct {
 	text string
 	want []string
 }{
-	"nothing":                            {"", nil},
-	"firewalld":                          {firewalld, nil},
-	"a firewall without our port":        {inputDrop("ct state established,related accept\niif lo accept\ntcp dport { 22, 80, 443, 6443 } accept"), []string{"certain outside dropped 8888 inet other input policy"}},
-	"one that opens our port":            {inputDrop("ct state established,related accept\ntcp dport { 22, 80, 8000-9000 } accept"), nil},
-	"one without its own clients":        {inputDrop("tcp dport 22 accept"), []string{"certain outside dropped 8888 inet other input policy", "certain local dropped 8888 inet other input policy"}},
-	"a rule that rejects":                {inputAccept("tcp dport 22 accept\ntcp dport 8888 reject"), []string{"certain outside dropped 8888 inet other input rule 2", "certain local dropped 8888 inet other input rule 2"}},
-	"a rule that drops many ports":       {inputAccept("tcp dport != { 22, 80, 443 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"ranges":                             {inputAccept("tcp dport 8880-8890 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"ranges beside it":                   {inputAccept("ct state established accept\ntcp dport 8889-9000 drop\ntcp dport 1-8887 drop\ntcp dport > 8888 drop\ntcp dport < 8888 drop"), nil},
-	"comparisons":                        {inputAccept("tcp dport >= 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"udp alone":                          {inputAccept("udp dport 8888 drop\nmeta l4proto != tcp drop\nip protocol udp drop"), nil},
-	"another address":                    {inputAccept("ip daddr 192.0.2.6 tcp dport 8888 drop\nip daddr != 192.0.2.0/24 drop"), nil},
-	"our network":                        {inputAccept("ip daddr 192.0.2.0/24 tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"new connections":                    {inputAccept("tcp dport 8888 ct state new drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"what is no new connection":          {inputAccept("ct state invalid drop\ntcp flags & (fin|syn|rst|ack) != syn ct state new drop\nip frag-off & 0x1fff != 0 drop"), nil},
-	"direct connections alone":           {inputAccept("tcp dport 8888 ct status & dnat == 0 drop"), nil},
-	"by the way it came":                 {inputAccept("iifname \"eth0\" tcp dport 8888 drop"), nil},
-	"by the VIP's link":                  {inputAccept("iifname \"br-ex\" tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1"}},
-	"all but lo":                         {inputAccept("iif != lo tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1"}},
-	"some clients alone":                 {inputDrop("ip saddr 10.0.0.0/8 accept\niif lo accept"), []string{"possible(client) outside dropped 8888 inet other input policy"}},
-	"some clients not":                   {inputAccept("ip saddr { 203.0.113.0/24 } drop"), []string{"possible(client) outside dropped 8888 inet other input rule 1"}},
-	"a rate":                             {inputDrop("iif lo accept\ntcp dport 8888 limit rate 10/second accept"), []string{"possible(opaque) outside dropped 8888 inet other input policy"}},
-	"a rate for some":                    {inputDrop("iif lo accept\nip saddr 10.0.0.0/8 tcp dport 8888 limit rate 10/second accept"), []string{"possible(client+opaque) outside dropped 8888 inet other input policy"}},
-	"a mark":                             {inputAccept("meta mark 0x1 drop"), []string{"possible(opaque) outside dropped 8888 inet other input rule 1", "possible(opaque) local dropped 8888 inet other input rule 1"}},
-	"jumps":                              {otherTable("chain a { tcp dport 80 accept; jump b; }\nchain b { tcp dport 22 return; tcp dport 8888 goto c; tcp dport 8888 drop; }\nchain c { ip daddr 192.0.2.5 drop; }\nchain input { type filter hook input priority 0; tcp dport 8888 jump a; }"), []string{"certain outside dropped 8888 inet other c rule 1", "certain local dropped 8888 inet other c rule 1"}},
-	"a jump that comes back":             {otherTable("chain a { tcp dport 80 drop; return; drop; }\nchain input { type filter hook input priority 0; policy drop; ct state established accept; jump a; tcp dport 8888 accept; }"), nil},
-	"a goto that does not come back":     {otherTable("chain a { tcp dport 80 drop; }\nchain input { type filter hook input priority 0; policy drop; goto a; tcp dport 8888 accept; }"), []string{"certain outside dropped 8888 inet other input policy", "certain local dropped 8888 inet other input policy"}},
-	"a jump for some clients":            {otherTable("chain a { accept; }\nchain input { type filter hook input priority 0; policy drop; iif lo accept; ip saddr 10.0.0.0/8 jump a; }"), []string{"possible(client) outside dropped 8888 inet other input policy"}},
-	"a return for some clients":          {otherTable("chain a { ip saddr 10.0.0.0/8 return; tcp dport 8888 drop; }\nchain input { type filter hook input priority 0; iif lo accept; jump a; }"), []string{"possible(client) outside dropped 8888 inet other a rule 2"}},
-	"a goto for some clients":            {otherTable("chain a { counter; }\nchain input { type filter hook input priority 0; iif lo accept; ip saddr 10.0.0.0/8 goto a; tcp dport 8888 drop; }"), []string{"possible(client) outside dropped 8888 inet other input rule 3"}},
-	"both ways to the same end":          {otherTable("chain a { drop; }\nchain input { type filter hook input priority 0; policy drop; iif lo accept; ip saddr 10.0.0.0/8 jump a; }"), []string{"certain outside dropped 8888 inet other a rule 1"}},
-	"a verdict map":                      {inputAccept("tcp dport vmap { 22 : accept, 8888 : drop }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"a verdict map that jumps":           {otherTable("chain a { accept; }\nchain input { type filter hook input priority 0; policy drop; ct state established accept; tcp dport vmap { 22 : drop, 8000-9000 : jump a }; }"), nil},
-	"a verdict map by client":            {inputAccept("iif lo accept\nip saddr vmap { 10.0.0.0/8 : accept, 203.0.113.0/24 : drop }"), []string{"possible(client) outside dropped 8888 inet other input rule 2"}},
-	"a verdict map for the rest":         {inputAccept("tcp dport vmap { 22 : accept, * : drop }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"a concatenation":                    {inputAccept("ip daddr . tcp dport { 192.0.2.5 . 8888 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"a concatenation of ranges":          {inputAccept("ip daddr . tcp dport { 192.0.2.0/24 . 8000-9000 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"a concatenation beside":             {inputAccept("ip daddr . tcp dport { 192.0.2.0/24 . 8000-8887, 192.0.3.0/24 . 8888 } drop"), nil},
-	"a concatenation with the client":    {inputAccept("ip saddr . tcp dport { 10.0.0.1 . 8888 } drop"), []string{"possible(client) outside dropped 8888 inet other input rule 1"}},
-	"named sets":                         {otherTable("set ports { type inet_service; flags interval; elements = { 22, 8880-8890 } }\nset seen { type ipv4_addr; flags dynamic,timeout; timeout 1m; }\nchain input { type filter hook input priority 0; add @seen { ip saddr } tcp dport @ports drop; }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"the last interval":                  {otherTable("set ports { type inet_service; flags interval; elements = { 8000-65535 } }\nchain input { type filter hook input priority 0; tcp dport @ports drop; }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
-	"an output firewall":                 {otherTable("chain output { type filter hook output priority 0; policy drop; oif lo tcp dport 80 accept; }"), []string{"certain local dropped 8888 inet other output policy"}},
-	"an output firewall that opens":      {otherTable("chain output { type filter hook output priority 0; policy drop; ct direction original oifname \"lo\" accept; ct state established accept; }"), nil},
-	"before the redirection":             {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 1"}},
-	"out of connection tracking":         {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 notrack; }\nchain out { type filter hook output priority raw; ip daddr 192.0.2.5 tcp dport 80 notrack; }"), []string{"certain outside untracked 80 inet other pre rule 1", "certain local untracked 80 inet other out rule 1"}},
-	"out of it for some clients":         {otherTable("chain pre { type filter hook prerouting priority raw; ip saddr 10.0.0.0/8 notrack; }"), []string{"possible(client) outside untracked 80 inet other pre rule 1"}},
-	"out of it, and then dropped":        {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 notrack; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 2"}},
-	"out of it for others":               {otherTable("chain pre { type filter hook prerouting priority raw; udp dport 53 notrack; tcp dport 443 notrack; }\nchain out { type filter hook output priority raw; tcp sport 80 oif != lo notrack; }"), nil},
-	"too late for that":                  {otherTable("chain pre { type filter hook prerouting priority mangle; tcp dport 80 notrack; }\nchain out { type filter hook output priority mangle; tcp dport 80 notrack; }"), nil},
-	"a drop in an earlier nat chain":     {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 80 drop; }\nchain out { type nat hook output priority -150; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 1", "certain local dropped 80 inet other out rule 1"}},
-	"a drop in a later nat chain":        {otherTable("chain pre { type nat hook prerouting priority dstnat; tcp dport 80 drop; }\nchain out { type nat hook output priority -100; drop; }"), nil},
-	"a drop in a nat chain of the input": {otherTable("chain in { type nat hook input priority 100; tcp dport 8888 drop; }"), []string{"certain outside dropped 8888 inet other in rule 1"}},
-	"a nat chain that drops or catches":  {otherTable("chain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 drop; tcp dport 80 redirect to :1; }"), []string{"certain outside dropped 80 inet other pre rule 1"}},
-	"a later nat chain":                  {otherTable("chain pre { type nat hook prerouting priority dstnat; tcp dport 80 dnat ip to 192.0.2.6:80; }\nchain out { type nat hook output priority -100; tcp dport 80 redirect to :9445; }"), nil},
-	"an earlier nat chain":               {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 80 dnat ip to 192.0.2.6:80; }\nchain out { type nat hook output priority -150; ip daddr 192.0.2.5 tcp dport 80 redirect to :9445; }"), []string{"certain outside caught 80 inet other pre rule 1", "certain local caught 80 inet other out rule 1"}},
-	"a Service by externalIP":            {otherTable("map services { type ipv4_addr . inet_service : verdict; elements = { 192.0.2.5 . 80 : goto service-x } }\nchain service-x { meta l4proto tcp dnat ip to 10.128.0.9:8080; }\nchain pre { type nat hook prerouting priority -120; ip daddr . tcp dport vmap @services; }"), []string{"certain outside caught 80 inet other service-x rule 1"}},
-	"an earlier nat chain for others":    {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 443 redirect to :9445; ip daddr 192.0.2.9 meta l4proto tcp redirect to :1; accept; }"), nil},
-	"a nat chain for some clients":       {otherTable("chain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 tcp dport 80 redirect to :9445; }"), []string{"possible(client) outside caught 80 inet other pre rule 1"}},
-	"a dormant table":                    {"table inet other {\nflags dormant\nchain input { type filter hook input priority 0; policy drop; }\n}\n", nil},
-	"another family":                     {"table ip6 other {\nchain input { type filter hook input priority 0; policy drop; }\n}\n", nil},
-	"our family":                         {"table ip other {\nchain input { type filter hook input priority 0; policy drop; iif lo accept; }\n}\n", []string{"certain outside dropped 8888 ip other input policy"}},
-	"who asks":                           {inputAccept("fib saddr type local accept\nfib daddr type != local drop\nfib daddr . iif type != local drop\nip saddr 192.0.2.5 accept"), nil},
+	"nothing":                             {"", nil},
+	"firewalld":                           {firewalld, nil},
+	"a firewall without the port":         {inputDrop("ct state established,related accept\niif lo accept\ntcp dport { 22, 80, 443, 6443 } accept"), []string{"certain outside dropped 8888 inet other input policy"}},
+	"one that opens the port":             {inputDrop("ct state established,related accept\ntcp dport { 22, 80, 8000-9000 } accept"), nil},
+	"one that drops local clients":        {inputDrop("tcp dport 22 accept"), []string{"certain outside dropped 8888 inet other input policy", "certain local dropped 8888 inet other input policy"}},
+	"a rule that rejects":                 {inputAccept("tcp dport 22 accept\ntcp dport 8888 reject"), []string{"certain outside dropped 8888 inet other input rule 2", "certain local dropped 8888 inet other input rule 2"}},
+	"a rule that drops many ports":        {inputAccept("tcp dport != { 22, 80, 443 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"ranges":                              {inputAccept("tcp dport 8880-8890 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"ranges without the port":             {inputAccept("ct state established accept\ntcp dport 8889-9000 drop\ntcp dport 1-8887 drop\ntcp dport > 8888 drop\ntcp dport < 8888 drop"), nil},
+	"comparisons":                         {inputAccept("tcp dport >= 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"udp alone":                           {inputAccept("udp dport 8888 drop\nmeta l4proto != tcp drop\nip protocol udp drop"), nil},
+	"another address":                     {inputAccept("ip daddr 192.0.2.6 tcp dport 8888 drop\nip daddr != 192.0.2.0/24 drop"), nil},
+	"the VIP's network":                   {inputAccept("ip daddr 192.0.2.0/24 tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"new connections":                     {inputAccept("tcp dport 8888 ct state new drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"packets of other states":             {inputAccept("ct state invalid drop\ntcp flags & (fin|syn|rst|ack) != syn ct state new drop\nip frag-off & 0x1fff != 0 drop"), nil},
+	"direct connections alone":            {inputAccept("tcp dport 8888 ct status & dnat == 0 drop"), nil},
+	"by another link":                     {inputAccept("iifname \"eth0\" tcp dport 8888 drop"), nil},
+	"by the VIP's link":                   {inputAccept("iifname \"br-ex\" tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1"}},
+	"all but lo":                          {inputAccept("iif != lo tcp dport 8888 drop"), []string{"certain outside dropped 8888 inet other input rule 1"}},
+	"some clients alone":                  {inputDrop("ip saddr 10.0.0.0/8 accept\niif lo accept"), []string{"possible(client) outside dropped 8888 inet other input policy"}},
+	"some clients dropped":                {inputAccept("ip saddr { 203.0.113.0/24 } drop"), []string{"possible(client) outside dropped 8888 inet other input rule 1"}},
+	"a rate":                              {inputDrop("iif lo accept\ntcp dport 8888 limit rate 10/second accept"), []string{"possible(opaque) outside dropped 8888 inet other input policy"}},
+	"a rate for some":                     {inputDrop("iif lo accept\nip saddr 10.0.0.0/8 tcp dport 8888 limit rate 10/second accept"), []string{"possible(client+opaque) outside dropped 8888 inet other input policy"}},
+	"a mark":                              {inputAccept("meta mark 0x1 drop"), []string{"possible(opaque) outside dropped 8888 inet other input rule 1", "possible(opaque) local dropped 8888 inet other input rule 1"}},
+	"jumps":                               {otherTable("chain a { tcp dport 80 accept; jump b; }\nchain b { tcp dport 22 return; tcp dport 8888 goto c; tcp dport 8888 drop; }\nchain c { ip daddr 192.0.2.5 drop; }\nchain input { type filter hook input priority 0; tcp dport 8888 jump a; }"), []string{"certain outside dropped 8888 inet other c rule 1", "certain local dropped 8888 inet other c rule 1"}},
+	"a jump that comes back":              {otherTable("chain a { tcp dport 80 drop; return; drop; }\nchain input { type filter hook input priority 0; policy drop; ct state established accept; jump a; tcp dport 8888 accept; }"), nil},
+	"a goto that does not come back":      {otherTable("chain a { tcp dport 80 drop; }\nchain input { type filter hook input priority 0; policy drop; goto a; tcp dport 8888 accept; }"), []string{"certain outside dropped 8888 inet other input policy", "certain local dropped 8888 inet other input policy"}},
+	"a jump for some clients":             {otherTable("chain a { accept; }\nchain input { type filter hook input priority 0; policy drop; iif lo accept; ip saddr 10.0.0.0/8 jump a; }"), []string{"possible(client) outside dropped 8888 inet other input policy"}},
+	"a return for some clients":           {otherTable("chain a { ip saddr 10.0.0.0/8 return; tcp dport 8888 drop; }\nchain input { type filter hook input priority 0; iif lo accept; jump a; }"), []string{"possible(client) outside dropped 8888 inet other a rule 2"}},
+	"a goto for some clients":             {otherTable("chain a { counter; }\nchain input { type filter hook input priority 0; iif lo accept; ip saddr 10.0.0.0/8 goto a; tcp dport 8888 drop; }"), []string{"possible(client) outside dropped 8888 inet other input rule 3"}},
+	"two paths with the same verdict":     {otherTable("chain a { drop; }\nchain input { type filter hook input priority 0; policy drop; iif lo accept; ip saddr 10.0.0.0/8 jump a; }"), []string{"certain outside dropped 8888 inet other a rule 1"}},
+	"a verdict map":                       {inputAccept("tcp dport vmap { 22 : accept, 8888 : drop }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"a verdict map that jumps":            {otherTable("chain a { accept; }\nchain input { type filter hook input priority 0; policy drop; ct state established accept; tcp dport vmap { 22 : drop, 8000-9000 : jump a }; }"), nil},
+	"a verdict map by client":             {inputAccept("iif lo accept\nip saddr vmap { 10.0.0.0/8 : accept, 203.0.113.0/24 : drop }"), []string{"possible(client) outside dropped 8888 inet other input rule 2"}},
+	"a verdict map with a catch-all":      {inputAccept("tcp dport vmap { 22 : accept, * : drop }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"a concatenation":                     {inputAccept("ip daddr . tcp dport { 192.0.2.5 . 8888 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"a concatenation of ranges":           {inputAccept("ip daddr . tcp dport { 192.0.2.0/24 . 8000-9000 } drop"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"a concatenation without the port":    {inputAccept("ip daddr . tcp dport { 192.0.2.0/24 . 8000-8887, 192.0.3.0/24 . 8888 } drop"), nil},
+	"a concatenation with the client":     {inputAccept("ip saddr . tcp dport { 10.0.0.1 . 8888 } drop"), []string{"possible(client) outside dropped 8888 inet other input rule 1"}},
+	"named sets":                          {otherTable("set ports { type inet_service; flags interval; elements = { 22, 8880-8890 } }\nset seen { type ipv4_addr; flags dynamic,timeout; timeout 1m; }\nchain input { type filter hook input priority 0; add @seen { ip saddr } tcp dport @ports drop; }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"the last interval":                   {otherTable("set ports { type inet_service; flags interval; elements = { 8000-65535 } }\nchain input { type filter hook input priority 0; tcp dport @ports drop; }"), []string{"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"}},
+	"an output firewall":                  {otherTable("chain output { type filter hook output priority 0; policy drop; oif lo tcp dport 80 accept; }"), []string{"certain local dropped 8888 inet other output policy"}},
+	"an output firewall that opens":       {otherTable("chain output { type filter hook output priority 0; policy drop; ct direction original oifname \"lo\" accept; ct state established accept; }"), nil},
+	"before the redirection":              {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 1"}},
+	"notrack":                             {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 notrack; }\nchain out { type filter hook output priority raw; ip daddr 192.0.2.5 tcp dport 80 notrack; }"), []string{"certain outside untracked 80 inet other pre rule 1", "certain local untracked 80 inet other out rule 1"}},
+	"notrack for some clients":            {otherTable("chain pre { type filter hook prerouting priority raw; ip saddr 10.0.0.0/8 notrack; }"), []string{"possible(client) outside untracked 80 inet other pre rule 1"}},
+	"notrack and drop":                    {otherTable("chain pre { type filter hook prerouting priority raw; tcp dport 80 notrack; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 2"}},
+	"notrack for other ports":             {otherTable("chain pre { type filter hook prerouting priority raw; udp dport 53 notrack; tcp dport 443 notrack; }\nchain out { type filter hook output priority raw; tcp sport 80 oif != lo notrack; }"), nil},
+	"notrack after conntrack":             {otherTable("chain pre { type filter hook prerouting priority mangle; tcp dport 80 notrack; }\nchain out { type filter hook output priority mangle; tcp dport 80 notrack; }"), nil},
+	"a drop in an earlier nat chain":      {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 80 drop; }\nchain out { type nat hook output priority -150; tcp dport 80 drop; }"), []string{"certain outside dropped 80 inet other pre rule 1", "certain local dropped 80 inet other out rule 1"}},
+	"a drop in a later nat chain":         {otherTable("chain pre { type nat hook prerouting priority dstnat; tcp dport 80 drop; }\nchain out { type nat hook output priority -100; drop; }"), nil},
+	"a drop in a nat chain of the input":  {otherTable("chain in { type nat hook input priority 100; tcp dport 8888 drop; }"), []string{"certain outside dropped 8888 inet other in rule 1"}},
+	"a nat chain that drops or redirects": {otherTable("chain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 drop; tcp dport 80 redirect to :1; }"), []string{"certain outside dropped 80 inet other pre rule 1"}},
+	"a later nat chain":                   {otherTable("chain pre { type nat hook prerouting priority dstnat; tcp dport 80 dnat ip to 192.0.2.6:80; }\nchain out { type nat hook output priority -100; tcp dport 80 redirect to :9445; }"), nil},
+	"an earlier nat chain":                {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 80 dnat ip to 192.0.2.6:80; }\nchain out { type nat hook output priority -150; ip daddr 192.0.2.5 tcp dport 80 redirect to :9445; }"), []string{"certain outside translated 80 inet other pre rule 1", "certain local translated 80 inet other out rule 1"}},
+	"a Service by externalIP":             {otherTable("map services { type ipv4_addr . inet_service : verdict; elements = { 192.0.2.5 . 80 : goto service-x } }\nchain service-x { meta l4proto tcp dnat ip to 10.128.0.9:8080; }\nchain pre { type nat hook prerouting priority -120; ip daddr . tcp dport vmap @services; }"), []string{"certain outside translated 80 inet other service-x rule 1"}},
+	"an earlier nat chain for others":     {otherTable("chain pre { type nat hook prerouting priority -150; tcp dport 443 redirect to :9445; ip daddr 192.0.2.9 meta l4proto tcp redirect to :1; accept; }"), nil},
+	"a nat chain for some clients":        {otherTable("chain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 tcp dport 80 redirect to :9445; }"), []string{"possible(client) outside translated 80 inet other pre rule 1"}},
+	"a dormant table":                     {"table inet other {\nflags dormant\nchain input { type filter hook input priority 0; policy drop; }\n}\n", nil},
+	"another family":                      {"table ip6 other {\nchain input { type filter hook input priority 0; policy drop; }\n}\n", nil},
+	"the VIP's family":                    {"table ip other {\nchain input { type filter hook input priority 0; policy drop; iif lo accept; }\n}\n", []string{"certain outside dropped 8888 ip other input policy"}},
+	"source addresses":                    {inputAccept("fib saddr type local accept\nfib daddr type != local drop\nfib daddr . iif type != local drop\nip saddr 192.0.2.5 accept"), nil},
 }
 
 func describe(f Obstacle, certainty string) string {
 	who := map[bool]string{true: "local", false: "outside"}[f.Local]
-	what := map[Kind]string{Dropped: "dropped", Translated: "caught", Untracked: "untracked"}[f.Kind]
+	what := map[Kind]string{Dropped: "dropped", Translated: "translated", Untracked: "untracked"}[f.Kind]
 	where := "policy"
 	if f.Handle != 0 {
 		where = fmt.Sprintf("rule %d", f.Handle)
@@ -172,8 +171,8 @@ func uncertaintyNames(w Uncertainty) string {
 	return strings.Join(names, "+")
 }
 
-// simulateRuleset gives what is found, with rules counted within their chain instead of by
-// their handles.
+// simulateRuleset returns the obstacles, with rule positions in their chain instead of
+// handles.
 func simulateRuleset(t *testing.T, d Redirect) []string {
 	t.Helper()
 	k, err := OpenKernelRuleset(time.Now().Add(5 * time.Second))
@@ -205,8 +204,7 @@ func simulateRuleset(t *testing.T, d Redirect) []string {
 	return got
 }
 
-// TestRulesets loads each with the real nft, and where our own clients are
-// concerned connects as one.
+// TestRulesets loads each ruleset with the real nft, and connects as a local client.
 func TestRulesets(t *testing.T) {
 	nstest.Require(t)
 	for _, vip := range []string{"192.0.2.5/32", "2001:db8::5/128"} {
@@ -235,10 +233,10 @@ func TestRulesets(t *testing.T) {
 			lost := slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "certain local ") })
 			const address = "192.0.2.5:80"
 			if lost && connects(address) {
-				t.Error("a client of this host connects, although its packets must be lost")
+				t.Error("a local client connects, but its packets must be dropped")
 			}
 			if !lost && !answers(address) {
-				t.Error("a client of this host gets no answer")
+				t.Error("a local client gets no response")
 			}
 		})
 	}
@@ -256,15 +254,15 @@ func acceptConnections(l net.Listener) {
 }
 
 const (
-	// answerTimeout bounds the wait for an answer that has to come.
+	// answerTimeout bounds the wait for a response that must arrive.
 	answerTimeout = 30 * time.Second
-	// refusalTimeout is the wait for a connection that must not come about. The kernel
-	// delivers a packet to the own host while it is sent: a connection would be there
-	// at once.
+	// refusalTimeout bounds the wait for a connection that must fail. The kernel
+	// delivers local packets synchronously, so a connection would be established at
+	// once.
 	refusalTimeout = 50 * time.Millisecond
 )
 
-// connects reports whether a connection to the address comes about at once.
+// connects reports whether a connection to the address is established at once.
 func connects(address string) bool {
 	c, err := net.DialTimeout("tcp", address, refusalTimeout)
 	if err != nil {
@@ -274,7 +272,7 @@ func connects(address string) bool {
 	return true
 }
 
-// answers reports whether the listener answers a connection to the address.
+// answers reports whether the listener responds on a connection to the address.
 func answers(address string) bool {
 	c, err := net.DialTimeout("tcp", address, answerTimeout)
 	if err != nil {
@@ -287,7 +285,7 @@ func answers(address string) bool {
 	return err == nil && string(b) == "ours"
 }
 
-// TestIPv6 has rules of both families and of that one alone.
+// TestIPv6 covers rules of both families and of IPv6 only.
 func TestIPv6(t *testing.T) {
 	nstest.Require(t)
 	for text, want := range map[string][]string{
@@ -298,7 +296,7 @@ func TestIPv6(t *testing.T) {
 		"table ip6 other {\nchain input { type filter hook input priority 0; policy drop; }\n}\n":                              {"certain outside dropped 8888 ip6 other input policy", "certain local dropped 8888 ip6 other input policy"},
 		inputAccept("ip6 saddr fd00::/8 drop"):                                                                                 {"possible(client) outside dropped 8888 inet other input rule 1"},
 		inputAccept("ip6 daddr . tcp dport { 2001:db8::-2001:db8::ffff . 8000-9000 } drop"):                                    {"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"},
-		otherTable("chain pre { type nat hook prerouting priority -150; ip6 daddr 2001:db8::5 tcp dport 80 redirect to :1; }"): {"certain outside caught 80 inet other pre rule 1"},
+		otherTable("chain pre { type nat hook prerouting priority -150; ip6 daddr 2001:db8::5 tcp dport 80 redirect to :1; }"): {"certain outside translated 80 inet other pre rule 1"},
 	} {
 		nstest.RunWithInput(t, "flush ruleset\n"+serviceTable+text, "nft", "-f", "-")
 		got := simulateRuleset(t, Redirect{VIP: netip.MustParseAddr("2001:db8::5"), Port: 80, TargetPort: 8888, Priority: -110, OwnTable: Table{INet, "http01-proxyd"}})
@@ -308,8 +306,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestXtables has iptables-nft's expressions, which are not looked into but for
-// some.
+// TestXtables covers the expressions of iptables-nft, of which only some are simulated.
 func TestXtables(t *testing.T) {
 	nstest.Require(t)
 	if _, err := os.Stat("/usr/sbin/iptables-nft"); err != nil {

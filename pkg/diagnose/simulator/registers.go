@@ -6,20 +6,20 @@ package simulator
 
 import "golang.org/x/sys/unix"
 
-// The kernel has sixteen registers of 32 bits, and four names of its past for
-// four of them each (nf_tables_core.c, nft_parse_register).
+// The kernel has sixteen 32-bit registers, and four older names for groups of four
+// (nf_tables_core.c, nft_parse_register).
 const (
 	registerCount = unix.NFT_REG32_COUNT
 	registerSize  = unix.NFT_REG32_SIZE
 )
 
-// registers hold what the expressions of one rule have loaded.
+// registers hold the values that the expressions of one rule loaded.
 type registers struct {
 	value, known [registerCount * registerSize]byte
 	uncertainty  [registerCount]Uncertainty
 }
 
-// registerOffset is where a register begins; false for one that there is not.
+// registerOffset is the offset of a register; false for an invalid register.
 func registerOffset(register uint32) (int, bool) {
 	switch {
 	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
@@ -31,8 +31,8 @@ func registerOffset(register uint32) (int, bool) {
 	}
 }
 
-// store puts b into a register and those behind it. The kernel fills the last
-// word up with zeros.
+// store writes b to a register and the following ones. The kernel pads the last word
+// with zeros.
 func (r *registers) store(register uint32, b maskedBytes) {
 	at, ok := registerOffset(register)
 	if !ok || at+len(b.value) > len(r.value) {
@@ -49,7 +49,7 @@ func (r *registers) store(register uint32, b maskedBytes) {
 	}
 }
 
-// load takes n bytes. What nothing was loaded into is not known.
+// load reads n bytes. Registers without a loaded value are unknown.
 func (r *registers) load(register uint32, n int) maskedBytes {
 	at, ok := registerOffset(register)
 	b := unknownBytes(n, 0)

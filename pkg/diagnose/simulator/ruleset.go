@@ -6,10 +6,11 @@ package simulator
 
 import "fmt"
 
-// Family is a table's, with the numbers of the kernel (NFPROTO_…, linux/netfilter.h).
+// Family is a table's family, with the numbers of the kernel (NFPROTO_…,
+// linux/netfilter.h).
 type Family uint8
 
-// The families whose chains see what is sent to an address of this host.
+// The families whose chains handle packets to an address of this host.
 const (
 	INet Family = 1
 	IPv4 Family = 2
@@ -30,7 +31,7 @@ func (f Family) String() string {
 	}
 }
 
-// Hook is a place of the packet's way, with the numbers of the kernel (NF_INET_…).
+// Hook is a netfilter hook, with the numbers of the kernel (NF_INET_…).
 type Hook uint32
 
 // The hooks.
@@ -54,7 +55,7 @@ func (h Hook) String() string {
 	}
 }
 
-// OwnTable is one table's name.
+// Table identifies one table.
 type Table struct {
 	Family Family
 	Name   string
@@ -63,7 +64,7 @@ type Table struct {
 // String is the table as nft takes it after "list table".
 func (t Table) String() string { return t.Family.String() + " " + t.Name }
 
-// Chain is one chain. Those that are not base chains have no hook.
+// Chain is one chain. Only base chains have a hook.
 type Chain struct {
 	Table      Table
 	Name       string
@@ -71,7 +72,7 @@ type Chain struct {
 	Type       string // of a base chain: filter, nat or route
 	Hook       Hook
 	Priority   int32
-	PolicyDrop bool // its policy
+	PolicyDrop bool // its policy is drop
 }
 
 // String is the chain as nft takes it after "list chain".
@@ -83,21 +84,21 @@ type Rule struct {
 	expressions []expression
 }
 
-// expression is one as the kernel has it.
+// expression is an expression as the kernel encodes it.
 type expression struct {
 	name string
 	data []byte // netlink attributes
 }
 
-// namedSet is a set or a map, anonymous ones included.
+// set is a set or a map, named or anonymous.
 type set struct {
-	fieldLengths []int // lengths of a concatenation's parts, if they are compared one by one
+	fieldLengths []int // lengths of the fields of a concatenation, if they are compared separately
 	interval     bool
 	elements     []element
 }
 
-// element is one of a set. Those of a set of intervals are a beginning, or with
-// last an end that is not part of it; those of a concatenation have both.
+// element is an element of a set. In a set of intervals it is a start, or with
+// intervalEnd an exclusive end. In a concatenation it has both.
 type element struct {
 	key, keyEnd []byte
 	intervalEnd bool
@@ -107,13 +108,13 @@ type element struct {
 	verdict     *verdict
 }
 
-// Ruleset is where rules come from. Its methods are called for what a packet
-// meets, since a node has many thousand rules.
+// Ruleset is the source of rules. Its methods are called only for the chains and sets
+// that a packet reaches, because a node has thousands of rules.
 type Ruleset interface {
-	// Chains lists the base chains.
+	// BaseChains lists the base chains.
 	BaseChains() []Chain
-	// rules are those of a chain of a table, in order.
+	// chainRules are the rules of a chain, in order.
 	chainRules(t Table, chain string) ([]Rule, error)
-	// set is a set of a table by name.
+	// namedSet is a set of a table by name.
 	namedSet(t Table, name string) (set, error)
 }

@@ -9,15 +9,14 @@ import (
 	"slices"
 )
 
-// matchedElement is an element that the value is, or may be.
+// matchedElement is an element that matches or may match.
 type matchedElement struct {
 	element
 	match
 }
 
-// lookup gives the elements that the value in a register hits: the one that it is
-// for sure, or all that it may be. An element for whatever is in no other one
-// comes last.
+// lookup returns the elements that match the value in a register: one certain match, or
+// all possible ones. A catch-all element comes last.
 func (t set) lookup(r *registers, register uint32) []matchedElement {
 	var hits []matchedElement
 	var rest *element
@@ -74,8 +73,8 @@ func (t set) compare(r *registers, register uint32, e element) match {
 	}
 }
 
-// compareFields compares each part of a concatenation, which begins at a register of
-// its own.
+// compareFields compares the fields of a concatenation. Each field starts at a register
+// boundary.
 func (t set) compareFields(value maskedBytes, e element) match {
 	all := match{}
 	at := 0
@@ -93,8 +92,8 @@ func (t set) compareFields(value maskedBytes, e element) match {
 	return all
 }
 
-// joinIntervals joins the beginnings and ends of intervals. An interval without an end
-// reaches to the next beginning, or the last value.
+// joinIntervals joins the starts and ends of intervals. An interval without an end
+// reaches to the next start, or the last value.
 func joinIntervals(elements []element) []element {
 	sorted := slices.Clone(elements)
 	slices.SortStableFunc(sorted, func(a, b element) int {
@@ -104,7 +103,7 @@ func joinIntervals(elements []element) []element {
 		if a.intervalEnd == b.intervalEnd {
 			return 0
 		}
-		if a.intervalEnd { // an interval ends where the next one begins
+		if a.intervalEnd { // an interval ends where the next one starts
 			return -1
 		}
 		return 1
@@ -128,7 +127,7 @@ func joinIntervals(elements []element) []element {
 	return out
 }
 
-// decrement is the value that is one less.
+// decrement is the value minus one.
 func decrement(key []byte) []byte {
 	out := slices.Clone(key)
 	for i := len(out) - 1; i >= 0; i-- {

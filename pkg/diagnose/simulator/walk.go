@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	maxJumpDepth = 16      // jumps in each other, NFT_JUMP_STACK_SIZE
-	maxRules     = 100_000 // that one packet is compared with
+	maxJumpDepth = 16      // nested jumps, NFT_JUMP_STACK_SIZE
+	maxRules     = 100_000 // that are evaluated for one packet
 )
 
-var errRulesetTooLarge = errors.New("the rulesets are too large to follow a packet through")
+var errRulesetTooLarge = errors.New("the rulesets are too large to simulate a packet")
 
-// Kind is what becomes of a packet in a base chain.
+// Kind is the result of a base chain for a packet.
 type Kind uint8
 
 // The kinds.
 const (
-	Accepted   Kind = iota // the next base chain sees it
+	Accepted   Kind = iota // the packet continues to the next base chain
 	Dropped                // or rejected
 	Translated             // a nat rule has changed its destination
-	Untracked              // a rule has taken it from connection tracking, so that no nat rule sees it
+	Untracked              // a rule has disabled connection tracking for it, so that no nat rule applies
 )
 
-// Outcome is what becomes of a packet, and where.
+// Outcome is the result of a base chain for a packet, and the rule that decided it.
 type Outcome struct {
 	Kind        Kind
 	BaseChain   Chain
-	ChainName   string // the chain of the rule, which the base chain has jumped to
-	Handle      uint64 // of the rule; 0: it is the base chain's policy
+	ChainName   string // the chain of the rule, reached from the base chain by jumps
+	Handle      uint64 // of the rule; 0: the policy of the base chain
 	Uncertainty Uncertainty
 }
 
@@ -46,7 +46,7 @@ func (o Outcome) Chain() Chain {
 	return place
 }
 
-// baseChainWalk is the way through one base chain.
+// baseChainWalk is the traversal of one base chain.
 type baseChainWalk struct {
 	evaluator
 
@@ -54,17 +54,17 @@ type baseChainWalk struct {
 	depth     int
 	rulesLeft int
 	outcomes  []Outcome
-	untracked []Outcome // rules that take it from connection tracking, whatever becomes of it then
+	untracked []Outcome // rules that disable connection tracking, whatever happens afterwards
 }
 
-// simulate gives what becomes of a packet in a base chain: one outcome that is
-// certain, or all those that are possible; and the rules that may take it from
-// connection tracking.
+// simulate returns the outcomes of a packet in a base chain: one that is certain, or
+// all that are possible. It also returns the rules that may disable connection tracking
+// for it.
 func simulate(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, err error) {
 	w := &baseChainWalk{evaluator: evaluator{packet: p, hook: base.Hook, table: base.Table, ruleset: r}, base: base, rulesLeft: maxRules}
 	done, err := w.walkChain(base.Name, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("follow a packet through chain %s: %w", base, err)
+		return nil, nil, fmt.Errorf("simulate a packet in chain %s: %w", base, err)
 	}
 	if done.fallsThrough {
 		kind := Accepted
@@ -80,14 +80,14 @@ func (w *baseChainWalk) addOutcome(kind Kind, in string, handle uint64, why Unce
 	w.outcomes = append(w.outcomes, Outcome{Kind: kind, BaseChain: w.base, ChainName: in, Handle: handle, Uncertainty: why})
 }
 
-// chainResult is how a chain was passed.
+// chainResult is the result of traversing a chain.
 type chainResult struct {
-	fallsThrough bool        // it may come out at the end, or by a return
-	decided      Uncertainty // why it may not, since an earlier rule may have decided
+	fallsThrough bool        // the packet may reach the end of the chain or a return
+	decided      Uncertainty // why an earlier rule may have decided already
 }
 
-// walkChain follows the packet through one chain, in which it arrives for the reasons
-// of entry.
+// walkChain follows the packet through one chain. entry is the uncertainty of reaching
+// the chain.
 func (w *baseChainWalk) walkChain(name string, entry Uncertainty) (chainResult, error) {
 	if w.depth++; w.depth > maxJumpDepth {
 		return chainResult{}, errRulesetTooLarge
@@ -122,11 +122,11 @@ func (w *baseChainWalk) walkChain(name string, entry Uncertainty) (chainResult, 
 	return chainResult{true, c.decided}, nil
 }
 
-// ruleResult is what a rule does to the packet.
+// ruleResult is the effect of a rule on the packet.
 type ruleResult struct {
-	verdicts    []possibleVerdict // that it may come to; none, when it does not match or has none
+	verdicts    []possibleVerdict // possible verdicts; none if the rule does not match or has no verdict
 	notrack     bool
-	uncertainty Uncertainty // it may not untrack
+	uncertainty Uncertainty // uncertainty of notrack
 }
 
 func (w *baseChainWalk) evaluateRule(r Rule) (ruleResult, error) {
@@ -153,18 +153,18 @@ func (w *baseChainWalk) evaluateRule(r Rule) (ruleResult, error) {
 	return j, nil
 }
 
-// chainWalk is the way through the rules of one chain.
+// chainWalk is the traversal of the rules of one chain.
 type chainWalk struct {
 	*baseChainWalk
 
 	name      string
-	entered   Uncertainty // why it may not have come into this chain
-	decided   Uncertainty // why it may be decided by now
-	leftEarly Uncertainty // why it may have left this chain by now, undecided
-	mayReturn bool        // it may have
+	entered   Uncertainty // uncertainty of having entered this chain
+	decided   Uncertainty // uncertainty that a verdict was reached already
+	leftEarly Uncertainty // uncertainty of having left this chain without a verdict
+	mayReturn bool        // the packet may have returned from the chain
 }
 
-// applyVerdict carries a verdict out; over means that nothing comes to the next rule.
+// applyVerdict applies a verdict. over means that no packet reaches the next rule.
 func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err error) {
 	why := c.entered | c.decided | c.leftEarly | v.uncertainty
 	certain := v.uncertainty == 0
@@ -198,7 +198,7 @@ func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err erro
 	case verdictTranslated:
 		c.addOutcome(Translated, c.name, r.Handle, why)
 	case verdictQueue:
-		// A program decides.
+		// A user-space program decides.
 		c.addOutcome(Accepted, c.name, r.Handle, why|NotSimulated)
 		c.addOutcome(Dropped, c.name, r.Handle, why|NotSimulated)
 	default:
@@ -208,8 +208,7 @@ func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err erro
 	return certain, nil
 }
 
-// mergeResult takes over what another chain has done, to which it went for the reasons
-// of why.
+// mergeResult merges the result of a chain that was entered with an uncertainty.
 func (c *chainWalk) mergeResult(done chainResult, why Uncertainty) {
 	c.decided |= done.decided
 	if !done.fallsThrough {
@@ -217,8 +216,8 @@ func (c *chainWalk) mergeResult(done chainResult, why Uncertainty) {
 	}
 }
 
-// blockingOutcome gives what keeps a packet from the next base chain. sure means that
-// nothing lets it pass; found is false when nothing may keep it.
+// blockingOutcome returns the outcome that keeps a packet from the next base chain.
+// sure means that no outcome lets it pass; found is false if none blocks it.
 func blockingOutcome(outcomes []Outcome) (o Outcome, sure, found bool) {
 	keeps := func(o Outcome) bool { return o.Kind != Accepted }
 	i := slices.IndexFunc(outcomes, keeps)

@@ -13,10 +13,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// prefix begins all names.
+// prefix is the prefix of every metric name.
 const prefix = "http01_proxy_"
 
-// NewCollector returns a collector of what a report says.
+// NewCollector returns a collector of the metrics of a report.
 func NewCollector(r report.Report) prometheus.Collector { return collector{r} }
 
 type collector struct{ report report.Report }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics turns a status report into Prometheus's metrics. It is pure, and
-// the same for the exporter and for "http01-proxyd status -o prometheus".
-//
-// Every combination of labels that comes from a fixed set is there from the start:
-// a counter that began with 1 would hide its first event from increase().
+// Package metrics converts a status report to Prometheus metrics, for the exporter and for
+// "http01-proxyd status -o prometheus". It is pure. Every combination of labels from fixed
+// sets exists from the start: increase() misses the first event of a counter that begins
+// with 1.
 package metrics

@@ -12,11 +12,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// families are all metrics but the histogram.
+// families returns all metrics but the histogram.
 func families(r report.Report) []*family {
 	up := gauge(prefix+"up", "1 while the service runs.")
 	up.set(1)
-	build := gauge(prefix+"build_info", "1, with what the running service was built from.", "version", "revision", "goversion")
+	build := gauge(prefix+"build_info", "1; the labels describe the build of the running service.", "version", "revision", "goversion")
 	build.set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
 	all := []*family{up, build, readyFamily(r), heldFamily(r.VIPs), redirectFamily(r.Table), requestFamily(r), upstreamErrorFamily(r)}
 	all = append(all, eventFamilies(r.Events)...)
@@ -26,27 +26,27 @@ func families(r report.Report) []*family {
 }
 
 func readyFamily(r report.Report) *family {
-	f := gauge(prefix+"ready", "1 while the service does all that it is to do on this host, 0 while it does not; the reason is the current one.", "reason")
+	f := gauge(prefix+"ready", "1 while the condition HTTP01ChallengeProxyReady is True, 0 otherwise; the label is its reason.", "reason")
 	f.set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
 	return f
 }
 
 func heldFamily(vips []report.VIP) *family {
-	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 while it does not.", "vip")
+	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 otherwise.", "vip")
 	for _, v := range vips {
 		f.set(boolean(v.State == report.VIPHeld), v.Address.String())
 	}
 	return f
 }
 
-// redirectFamily sums up the rules by which connections of others to the VIPs are led to
-// the gate. Those of the host itself go through the output chain, among them the
-// service's own requests, which are to be in no metric.
-// A rule of a nat chain sees the first packet of a connection only. A table that
-// cannot be read says nothing; the kernel's counters begin at 0 with every new table.
+// redirectFamily sums the counters of the rules that redirect connections of other hosts
+// and pods. Connections of the host itself, among them the service's own requests, pass
+// the output chain and are not counted. A rule of a nat chain counts the first packet of
+// each connection. A table that cannot be read has no series. The kernel's counters begin
+// at 0 with every new table.
 func redirectFamily(t report.Table) *family {
 	f := counter(prefix+"redirect_packets_total",
-		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection of another host or a pod.", "family")
+		"Packets to port 80 of the API VIPs that the nftables table redirected: the first packet of each connection of another host or a pod.", "family")
 	if t.Error != "" {
 		return f
 	}
@@ -68,7 +68,7 @@ func redirectFamily(t report.Table) *family {
 
 func requestFamily(r report.Report) *family {
 	f := counter(prefix+"requests_total",
-		"Requests by how they ended, those that were refused without asking the ingress included, and by who seems to have asked.", "outcome", "client")
+		"Requests, refused ones included, by outcome and client kind.", "outcome", "client")
 	for _, outcome := range outcomeLabels() {
 		for _, client := range clientLabels() {
 			f.set(0, outcome, client)
@@ -77,7 +77,7 @@ func requestFamily(r report.Report) *family {
 	for _, refusal := range refusalLabels() {
 		f.set(0, refusal, string(report.OtherClient))
 		if !report.Refusal(refusal).HeadParsed() {
-			continue // what cannot be read does not say who asks
+			continue // a head that cannot be parsed has no client kind
 		}
 		for _, client := range clientLabels() {
 			f.set(0, refusal, client)
@@ -90,7 +90,7 @@ func requestFamily(r report.Report) *family {
 }
 
 func upstreamErrorFamily(r report.Report) *family {
-	f := counter(prefix+"upstream_errors_total", "Requests for which the ingress gave no usable answer, or one that does not help, by cause.", "cause")
+	f := counter(prefix+"upstream_errors_total", "Requests without a usable answer of the ingress, by cause.", "cause")
 	for _, cause := range causeLabels() {
 		f.set(0, cause)
 	}
@@ -101,9 +101,9 @@ func upstreamErrorFamily(r report.Report) *family {
 }
 
 func eventFamilies(e report.Events) []*family {
-	moves := counter(prefix+"vip_transitions_total", "API VIPs that have come to this host or left it.")
-	moves.set(float64(e.VIPTransitions))
-	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was found changed or gone, and was built anew.")
+	transitions := counter(prefix+"vip_transitions_total", "Times that an API VIP came to this host or left it.")
+	transitions.set(float64(e.VIPTransitions))
+	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was missing or changed, and was rebuilt.")
 	repairs.set(float64(e.TableRepairs))
 	reloads := counter(prefix+"reloads_total", "Reloads of the configuration by result.", "result")
 	for _, result := range []string{report.ReloadAccepted, report.ReloadRefused, report.ReloadUnchanged} {
@@ -112,17 +112,17 @@ func eventFamilies(e report.Events) []*family {
 	for result, n := range e.Reloads {
 		reloads.set(float64(n), result)
 	}
-	return []*family{moves, repairs, reloads}
+	return []*family{transitions, repairs, reloads}
 }
 
-// certificateFamilies takes, of those that one issuer has made for one name, the one that
-// expires first: addresses that present different ones are as bad as the worst.
+// certificateFamilies selects, by name and issuer, the certificate that expires first:
+// when addresses present different certificates, the worst one counts.
 func certificateFamilies(found []report.Certificate) []*family {
 	type identity struct{ name, issuer string }
 	first := make(map[identity]report.Certificate)
 	for _, c := range found {
 		if c.NotAfter.IsZero() {
-			continue // none was ever seen there
+			continue // no certificate was received
 		}
 		id := identity{c.Name, c.Issuer}
 		if other, is := first[id]; !is || c.NotAfter.Before(other.NotAfter) {
@@ -130,9 +130,9 @@ func certificateFamilies(found []report.Certificate) []*family {
 		}
 	}
 	after := gauge(prefix+"api_certificate_not_after_seconds",
-		"When the certificate expires that the API server presents on the API VIPs, in seconds since 1970; the name is empty where none was asked for.", "name", "issuer")
+		"Expiry of the certificate that the API server presents on the API VIPs, in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
 	before := gauge(prefix+"api_certificate_not_before_seconds",
-		"When that certificate's lifetime began, in seconds since 1970.", "name", "issuer")
+		"Start of the validity of that certificate, in seconds since 1970.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
 		after.set(unixSeconds(first[id].NotAfter), id.name, id.issuer)
 		before.set(unixSeconds(first[id].NotBefore), id.name, id.issuer)
@@ -140,30 +140,30 @@ func certificateFamilies(found []report.Certificate) []*family {
 	return []*family{after, before}
 }
 
-// trustFamilies is what TLS to the ingress is verified by. Nothing is said of it before the
-// first look, nor where no TLS is spoken.
+// trustFamilies describes the CAs that verify TLS with the ingress. There are no series
+// before the first report of the CA watcher, and none without TLS.
 func trustFamilies(t report.Trust) []*family {
-	in := gauge(prefix+"trust_certificates", "CAs by which TLS to the ingress is verified, by where they come from.", "source")
-	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are left out.")
-	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "When these CAs came into force, in seconds since 1970.")
-	refused := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is refused and something else is in force, or nothing.")
+	in := gauge(prefix+"trust_certificates", "CAs that verify TLS with the ingress, by source.", "source")
+	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are ignored.")
+	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "Time since which these CAs are in force, in seconds since 1970.")
+	rejected := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.")
 	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
 		out.set(float64(t.IgnoredTotal))
-		refused.set(boolean(t.Error != ""))
+		rejected.set(boolean(t.Error != ""))
 		if !t.Since.IsZero() {
 			loaded.set(unixSeconds(t.Since))
 		}
 	}
-	return []*family{in, out, loaded, refused}
+	return []*family{in, out, loaded, rejected}
 }
 
-// egressFamilies is the egress proxy. The endpoints are the configuration's, eight at the
-// most. Nothing is said before the first look.
+// egressFamilies describes the egress proxy. The configuration has eight endpoints at
+// most. There are no series before the first report of the egress watcher.
 func egressFamilies(e report.EgressProxy) []*family {
-	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the egress proxy that is asked for, be it none, is the one in force, 0 while it is not accepted yet or refused.")
+	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the configured egress proxy, or none, is in force, 0 while it is not accepted yet or rejected.")
 	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")
-	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint has answered through the egress proxy that is asked for, by the endpoint's number in the configuration, from 1.", "endpoint")
+	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint answered through the configured egress proxy, 0 otherwise; the label is its number in the configuration, from 1.", "endpoint")
 	if e.Upstream != "" {
 		accepted.set(boolean(!e.Pending && e.InvalidInput == ""))
 		through.set(float64(len(e.Routes)))

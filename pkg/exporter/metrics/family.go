@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// family is one metric with all its series. What a series is set to twice counts
-// once: two series of the same labels would cost the whole scrape.
+// family is one metric with all its series. A series that is set twice occurs once:
+// two series with the same labels would fail the whole scrape.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -31,7 +31,7 @@ func counter(name, help string, labels ...string) *family {
 	return &family{name: name, help: help, kind: prometheus.CounterValue, labels: labels}
 }
 
-// seriesFor finds the series of these labels, and makes it when there is none.
+// seriesFor returns the series with these labels, and creates it if necessary.
 func (f *family) seriesFor(labels []string) *series {
 	for i, text := range labels {
 		labels[i] = strings.ToValidUTF8(text, "\uFFFD")

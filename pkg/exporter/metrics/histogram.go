@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// schema is that of status.Histogram: 2^schema native buckets a doubling.
+	// schema is that of report.Histogram: 2^schema native buckets for each power of two.
 	schema = 3
-	// zeroThreshold is what Prometheus's own histograms have. No duration is below.
+	// zeroThreshold is that of Prometheus's own histograms. Every duration is greater.
 	zeroThreshold = 0x1p-128
 
-	// The classic buckets end at powers of two: from about a millisecond to what no
-	// request takes.
+	// The classic buckets end at powers of two: from about a millisecond to more than
+	// any request takes.
 	firstClassic = -10
 	lastClassic  = 6
 )
 
-// histogram is a metric with native and with classic buckets: a scraper takes what
-// it knows.
+// histogram is a metric with native and with classic buckets. The scraper selects the
+// kind that it supports.
 type histogram struct {
 	desc   *prometheus.Desc
 	counts report.Histogram
@@ -39,12 +39,12 @@ func durationHistogram(h report.Histogram) histogram {
 // Desc implements prometheus.Metric.
 func (h histogram) Desc() *prometheus.Desc { return h.desc }
 
-// Write implements prometheus.Metric. The number of all is taken from the buckets:
-// both kinds have to add up.
+// Write implements prometheus.Metric. It computes the total count from the buckets, so
+// that both kinds add up.
 func (h histogram) Write(out *dto.Metric) error {
 	native, classic, count := make(map[int]int64), make(map[float64]uint64), uint64(0)
 	for i, n := range h.counts.Buckets {
-		native[i] = int64(n) //nolint:gosec // no service answers that many
+		native[i] = int64(n) //nolint:gosec // far below 2^63
 		count += n
 	}
 	for power := firstClassic; power <= lastClassic; power++ {
@@ -57,7 +57,7 @@ func (h histogram) Write(out *dto.Metric) error {
 	if err := n.Write(out); err != nil {
 		return err
 	}
-	out.Histogram.CreatedTimestamp = nil // nobody has noted it
+	out.Histogram.CreatedTimestamp = nil // unknown
 	c, err := prometheus.NewConstHistogram(h.desc, count, h.counts.Sum, classic)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (h histogram) Write(out *dto.Metric) error {
 	return nil
 }
 
-// cumulativeCount counts what is in the native buckets up to this one.
+// cumulativeCount sums the native buckets up to last.
 func cumulativeCount(h report.Histogram, last int) (n uint64) {
 	for i, count := range h.Buckets {
 		if i <= last {

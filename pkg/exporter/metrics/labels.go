@@ -7,16 +7,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// outcomeLabels are values of that label, for requests that went to the ingress.
+// outcomeLabels returns the outcomes of requests that were forwarded.
 func outcomeLabels() []string { return labelValues(report.Outcomes()) }
 
-// refusalLabels are its other values.
+// refusalLabels returns the outcomes of requests that were refused.
 func refusalLabels() []string { return labelValues(report.Refusals()) }
 
-// clientLabels are all values of the label client.
+// clientLabels returns all values of the label client.
 func clientLabels() []string { return labelValues(report.ClientKinds()) }
 
-// causeLabels are all values of the label cause.
+// causeLabels returns all values of the label cause.
 func causeLabels() []string { return findings.Causes() }
 
 func labelValues[T ~string](values []T) []string {

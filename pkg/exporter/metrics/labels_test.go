@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryLabelValueHasASeries: a value that is added to a set is a series from the start.
+// TestEveryLabelValueHasASeries: a value that is added to a set has a series from the start.
 func TestEveryLabelValueHasASeries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -22,7 +22,7 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 	}{
 		"outcomes": {"../../report/traffic.go", "Outcome", outcomeLabels()},
 		"refusals": {"../../report/challenge.go", "Refusal", refusalLabels()},
-		"askers":   {"../../report/traffic.go", "ClientKind", clientLabels()},
+		"clients":  {"../../report/traffic.go", "ClientKind", clientLabels()},
 		"causes":   {"../../proxy/upstream/cause.go", "Cause", causeLabels()},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
@@ -34,7 +34,7 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 	}
 }
 
-// declaredConstants are the values of a file's constants of a type.
+// declaredConstants returns the values of a file's constants of a type.
 func declaredConstants(t *testing.T, file, kind string) (values []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

@@ -27,7 +27,7 @@ var (
 	until = from.Add(90 * 24 * time.Hour)
 )
 
-// report has a value of each kind, no two of them alike.
+// sample returns a report with a value of each kind, no two of them equal.
 func sample() report.Report {
 	durations := report.Histogram{}
 	durations.Add(report.BucketOf(3*time.Millisecond), 5, 15*time.Millisecond)
@@ -82,7 +82,7 @@ func text(t *testing.T, r report.Report) string {
 	return out.String()
 }
 
-// TestText: what a scraper reads, whole.
+// TestText compares the whole text that a scraper reads.
 func TestText(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/report.prom"
@@ -101,8 +101,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestPromtool: Prometheus's own checker has nothing to say, of the first report
-// of a service either.
+// TestPromtool: Prometheus's own checker reports nothing, for the first report of a
+// service either.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
 	board := tracker.New("test", from, func(_, _ report.Condition) {})
@@ -115,7 +115,7 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// gather collects as an exporter does, and strictly.
+// gather collects the metrics as the exporter does, with a pedantic registry.
 func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -133,7 +133,7 @@ func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 	return found
 }
 
-// series lists the lines that begin with a metric's name, without that.
+// series returns the lines that begin with a metric's name, without the name.
 func series(t *testing.T, r report.Report, name string) []string {
 	t.Helper()
 	var lines []string
@@ -205,7 +205,7 @@ func TestSeries(t *testing.T) {
 			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
 			[]string{"2"},
 		},
-		"requests that are told in parts": {
+		"requests in several counts": {
 			with(func(r *report.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
 			`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`,
 			[]string{"12"},
@@ -228,7 +228,7 @@ func TestHistogram(t *testing.T) {
 		t.Errorf("count %d, sum %v, schema %d", h.GetSampleCount(), h.GetSampleSum(), h.GetSchema())
 	}
 	// 3 ms is in (2^(-67/8), 2^(-66/8)] s, 1 s in the bucket that ends there, and an
-	// hour in the last that there is.
+	// hour in the last bucket.
 	got, at, count := make(map[int]int64), 0, int64(0)
 	deltas := h.GetPositiveDelta()
 	for _, span := range h.GetPositiveSpan() {

@@ -13,13 +13,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Page is the metrics of one report, which are rendered once in each format that
-// somebody asks for. It is safe for concurrent use.
+// Page holds the metrics of one report. It renders each format once, and is safe for
+// concurrent use.
 type Page struct {
 	families []*dto.MetricFamily
 
 	mu    sync.Mutex
-	texts map[expfmt.Format][]byte // of the few that expfmt negotiates
+	texts map[expfmt.Format][]byte // of the formats that expfmt negotiates
 }
 
 // NewPage collects the metrics of a report.
@@ -31,8 +31,8 @@ func NewPage(r report.Report) (*Page, error) {
 	return &Page{families: families, texts: make(map[expfmt.Format][]byte)}, nil
 }
 
-// Render returns the page in the best format that a request's Accept takes, and the
-// Content-Type of that. Nobody may change the text.
+// Render returns the page in the best format that the request's Accept field allows, and
+// its Content-Type. The caller must not modify the text.
 func (p *Page) Render(request map[string][]string) (contentType string, text []byte, err error) {
 	format := expfmt.NegotiateAccept(request, expfmt.DefaultAcceptedFormats()...)
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The bounds of a [Why].
+// The bounds of [Details].
 const (
 	MaxNames      = 4
 	MaxMore       = 1 << 16
@@ -25,43 +25,43 @@ const (
 	lastHeader    = 2
 )
 
-// Details is why an exchange failed: a sentence of the table and its parameters. A
-// parameter for which the sentence has no place is invalid. The zero value says
-// nothing.
+// Details is the reason of a failure, with the parameters of its sentence. A parameter
+// that the sentence does not take is invalid. The zero value is an empty sentence.
 //
-// Issuer and Subject are what a certificate itself says. They are the finding, so
-// that they are kept as data: letters, digits, spaces and a few marks within 64 bytes,
-// and quoted behind "the certificate" and "issued by".
+// Issuer and Subject come from a certificate. They are part of the finding, and
+// therefore data: letters, digits, spaces and a few other characters within 64 bytes,
+// quoted behind "the certificate" and "issued by".
 type Details struct {
 	Reason      Reason   `json:"reason,omitzero"`
-	Number      int      `json:"number,omitzero"`  // of the system's error, a TLS alert, a status, a port, or a count
-	Code        string   `json:"code,omitzero"`    // by which an egress proxy names its error: letters, digits, "-" and "_"
+	Number      int      `json:"number,omitzero"`  // an error number, a TLS alert, a status, a port, or a count
+	Code        string   `json:"code,omitzero"`    // error code of an egress proxy: letters, digits, "-" and "_"
 	Names       []string `json:"names,omitempty"`  // host names and addresses
-	More        int      `json:"more,omitzero"`    // how many others there are
+	More        int      `json:"more,omitzero"`    // number of further names
 	Subject     string   `json:"subject,omitzero"` // common name of a certificate
 	Issuer      string   `json:"issuer,omitzero"`
-	Time        int64    `json:"time,omitzero"`   // in seconds since 1970
-	ProxyHeader int      `json:"header,omitzero"` // version of the PROXY protocol with which the connection began
+	Time        int64    `json:"time,omitzero"`        // in seconds since 1970
+	ProxyHeader int      `json:"proxyHeader,omitzero"` // version of the PROXY protocol header that was sent
 }
 
-// Error is the sentence. A child's own errors are made of it.
+// Error returns the sentence. A child process returns Details as its error.
 func (w Details) Error() string { return w.sentence(sentenceContext{}) }
 
-// Text is the sentence, with what the reader knows by itself.
+// Text returns the sentence with the texts of the reader.
 func (w Details) Text(c Context) string {
 	return w.sentence(sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError})
 }
 
-// Is reports whether it is an error of the system.
+// Is reports whether the reason is this error of the system.
 func (w Details) Is(err error) bool {
 	number, is := err.(syscall.Errno)
 	return is && w.Reason == System && w.Number == int(number)
 }
 
-// IsZero holds for one that says nothing.
+// IsZero reports whether there is no reason.
 func (w Details) IsZero() bool { return w.Reason == None }
 
-// Validate refuses what no sentence is made of.
+// Validate rejects a reason without a sentence, and parameters that its sentence does
+// not take.
 func (w Details) Validate() error {
 	template, known := sentences()[w.Reason]
 	if !known {
@@ -99,9 +99,9 @@ func (w Details) validateValues() error {
 	return nil
 }
 
-// IsHostname holds for a host name by the rules for letters, digits and hyphens, with
-// underscores as DNS has them and an asterisk as first label, and for an address
-// without a zone.
+// IsHostname reports whether s is a host name or an address without a zone. Labels
+// consist of letters, digits and hyphens, of underscores as in DNS, and the first one
+// may be an asterisk.
 func IsHostname(s string) bool {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Zone() == ""
@@ -117,15 +117,15 @@ func IsHostname(s string) bool {
 	return true
 }
 
-// IsCommonName holds for what may be shown of a certificate's common name.
+// IsCommonName reports whether s may be shown as the common name of a certificate.
 func IsCommonName(s string) bool {
 	return s != "" && len(s) <= maxCommonName && consistsOf(s, " -_.@*()'")
 }
 
-// IsCode holds for an error code, such as ERR_ACCESS_DENIED or dns_timeout.
+// IsCode reports whether s is an error code, such as ERR_ACCESS_DENIED or dns_timeout.
 func IsCode(s string) bool { return s != "" && len(s) <= maxCode && consistsOf(s, "-_") }
 
-// consistsOf reports whether all is letters and digits of ASCII, or of marks.
+// consistsOf reports whether s consists of ASCII letters and digits, and of marks.
 func consistsOf(s, marks string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -133,7 +133,7 @@ func consistsOf(s, marks string) bool {
 	})
 }
 
-// requestedNames is a [Context] for one certificate.
+// sentenceContext is a [Context] for one certificate.
 type sentenceContext struct {
 	host        string
 	verifyNames []string
@@ -141,7 +141,7 @@ type sentenceContext struct {
 	lookupError string
 }
 
-// sentence fills the sentence.
+// sentence fills in the parameters.
 func (w Details) sentence(a sentenceContext) string {
 	if w.Reason == NoAddress && a.lookupError != "" {
 		return a.lookupError
@@ -191,7 +191,7 @@ func (w Details) nameList() string {
 	}
 }
 
-// authority is a host and its port, as in a URL.
+// authority returns a host and its port, as in a URL.
 func (w Details) authority() string {
 	host := strings.Join(w.Names[:min(1, len(w.Names))], "")
 	if strings.Contains(host, ":") {
@@ -228,7 +228,7 @@ func (a sentenceContext) requestedNames() string {
 
 func (a sentenceContext) trustedText() string {
 	if a.trusted == "" {
-		return "what is trusted: nothing is"
+		return "no CA"
 	}
 	return a.trusted
 }

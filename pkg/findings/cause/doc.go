@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cause is what a child process reports of an exchange that failed: a
-// cause of the catalogue and bounded typed parameters, and no text of its own. The
-// side with the privileges checks these and writes each sentence.
+// Package cause defines what a child process reports of a failed exchange: the cause of
+// a finding, and bounded typed parameters. The reader validates the report and renders
+// each sentence from package findings. Every process links it.
 package cause

@@ -11,16 +11,16 @@ import (
 	"syscall"
 )
 
-// DetailsOf is what an error of the system or of the table says, in a child process. One of
-// TLS is for those who speak it.
+// DetailsOf converts an error of the system or of this package, in a child process.
+// Errors of TLS are converted by the packages that use TLS.
 func DetailsOf(err error) Details {
-	var why Details
+	var details Details
 	var number syscall.Errno
 	switch {
 	case err == nil:
 		return Details{}
-	case errors.As(err, &why):
-		return why
+	case errors.As(err, &details):
+		return details
 	case errors.As(err, &number):
 		return Details{Reason: System, Number: int(number)}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err), isTimeout(err):
@@ -35,6 +35,6 @@ func DetailsOf(err error) Details {
 }
 
 func isTimeout(err error) bool {
-	var late net.Error
-	return errors.As(err, &late) && late.Timeout()
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
 }

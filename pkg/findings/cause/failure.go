@@ -13,42 +13,42 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// MaxOthers bounds the other addresses of a [Failure]: more ingress addresses than a
-// host has.
+// MaxOthers bounds the other addresses of a [Failure]. A host has fewer ingress
+// addresses.
 const MaxOthers = 16
 
-// Failure is an exchange with a finding, as a child process reports it.
+// Failure is a failed exchange, as a child process reports it.
 type Failure struct {
-	Cause    string         `json:"cause"`          // of an entry of the catalogue
-	Addr     netip.AddrPort `json:"addr,omitzero"`  // of the ingress; the zero value when no address is known
-	ViaProxy bool           `json:"proxy,omitzero"` // an egress proxy is on the way, which the reader knows
-	Details  Details        `json:"why,omitzero"`
-	Others   []OtherFailure `json:"also,omitempty"` // the other addresses that were tried afterwards
+	Cause    string         `json:"cause"`             // of a finding
+	Addr     netip.AddrPort `json:"addr,omitzero"`     // of the ingress; zero if no address is known
+	ViaProxy bool           `json:"viaProxy,omitzero"` // an egress proxy was used, which the reader knows
+	Details  Details        `json:"details,omitzero"`
+	Others   []OtherFailure `json:"others,omitempty"` // the addresses that were tried afterwards
 }
 
-// OtherFailure is what another address has come to.
+// OtherFailure is the result for another address.
 type OtherFailure struct {
 	Cause string         `json:"cause"`
 	Addr  netip.AddrPort `json:"addr,omitzero"`
 }
 
-// Context is what the reader of a [Failure] knows by itself: the names and texts of
-// the configuration. No child sends them.
+// Context holds the names and texts of the configuration that the reader of a [Failure]
+// adds. No child process sends them.
 type Context struct {
-	Host          string   // that was asked for
+	Host          string   // of the request
 	VerifyNames   []string // of upstream.verifyNames
-	TrustedCAs    string   // what is trusted of the ingress, in one line
-	AdditionalCAs string   // what is trusted besides, behind an egress proxy; empty: nothing
-	ProxyCAs      string   // what is trusted of an egress proxy itself
+	TrustedCAs    string   // for the ingress, in one line
+	AdditionalCAs string   // also trusted behind an egress proxy; empty: none
+	ProxyCAs      string   // for the egress proxy itself
 	EgressProxies map[netip.AddrPort]EgressProxy
-	// Unresolved is why no address of the egress proxy is known.
+	// ProxyLookupError is the reason why no address of the egress proxy is known.
 	ProxyLookupError string
 }
 
-// EgressProxy is an egress proxy by which an address is reached.
+// EgressProxy is the egress proxy through which an address is reached.
 type EgressProxy struct {
 	Name string
-	Port uint16 // 0: not known
+	Port uint16 // 0: unknown
 }
 
 func (p EgressProxy) String() string {
@@ -58,16 +58,16 @@ func (p EgressProxy) String() string {
 	return net.JoinHostPort(p.Name, strconv.Itoa(int(p.Port)))
 }
 
-// ErrInvalid is what no child of ours reports.
+// ErrInvalid reports a value that no child process of this program sends.
 var ErrInvalid = errors.New("invalid failure report")
 
-// IsKnown reports whether the catalogue has an entry for the cause.
+// IsKnown reports whether a finding exists for the cause.
 func IsKnown(cause string) bool {
 	_, known := findings.ForCause(cause)
 	return cause != "" && known
 }
 
-// ValidateAddr refuses an address with an IPv6 zone, which may be any text.
+// ValidateAddr rejects an address with an IPv6 zone, which may be any text.
 func ValidateAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
 		return fmt.Errorf("%w: an address with a zone", ErrInvalid)
@@ -75,7 +75,7 @@ func ValidateAddr(addr netip.Addr) error {
 	return nil
 }
 
-// WithoutZone is an address as [ValidateAddr] accepts it.
+// WithoutZone returns the address in the form that [ValidateAddr] accepts.
 func WithoutZone(addr netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(addr.Addr().WithZone(""), addr.Port())
 }
@@ -83,7 +83,7 @@ func WithoutZone(addr netip.AddrPort) netip.AddrPort {
 // Reply returns the line for a client whose exchange failed with this cause.
 func Reply(id string) string { return findings.ReplyForCause(id) }
 
-// Validate refuses a report that no child of ours sends.
+// Validate rejects a report that no child process of this program sends.
 func (f *Failure) Validate() error {
 	if !IsKnown(f.Cause) {
 		return fmt.Errorf("%w: an unknown cause", ErrInvalid)
@@ -105,37 +105,39 @@ func (f *Failure) Validate() error {
 	return f.Details.Validate()
 }
 
-// Finding is the catalogue's entry for it, with the remediation.
+// Finding returns the finding, with the remediation.
 func (f *Failure) Finding(c Context) findings.Finding {
-	who := f.Addr.String()
+	upstream := f.Addr.String()
 	if f.ViaProxy && !isEgressCause(f.Cause) {
-		who += " through the egress proxy " + f.proxyName(c)
+		upstream += " through the egress proxy " + f.proxyName(c)
 	}
-	return f.findingFor(who, c)
+	return f.findingFor(upstream, c)
 }
 
-// Message is the catalogue's sentence for it, of what is called who.
-func (f *Failure) Message(who string, c Context) string { return f.findingFor(who, c).Message }
+// Message returns the sentence of the finding about an upstream, which may be any name.
+func (f *Failure) Message(upstream string, c Context) string {
+	return f.findingFor(upstream, c).Message
+}
 
-func (f *Failure) findingFor(who string, c Context) findings.Finding {
+func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 	id, known := findings.ForCause(f.Cause)
 	if !known {
 		id = findings.ResponseMalformed
 	}
-	asked := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
+	context := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
 	switch {
 	case f.Cause == causeEgressTLS:
-		asked.host, asked.verifyNames, asked.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
+		context.host, context.verifyNames, context.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
 	case f.ViaProxy && c.AdditionalCAs != "" && c.TrustedCAs != "":
-		asked.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
+		context.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
 	case f.ViaProxy && c.AdditionalCAs != "":
-		asked.trusted = c.AdditionalCAs
+		context.trusted = c.AdditionalCAs
 	}
-	found := findings.New(id, "upstream", who, "error", f.Details.sentence(asked), "proxy", f.proxyName(c))
+	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.sentence(context), "proxy": f.proxyName(c)})
 	if f.ViaProxy {
-		return found.ViaEgressProxy()
+		return finding.ViaEgressProxy()
 	}
-	return found
+	return finding
 }
 
 func (f *Failure) proxyName(c Context) string {
@@ -145,11 +147,12 @@ func (f *Failure) proxyName(c Context) string {
 	return "of an earlier configuration"
 }
 
-// Summary is the diagnosis and the remediation in one line. The other addresses come
-// last.
+// Summary is the message, the results of the other addresses and the remediation in
+// one line.
 func (f *Failure) Summary(c Context) string {
+	finding := f.Finding(c)
 	var b strings.Builder
-	b.WriteString(f.Finding(c).String())
+	b.WriteString(finding.Message)
 	for _, other := range f.Others {
 		reply := findings.ReplyForCause(other.Cause)
 		if isEgressCause(other.Cause) {
@@ -158,10 +161,11 @@ func (f *Failure) Summary(c Context) string {
 		}
 		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reply, "upstream "))
 	}
-	return b.String()
+	finding.Message = b.String()
+	return finding.String()
 }
 
 const causeEgressTLS = "egress-tls"
 
-// isEgressCause holds for the causes whose entries name the proxy themselves.
+// isEgressCause reports whether the finding of a cause names the proxy itself.
 func isEgressCause(cause string) bool { return strings.HasPrefix(cause, "egress-") }

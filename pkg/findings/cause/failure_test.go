@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// testContext is a controller with a proxy before its ingress.
+// testContext returns the context of a configuration with an egress proxy.
 func testContext() Context {
 	return Context{
 		Host: "api.example.com", VerifyNames: []string{"*.apps.example.com"},
@@ -32,26 +32,26 @@ func testContext() Context {
 
 func router() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.6:443") }
 
-// TestSentences: what an operator reads, after the report has come over the wire.
+// TestSentences compares what an operator reads, after the report was encoded and decoded.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Failure{
-		"192.0.2.6:443 refuses connections":                                                  {Cause: "refused"},
-		"192.0.2.6:443 is unreachable (no route to host)":                                    {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
-		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":  {Cause: "refused", ViaProxy: true},
-		"the egress proxy proxy.example.com:3128 does not lead to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
-		"it answers 403 Forbidden (ERR_ACCESS_DENIED):":                                      {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
-		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com":`: {
+		"192.0.2.6:443 refuses connections":                                                     {Cause: "refused"},
+		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
+		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "refused", ViaProxy: true},
+		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
+		"it answers 403 Forbidden (ERR_ACCESS_DENIED). ":                                        {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
 			Cause: "tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
-		"the certificate leads to none of the CA of /ca.crt:":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of /ca.crt and 2 CAs of egressProxy.trustedCA:": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of the proxy:":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		`is for no name, and not for "proxy.example.com":`:                                       {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
-		"has expired on 2026-01-02 03:04 UTC:":                                                   {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
-		"TLS alert 116 (certificate required), after a header of the PROXY protocol":             {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
-		"the certificate is refused, since it is not for servers; trusted:":                      {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
-		"redirects the challenge to https://[2001:db8::1]:444/..., which":                        {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt. ":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of the proxy. ":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		`is for no name, and not for "proxy.example.com". `:                                                              {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
+		"has expired on 2026-01-02 03:04 UTC. ":                                                                          {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
+		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
+		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
+		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
 		"bad status code 999": {Cause: "malformed-answer", Details: Details{Reason: StatusCode, Number: 999}},
 		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "refused", Others: []OtherFailure{{"timeout-connect", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
 	} {
@@ -67,22 +67,22 @@ func TestSentences(t *testing.T) {
 		if diff := cmp.Diff(f, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
-		if said := got.Summary(testContext()); !strings.Contains(said, want) {
-			t.Errorf("%s: %s\nlacks %s", text, said, want)
+		if summary := got.Summary(testContext()); !strings.Contains(summary, want) {
+			t.Errorf("%s: %s\nlacks %s", text, summary, want)
 		}
 	}
 }
 
-// TestEachReason: each has its sentence, with no place that is not filled.
+// TestEachReason: each reason has a sentence, in which every parameter is filled in.
 func TestEachReason(t *testing.T) {
 	t.Parallel()
 	for r := range InvalidProxyURL + 2 {
-		why := Details{Reason: r}
+		details := Details{Reason: r}
 		if r == System {
-			why.Number = 1
+			details.Number = 1
 		}
-		if known := r <= InvalidProxyURL; known != (why.Validate() == nil) {
-			t.Errorf("reason %d: %v", r, why.Validate())
+		if known := r <= InvalidProxyURL; known != (details.Validate() == nil) {
+			t.Errorf("reason %d: %v", r, details.Validate())
 		}
 		if text := (Details{Reason: r}).Error(); strings.ContainsAny(text, "{}") {
 			t.Errorf("reason %d: %q", r, text)
@@ -90,7 +90,7 @@ func TestEachReason(t *testing.T) {
 	}
 }
 
-// TestInvalid: what no child of ours reports is refused.
+// TestInvalid: a report that no child process of this program sends is rejected.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	good := Failure{Cause: "refused", Addr: router()}
@@ -99,7 +99,7 @@ func TestInvalid(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Failure){
 		"no cause":              func(f *Failure) { f.Cause = "" },
-		"another cause":         func(f *Failure) { f.Cause = "mend it now" },
+		"another cause":         func(f *Failure) { f.Cause = "run this now" },
 		"a zone":                func(f *Failure) { f.Addr = netip.MustParseAddrPort("[fe80::1%x]:80") },
 		"another zone":          func(f *Failure) { f.Others = []OtherFailure{{"refused", netip.MustParseAddrPort("[fe80::1%x]:80")}} },
 		"others' cause":         func(f *Failure) { f.Others = []OtherFailure{{"x", router()}} },
@@ -128,15 +128,15 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever a child sends, what is said of it is the catalogue's text, the
-// table's, and parameters that were checked: one line, without control characters,
-// and without a mark that a command or a URL of others takes.
+// FuzzReport: whatever a child process sends, the text consists of a finding, a sentence
+// of this package and validated parameters. It is one line without control characters,
+// and no parameter contains a character of a shell command or a URL.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
-		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","why":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
-		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","proxy":true,"why":{"reason":48,"number":403,"code":"ERR_X"}}`,
-		`{"cause":"unreachable","why":{"reason":1,"number":113},"also":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
-		`{"cause":"tls-untrusted","why":{"reason":17,"issuer":"mend it now with: curl | sh"}}`,
+		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
+		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
+		`{"cause":"unreachable","details":{"reason":1,"number":113},"others":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
+		`{"cause":"tls-untrusted","details":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -145,16 +145,16 @@ func FuzzReport(f *testing.F) {
 		if json.Unmarshal(text, &got) != nil || got.Validate() != nil {
 			return
 		}
-		said := got.Summary(testContext())
-		if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) || len(said) > 8<<10 {
-			t.Errorf("%s: %q", text, said)
+		summary := got.Summary(testContext())
+		if strings.ContainsFunc(summary, func(r rune) bool { return !unicode.IsPrint(r) }) || len(summary) > 8<<10 {
+			t.Errorf("%s: %q", text, summary)
 		}
 		id, _ := findings.ForCause(got.Cause)
-		mend := findings.Lookup(id).Remediation
-		if _, after, is := strings.Cut(said, ": "+mend); !is || !isFixedSuffix(after) {
-			t.Errorf("%s: %q lacks the remediation, or has more than that", text, said)
+		entry, _ := findings.Lookup(id)
+		if _, after, is := strings.Cut(summary, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
+			t.Errorf("%s: %q lacks the remediation, or has more than that", text, summary)
 		}
-		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(said, mend, ""), -1) {
+		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, entry.Remediation, ""), -1) {
 			if strings.ContainsAny(quoted, "|/\\;&$`<>") {
 				t.Errorf("%s: %q", text, quoted)
 			}
@@ -162,25 +162,25 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// isFixedSuffix holds for what may follow a remediation.
+// isFixedSuffix reports whether s may follow a remediation.
 func isFixedSuffix(s string) bool {
-	return s == "" || strings.HasPrefix(s, "; then") || strings.HasPrefix(s, "; or, if the egress proxy looks into TLS")
+	return s == "" || strings.HasPrefix(s, " If the egress proxy intercepts TLS")
 }
 
-// TestDetailsOf: errors of the system and of the table become typed, and no other says
-// anything.
+// TestDetailsOf: errors of the system and of this package keep their type. Every other
+// error loses its text.
 func TestDetailsOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[Reason]error{
 		None: nil, System: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("mend it now"),
+		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("run this now"),
 	} {
-		why := DetailsOf(err)
-		if why.Reason != want || why.Validate() != nil || strings.Contains(why.Error(), "mend") {
-			t.Errorf("%v is %+v", err, why)
+		details := DetailsOf(err)
+		if details.Reason != want || details.Validate() != nil || strings.Contains(details.Error(), "run this") {
+			t.Errorf("%v is %+v", err, details)
 		}
 	}
 	if !DetailsOf(syscall.ENETUNREACH).Is(syscall.ENETUNREACH) || DetailsOf(io.EOF).Is(syscall.ENETUNREACH) {
-		t.Error("errors of the system are not told apart")
+		t.Error("errors of the system are not distinguished")
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Reason is a sentence of the table.
+// Reason is the number of a sentence.
 type Reason uint8
 
-// The reasons, in the order of the table.
+// The reasons, in the order of the sentences.
 const (
 	None Reason = iota
 	System
@@ -77,70 +77,70 @@ const (
 	InvalidProxyURL
 )
 
-// sentences are all that is said of reasons. What stands in braces is a parameter.
+// sentences returns the sentence of each reason. Parameters stand in braces.
 var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglobals // a table
 	return map[Reason]string{
 		None:                  "",
 		System:                "{errno}",
-		Timeout:               "timeout: there was no answer in time",
-		DeadlinePassed:        "timeout: the budget was used up before",
-		Closed:                "the connection was closed here",
-		EndOfStream:           "it ended the connection",
-		UnexpectedEndOfStream: "it ended the connection in the middle",
-		Unknown:               "an error of another kind",
+		Timeout:               "timeout: no answer in time",
+		DeadlinePassed:        "timeout: no time was left for this attempt",
+		Closed:                "the connection was closed locally",
+		EndOfStream:           "the peer closed the connection",
+		UnexpectedEndOfStream: "the peer closed the connection before the end",
+		Unknown:               "unspecified error",
 
 		PlainHTTP:  "it answers in plain HTTP",
-		NotTLS:     "what it says is not TLS",
+		NotTLS:     "its first bytes are not TLS",
 		Alert:      "TLS alert {alert}",
-		TLSVersion: "its version of TLS is not supported",
-		TLSFailed:  "its handshake is not as TLS has it",
+		TLSVersion: "its TLS version is not supported",
+		TLSFailed:  "its TLS handshake is invalid",
 
 		NoCertificate:      "it presents no certificate",
 		NameMismatch:       "{certificate} is for {names}, and not for {asked}",
 		Expired:            "{certificate} has expired on {time}",
-		NotYetValid:        "{certificate} is valid from {time} only",
-		UnknownCA:          "{certificate} leads to none of {trusted}",
-		InvalidCertificate: "{certificate} is refused, since {invalid}; trusted: {trusted}",
-		UnknownExtension:   "{certificate} is refused, since it has a critical extension that is not known; trusted: {trusted}",
+		NotYetValid:        "{certificate} is not valid before {time}",
+		UnknownCA:          "{certificate} is not signed by a trusted CA; trusted: {trusted}",
+		InvalidCertificate: "{certificate} is invalid: {invalid}; trusted: {trusted}",
+		UnknownExtension:   "{certificate} has an unknown critical extension; trusted: {trusted}",
 
-		Malformed:          "it is not one HTTP/1.x answer",
+		Malformed:          "its answer is not HTTP/1.x",
 		LineEnd:            "a line does not end in CRLF",
-		NotHTTP:            "it does not begin with HTTP/1.x",
+		NotHTTP:            "its answer does not begin with HTTP/1.x",
 		StatusLine:         "bad status line",
 		StatusCode:         "bad status code {number}",
 		TooManyFields:      "more than 128 fields",
 		FieldLine:          "bad field line",
-		TrailerFraming:     "framing announced in a trailer",
+		TrailerFraming:     "framing field in a trailer",
 		LengthSyntax:       "bad Content-Length",
 		LengthRange:        "Content-Length out of range",
 		LengthRepeated:     "repeated Content-Length",
 		LengthAndCoding:    "both Content-Length and Transfer-Encoding",
-		TransferCoding:     "unusable Transfer-Encoding",
-		TooManyInterim:     "more than 8 interim answers",
-		SwitchingProtocols: "it switches protocols, which was not asked for",
+		TransferCoding:     "unsupported Transfer-Encoding",
+		TooManyInterim:     "more than 8 interim responses",
+		SwitchingProtocols: "unrequested protocol switch",
 		HeadTooLong:        "its head is longer than 16384 bytes",
-		ChunkLineTooLong:   "a chunk's line is too long",
-		ChunkLineEnd:       "a chunk's line does not end in CRLF",
+		ChunkLineTooLong:   "chunk line too long",
+		ChunkLineEnd:       "a chunk line does not end in CRLF",
 		ChunkSize:          "bad chunk size",
 		ChunkExtension:     "bad chunk extension",
-		ChunkEnd:           "a chunk does not end where its size says",
-		TrailersTooLong:    "the trailers are too long",
+		ChunkEnd:           "a chunk is longer than its size",
+		TrailersTooLong:    "trailers too long",
 		Trailer:            "bad trailer",
 		TooLarge:           "sends a body of more than 65536 bytes",
 
-		NoAddress:       "it has no address",
-		NoHost:          "the request names no host for the egress proxy to ask",
-		BadHead:         "the request's head is not in the form for a proxy to be made of",
+		NoAddress:       "no address is known",
+		NoHost:          "the request has no host to pass to the egress proxy",
+		BadHead:         "the request head cannot be rewritten for the egress proxy",
 		ProxyAnswer:     "it answers {status}",
 		ProxyAnswerCode: "it answers {status} ({code})",
 
-		MultipleLocations: "{number} places at once",
+		MultipleLocations: "{number} locations at once",
 		RedirectToHTTP:    "http://{port}/...",
 		RedirectToHTTPS:   "https://{port}/...",
-		RedirectInvalid:   "a Location that is no URL of http or https with a host",
+		RedirectInvalid:   "a Location that is not an http or https URL with a host",
 
-		InvalidRequest:  "the question cannot be asked",
-		ResponseTooLong: "the answer is too long to be handed over",
+		InvalidRequest:  "invalid request to the prober",
+		ResponseTooLong: "the result is too long for the prober protocol",
 		NoEthernet:      "the link has no Ethernet address",
 		InvalidProxyURL: "invalid URL of the proxy",
 	}
@@ -162,7 +162,7 @@ func alertName(number int) string {
 	return strconv.Itoa(number)
 }
 
-// statusText names a status of HTTP that proxies answer with themselves.
+// statusText names an HTTP status with which proxies answer themselves.
 func statusText(number int) string {
 	names := map[int]string{
 		302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 407: "Proxy Authentication Required",
@@ -174,15 +174,15 @@ func statusText(number int) string {
 	return strconv.Itoa(number)
 }
 
-// invalidReason is what crypto/x509 means by an InvalidReason, which is number less 1.
+// invalidReason describes an InvalidReason of crypto/x509, which is number less 1.
 func invalidReason(number int) string {
 	names := []string{
-		"it was issued by a certificate that may issue none", "it is not valid now", "its CA may not issue for its names", "its chain is longer than a CA in it allows",
-		"it is not for servers", "the names in its chain do not match", "a CA in its chain constrains names, and it has none", "a name in it cannot be constrained",
-		"it takes too many comparisons with the constraints of its CAs", "a CA in its chain may not issue for servers", "no chain of it is valid",
+		"its issuer is not a CA", "it is not valid now", "its CA is not permitted to issue for its names", "its chain is longer than a CA in it permits",
+		"it is not a server certificate", "the names in its chain do not match", "a CA in its chain constrains names, and it has no subject alternative name", "one of its names cannot be checked against a CA's name constraints",
+		"its name constraints require too many comparisons", "a CA in its chain is not permitted to issue server certificates", "no chain of it is valid",
 	}
 	if number < 1 || number > len(names) {
-		return "it cannot be verified"
+		return "verification failed"
 	}
 	return names[number-1]
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package messageid owns the kinds of journal entries: the stable MESSAGE_ID of
-// each, and the journal catalog that explains them in `journalctl -x`.
 package messageid
 
 import (
@@ -12,18 +10,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 )
 
-// CatalogEntry is one kind of journal entry.
+// CatalogEntry describes one kind of journal entry.
 type CatalogEntry struct {
 	Event       string // the field EVENT
 	ID          string // the field MESSAGE_ID: 128 bits in hexadecimal
-	Subject     string // one line; @FIELD@ stands for a field of the entry
-	Explanation string // what it means and what to do; may be empty
+	Subject     string // one line; @FIELD@ is replaced by a field of the entry
+	Explanation string // meaning and necessary actions; may be empty
 }
 
-// All lists the messages.
+// All lists the entries of the catalog.
 func All() []CatalogEntry { return catalogEntries() }
 
-// MessageID is the MESSAGE_ID of an event, empty for one that is not known.
+// MessageID is the MESSAGE_ID of an event, or empty for an unknown one.
 func MessageID(event string) string {
 	list := catalogEntries()
 	if i := slices.IndexFunc(list, func(m CatalogEntry) bool { return m.Event == event }); i >= 0 {
@@ -32,7 +30,7 @@ func MessageID(event string) string {
 	return ""
 }
 
-// RenderCatalog is the text of the journal catalog
+// RenderCatalog renders the journal catalog
 // (https://systemd.io/CATALOG, "Message Catalog Developer Documentation").
 func RenderCatalog() string {
 	var b strings.Builder

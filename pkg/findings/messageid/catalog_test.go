@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the catalog")
 
 const catalogPath = "../../../systemd/http01-proxyd.catalog"
 
-// TestCatalogIsCurrent: `make docs` writes it.
+// TestCatalogIsCurrent: the shipped catalog matches the entries. `make docs` writes it.
 func TestCatalogIsCurrent(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(catalogPath, []byte(messageid.RenderCatalog()), 0o644); err != nil {
@@ -40,22 +40,22 @@ func TestCatalogEntries(t *testing.T) {
 	ids, events := make(map[string]bool), make(map[string]bool)
 	for _, m := range messageid.All() {
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(m.ID) || ids[m.ID] || events[m.Event] {
-			t.Errorf("%s: ID %q, or the event, is no good or stands twice", m.Event, m.ID)
+			t.Errorf("%s: ID %q or the event is invalid or duplicate", m.Event, m.ID)
 		}
 		ids[m.ID], events[m.Event] = true, true
 		if messageid.MessageID(m.Event) != m.ID {
-			t.Errorf("%s is not found", m.Event)
+			t.Errorf("%s: no message ID", m.Event)
 		}
 		if m.Subject == "" || strings.Contains(m.Subject, "\n") {
-			t.Errorf("%s: the subject is no line", m.Event)
+			t.Errorf("%s: the subject is not one line", m.Event)
 		}
 	}
 	if messageid.MessageID("nothing") != "" {
-		t.Error("an event that is not known has an ID")
+		t.Error("an unknown event has an ID")
 	}
 }
 
-// TestEveryEventIsInCatalog: each event that the code logs is in the catalog.
+// TestEveryEventIsInCatalog: each logged event is in the catalog.
 func TestEveryEventIsInCatalog(t *testing.T) {
 	t.Parallel()
 	logged := regexp.MustCompile(`slog\.String\("event", "([^"]+)"\)|"EVENT": "([^"]+)"|EventKind += "([^"]+)"`)

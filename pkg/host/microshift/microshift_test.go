@@ -208,7 +208,7 @@ func TestReadUnusualFiles(t *testing.T) {
 	}{
 		"a FIFO":                                 {func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "config.d", "x.yaml"), 0o600) }, "is not a regular file"},
 		"a FIFO for the main file":               {func(dir string) error { return unix.Mkfifo(microshift.ConfigFile(dir), 0o600) }, "is not a regular file"},
-		"a link to itself":                       {func(dir string) error { return os.Symlink("x.yaml", filepath.Join(dir, "config.d", "x.yaml")) }, "let the symbolic link lead to a file"},
+		"a link to itself":                       {func(dir string) error { return os.Symlink("x.yaml", filepath.Join(dir, "config.d", "x.yaml")) }, "replace the symbolic link"},
 		"a link to nothing":                      {func(dir string) error { return os.Symlink("nothing", filepath.Join(dir, "config.d", "x.yaml")) }, "no such file"},
 		"a link to a directory":                  {func(dir string) error { return os.Symlink("..", filepath.Join(dir, "config.d", "x.yaml")) }, "is not a regular file"},
 		"a link to a directory, of another name": {func(dir string) error { return os.Symlink("..", filepath.Join(dir, "config.d", "up")) }, ""},

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // startTLSServer presents a certificate with these names until the test ends.
@@ -47,8 +47,8 @@ func startTLSServer(t *testing.T, names []string) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-// TestHostileCertificate: names that fill the largest handshake, of bytes that
-// JSON makes six of, neither pass nor end the child.
+// TestHostileCertificate: names that fill the largest handshake, of bytes that JSON
+// encodes as six, do not reach the client, and do not end the child.
 func TestHostileCertificate(t *testing.T) {
 	c := startClient(t)
 	var names []string
@@ -56,7 +56,7 @@ func TestHostileCertificate(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s%d", strings.Repeat("\x01", 2500), i))
 	}
 	hostile, plain := startTLSServer(t, names), startTLSServer(t, []string{"api.lab.test"})
-	presented := c.Certificates(withTimeout(t, testTimeout), []prober.CertificateRequest{
+	presented := c.Certificates(withTimeout(t, testTimeout), []protocol.CertificateRequest{
 		{Addr: hostile, Name: "api.lab.test"}, {Addr: plain, Name: "api.lab.test"}, {Addr: plain},
 	})
 	for _, p := range presented {

@@ -10,24 +10,24 @@ import (
 
 	"github.com/beevik/ntp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// queryClock asks an NTP server, once more if the first packet gets lost.
-func queryClock(ctx context.Context, q *prober.ClockRequest) (*prober.ClockResult, error) {
+// queryClock queries an NTP server, and again when no reply arrives.
+func queryClock(ctx context.Context, q *protocol.ClockRequest) (*protocol.ClockResult, error) {
 	o := ntp.QueryOptions{Timeout: time.Second, Dialer: func(_, remote string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", remote)
 	}}
 	for {
-		said, err := ntp.QueryWithOptions(q.Addr.String(), o)
+		response, err := ntp.QueryWithOptions(q.Addr.String(), o)
 		if err == nil {
-			err = said.Validate()
+			err = response.Validate()
 		}
 		if err == nil {
-			return &prober.ClockResult{Offset: said.ClockOffset}, nil
+			return &protocol.ClockResult{Offset: response.ClockOffset}, nil
 		}
 		if deadline, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || time.Until(deadline) < o.Timeout {
-			return nil, fmt.Errorf("ask %v: %w", q.Addr, err)
+			return nil, fmt.Errorf("query %v: %w", q.Addr, err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network finds the answers to package probe's questions. It runs in the
-// child process, which has no capability and opens no file.
+// Package network handles the requests of package prober. Only the prober process links
+// it, which has no capability and opens no file.
 package network

@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// queryEndpoint asks one URL once, through a proxy. A redirect is an answer, and is not
-// followed; no body is read.
-func queryEndpoint(ctx context.Context, q *prober.EndpointRequest) (*prober.EndpointResult, error) {
+// queryEndpoint requests one URL once, usually through a proxy. A redirect is an answer
+// and is not followed. The body is not read.
+func queryEndpoint(ctx context.Context, q *protocol.EndpointRequest) (*protocol.EndpointResult, error) {
 	target, err := url.Parse(q.URL)
 	if err != nil {
 		return nil, cause.Details{Reason: cause.InvalidRequest}
 	}
-	t := &prober.EndpointResult{}
+	t := &protocol.EndpointResult{}
 	begin := time.Now()
 	conn, err := dialFirst(ctx, q.Addrs, t)
 	if err != nil {
@@ -49,15 +49,15 @@ func queryEndpoint(ctx context.Context, q *prober.EndpointRequest) (*prober.Endp
 	case err == nil:
 		t.Status = answer.StatusCode
 		_ = answer.Body.Close()
-	case t.ProxyStatus == 0: // else the error is the proxy's reason phrase, which may be anything
+	case t.ProxyStatus == 0: // otherwise the error is the proxy's reason phrase, which may be any text
 		t.Details = errorDetails(err)
 	}
 	return t, nil
 }
 
-// transportFor leads one request over conn. Denied gets the status with which the
-// proxy does not connect, from a goroutine that may outlive the request.
-func transportFor(q *prober.EndpointRequest, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
+// transportFor returns a transport for one request over conn. It stores in denied the
+// status with which the proxy refuses CONNECT, from a goroutine that may outlive the request.
+func transportFor(q *protocol.EndpointRequest, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
 	roots := x509.NewCertPool()
 	for _, der := range q.Roots {
 		if c, err := x509.ParseCertificate(der); err == nil {
@@ -82,17 +82,16 @@ func transportFor(q *prober.EndpointRequest, conn net.Conn, denied *atomic.Int32
 	}
 	proxy, err := url.Parse(q.Proxy)
 	if err != nil {
-		return nil, cause.Details{Reason: cause.InvalidProxyURL} // what the parser says has it
+		return nil, cause.Details{Reason: cause.InvalidProxyURL} // the parser's error contains the URL
 	}
 	transport.Proxy = http.ProxyURL(proxy)
 	return transport, nil
 }
 
-// dialFirst connects to the first address that takes the connection, whatever is asked
-// for: names were resolved before. The transport would dial without ctx's deadline
-// (dialConnFor of net/http), so that one silent address kept the others from being
-// asked. It writes down whom it tries.
-func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *prober.EndpointResult) (conn net.Conn, err error) {
+// dialFirst connects to the first address that accepts the connection, and records the
+// address that it tries. Names were resolved before. The transport would dial without the
+// deadline of ctx (dialConnFor of net/http), so that a silent address would take all the time.
+func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *protocol.EndpointResult) (conn net.Conn, err error) {
 	err = cause.Details{Reason: cause.NoAddress}
 	for i, addr := range addrs {
 		t.LastAddr = cause.WithoutZone(addr)
@@ -103,17 +102,17 @@ func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *prober.EndpointRe
 	return nil, err
 }
 
-// dialWithShare leaves time for the addresses after it.
-func dialWithShare(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+// dialWithShare leaves time for the remaining addresses.
+func dialWithShare(ctx context.Context, addr netip.AddrPort, addrs int) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(addrs))
 		defer cancel()
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addr.String())
 }
 
-// dialOnce gives a transport the connection that there is, once.
+// dialOnce returns a dial function that returns conn, once.
 func dialOnce(conn net.Conn) func(context.Context, string, string) (net.Conn, error) {
 	var taken atomic.Bool
 	return func(context.Context, string, string) (net.Conn, error) {
@@ -124,15 +123,15 @@ func dialOnce(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// errorDetails is why there was no answer. What net/http itself says quotes the network, and
-// may hold a URL with credentials: of its texts none is handed over.
+// errorDetails returns why there was no answer. Errors of net/http quote the network and
+// may contain a URL with credentials: their text is dropped.
 func errorDetails(err error) cause.Details {
-	if about, is := upstream.ExplainCertificate(nil, err, time.Now()); is {
-		return about
+	if details, ok := upstream.ExplainCertificate(nil, err, time.Now()); ok {
+		return details
 	}
-	switch said := upstream.Explain(err); {
-	case said.Reason != cause.Unknown:
-		return said
+	switch details := upstream.Explain(err); {
+	case details.Reason != cause.Unknown:
+		return details
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return cause.Details{Reason: cause.PlainHTTP}
 	default:

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// silentAddress is an address that drops what opens a connection: the backlog of
-// a socket that nobody accepts on is full.
+// silentAddress returns an address that drops connection attempts: the backlog of its
+// socket is full and nobody accepts.
 func silentAddress(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -52,27 +52,27 @@ func silentAddress(t *testing.T) netip.AddrPort {
 	return addr
 }
 
-// TestEndpointSilentAddress: an address that is silent leaves time for the next.
+// TestEndpointSilentAddress: a silent address leaves time for the next one.
 func TestEndpointSilentAddress(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(proxy.Close)
-	there := netip.MustParseAddrPort(proxy.Listener.Addr().String())
+	proxyAddr := netip.MustParseAddrPort(proxy.Listener.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	got, err := queryEndpoint(ctx, &prober.EndpointRequest{
-		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{silentAddress(t), there},
+	got, err := queryEndpoint(ctx, &protocol.EndpointRequest{
+		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{silentAddress(t), proxyAddr},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != 200 || got.LastAddr != there {
+	if got.Status != 200 || got.LastAddr != proxyAddr {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestEndpointLateRefusal: a proxy that refuses at the very moment at which nobody
-// waits any more writes into no answer that is read (for the race detector).
+// TestEndpointLateRefusal: a proxy that refuses while the request times out does not write
+// to the result (for the race detector).
 func TestEndpointLateRefusal(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func TestEndpointLateRefusal(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
 		_, _ = io.Copy(io.Discard, conn)
 	}()
-	got, err := queryEndpoint(ctx, &prober.EndpointRequest{
+	got, err := queryEndpoint(ctx, &protocol.EndpointRequest{
 		URL: "https://secure.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())},
 	})
 	if err != nil {

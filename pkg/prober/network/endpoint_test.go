@@ -18,20 +18,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// strictProxy is a proxy as RFC 9110 has it: CONNECT, or the absolute form, each
-// with credentials when there are to be any. It leads every name to one address.
+// strictProxy is a proxy as in RFC 9110: it takes CONNECT or the absolute form, each with
+// credentials if required. It connects every name to one address.
 type strictProxy struct {
-	authorization string // empty: none are asked for
+	authorization string // empty: not required
 	targets       map[string]string
 }
 
 func (p strictProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if got := r.Header.Get("Proxy-Authorization"); got != p.authorization {
 		w.Header().Set("Proxy-Authenticate", "Basic")
-		// A reason phrase or a page that echoes what came must not get on.
+		// A reason phrase or a page that echoes the credentials must not be reported.
 		http.Error(w, got, http.StatusProxyAuthRequired)
 		return
 	}
@@ -86,9 +86,9 @@ func hostPort(t *testing.T, s *httptest.Server) string {
 	return u.Host
 }
 
-// TestEndpoint: endpoints asked through a proxy and directly, in both forms, with
-// and without TLS and credentials; and why there is no answer. The child is as bare
-// as it is in the field.
+// TestEndpoint requests endpoints through a proxy and directly, in both forms, with and
+// without TLS and credentials, and compares the reasons without an answer. The child is
+// confined.
 func TestEndpoint(t *testing.T) {
 	c := startClient(t)
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +117,7 @@ func TestEndpoint(t *testing.T) {
 			_, _ = io.WriteString(conn, r.Header.Get("Proxy-Authorization")+"\r\n\r\n")
 		}
 	})
-	told := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, "no \xff here\r\n\r\n") })
+	quotes := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, "no \xff here\r\n\r\n") })
 	for _, s := range []*httptest.Server{plain, secure, open, locked, lockedTLS} {
 		s.Config.ErrorLog = nil
 		t.Cleanup(s.Close)
@@ -132,31 +132,31 @@ func TestEndpoint(t *testing.T) {
 	nobody := netip.MustParseAddrPort(free.Addr().String())
 	_ = free.Close()
 	tests := []struct {
-		name string
-		q    prober.EndpointRequest
-		want prober.EndpointResult
-		says string
+		name     string
+		q        protocol.EndpointRequest
+		want     protocol.EndpointResult
+		sentence string
 	}{
-		{"absolute form", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, prober.EndpointResult{Status: 200}, ""},
-		{"a redirect", prober.EndpointRequest{URL: "http://plain.test/moved", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, prober.EndpointResult{Status: 302}, ""},
-		{"a body without end", prober.EndpointRequest{URL: "http://plain.test/endless", Addrs: addrs(hostPort(t, plain))}, prober.EndpointResult{Status: 200}, ""},
-		{"no page", prober.EndpointRequest{URL: "http://plain.test/missing", Addrs: addrs(hostPort(t, plain))}, prober.EndpointResult{Status: 404}, ""},
-		{"CONNECT", prober.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, prober.EndpointResult{Status: 200}, ""},
-		{"the second address", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{nobody, viaOpen[0]}}, prober.EndpointResult{Status: 200}, ""},
-		{"credentials", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked}, prober.EndpointResult{Status: 200}, ""},
-		{"credentials with CONNECT", prober.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked, Roots: roots}, prober.EndpointResult{Status: 200}, ""},
-		{"TLS to the proxy", prober.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:p%40ss@example.com:3128", Addrs: viaTLS, Roots: roots}, prober.EndpointResult{Status: 200}, ""},
-		{"wrong credentials", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked}, prober.EndpointResult{Status: 407}, ""},
-		{"wrong credentials with CONNECT", prober.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked, Roots: roots}, prober.EndpointResult{ProxyStatus: 407}, ""},
-		{"denied", prober.EndpointRequest{URL: "https://denied.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, prober.EndpointResult{ProxyStatus: 403}, ""},
-		{"not trusted", prober.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, prober.EndpointResult{}, "leads to none of what is trusted"},
-		{"the proxy is not trusted", prober.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS}, prober.EndpointResult{}, "leads to none of what is trusted"},
-		{"another name", prober.EndpointRequest{URL: "https://other.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, prober.EndpointResult{}, "other.test"},
-		{"nobody listens", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(nobody.String())}, prober.EndpointResult{}, "refused"},
-		{"no address", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128"}, prober.EndpointResult{}, "no address"},
-		{"silent", prober.EndpointRequest{URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(silent.String())}, prober.EndpointResult{}, "in time"},
-		{"it echoes the credentials", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, prober.EndpointResult{}, "not one HTTP/1.x answer"},
-		{"and are quoted", prober.EndpointRequest{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(told.String())}, prober.EndpointResult{}, "not one HTTP/1.x answer"},
+		{"absolute form", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 200}, ""},
+		{"a redirect", protocol.EndpointRequest{URL: "http://plain.test/moved", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 302}, ""},
+		{"a body without end", protocol.EndpointRequest{URL: "http://plain.test/endless", Addrs: addrs(hostPort(t, plain))}, protocol.EndpointResult{Status: 200}, ""},
+		{"no page", protocol.EndpointRequest{URL: "http://plain.test/missing", Addrs: addrs(hostPort(t, plain))}, protocol.EndpointResult{Status: 404}, ""},
+		{"CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
+		{"the second address", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{nobody, viaOpen[0]}}, protocol.EndpointResult{Status: 200}, ""},
+		{"credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked}, protocol.EndpointResult{Status: 200}, ""},
+		{"credentials with CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
+		{"TLS to the proxy", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:p%40ss@example.com:3128", Addrs: viaTLS, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
+		{"wrong credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked}, protocol.EndpointResult{Status: 407}, ""},
+		{"wrong credentials with CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked, Roots: roots}, protocol.EndpointResult{ProxyStatus: 407}, ""},
+		{"denied", protocol.EndpointRequest{URL: "https://denied.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{ProxyStatus: 403}, ""},
+		{"not trusted", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{}, "is not signed by a trusted CA; trusted: what is trusted"},
+		{"the proxy is not trusted", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS}, protocol.EndpointResult{}, "is not signed by a trusted CA; trusted: what is trusted"},
+		{"another name", protocol.EndpointRequest{URL: "https://other.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{}, "other.test"},
+		{"nobody listens", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(nobody.String())}, protocol.EndpointResult{}, "refused"},
+		{"no address is known", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128"}, protocol.EndpointResult{}, "no address is known"},
+		{"silent", protocol.EndpointRequest{URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(silent.String())}, protocol.EndpointResult{}, "in time"},
+		{"it echoes the credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
+		{"and are quoted", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(quotes.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,15 +164,15 @@ func TestEndpoint(t *testing.T) {
 			if tt.name == "silent" {
 				limit = time.Second
 			}
-			a, err := c.Query(withTimeout(t, limit), prober.Request{Endpoint: &tt.q})
+			a, err := c.Query(withTimeout(t, limit), protocol.Request{Endpoint: &tt.q})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&tt.want, a.Endpoint, cmpopts.IgnoreFields(prober.EndpointResult{}, "LastAddr", "Details", "Total")); diff != "" {
+			if diff := cmp.Diff(&tt.want, a.Endpoint, cmpopts.IgnoreFields(protocol.EndpointResult{}, "LastAddr", "Details", "Total")); diff != "" {
 				t.Errorf("(-want +got):\n%s%v", diff, a.Endpoint.Details)
 			}
-			if got := a.Endpoint.Details.Text(cause.Context{Host: "other.test", TrustedCAs: "what is trusted"}); !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
-				t.Errorf("it says %q, want %q", got, tt.says)
+			if got := a.Endpoint.Details.Text(cause.Context{Host: "other.test", TrustedCAs: "what is trusted"}); !strings.Contains(got, tt.sentence) || (tt.sentence == "") != (got == "") || strings.Contains(got, "s3cret") {
+				t.Errorf("sentence %q, want %q", got, tt.sentence)
 			}
 			if len(tt.q.Addrs) > 0 && a.Endpoint.LastAddr != tt.q.Addrs[len(tt.q.Addrs)-1] {
 				t.Errorf("%v was tried", a.Endpoint.LastAddr)

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// headBytes bounds the head of an answer.
+// headBytes bounds the head of a response.
 const headBytes = 64 << 10
 
-// fetchPage asks for one page. What goes wrong is a part of the answer.
-func fetchPage(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
-	f := &prober.FetchResult{}
+// fetchPage requests one page. Failures are part of the result.
+func fetchPage(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResult {
+	f := &protocol.FetchResult{}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
 	dialer := &net.Dialer{Timeout: q.ConnectTimeout, KeepAlive: -1}
@@ -43,14 +43,14 @@ func fetchPage(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult 
 	return f
 }
 
-func setCause(f *prober.FetchResult, e *upstream.Error) {
+func setCause(f *protocol.FetchResult, e *upstream.Error) {
 	f.Cause, f.Details = string(e.Cause), upstream.Explain(e.Err)
 }
 
 // exchange writes the request and reads the answer into f.
-func exchange(conn net.Conn, q *prober.FetchRequest, f *prober.FetchResult, begin time.Time) error {
+func exchange(conn net.Conn, q *protocol.FetchRequest, f *protocol.FetchResult, begin time.Time) error {
 	if q.TLS {
-		// Only what the answer says is wanted, and nothing of it is trusted.
+		// The response is wanted, and nothing of it is trusted.
 		conn = tls.Client(conn, &tls.Config{ServerName: q.Host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	}
 	if _, err := io.WriteString(conn, requestText(q)); err != nil {
@@ -67,34 +67,34 @@ func exchange(conn net.Conn, q *prober.FetchRequest, f *prober.FetchResult, begi
 		return wrapMalformed(err)
 	}
 	defer answer.Body.Close()
-	bounded.N = prober.MaxLength + headBytes
+	bounded.N = protocol.MaxLength + headBytes
 	return recordResponse(f, answer)
 }
 
-// requestText is how Let's Encrypt asks (boulder, va/http.go).
-func requestText(q *prober.FetchRequest) string {
+// requestText returns a request as Let's Encrypt sends it (boulder, va/http.go).
+func requestText(q *protocol.FetchRequest) string {
 	return "GET " + q.Path + " HTTP/1.1\r\nHost: " + q.Host + "\r\nUser-Agent: " + q.UserAgent +
 		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-// recordResponse writes an answer down, and how its body begins.
-func recordResponse(f *prober.FetchResult, answer *http.Response) error {
+// recordResponse records a response and the beginning of its body.
+func recordResponse(f *protocol.FetchResult, answer *http.Response) error {
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")
 	f.ProxyStatus = answer.Header.Get("Proxy-Status")
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		f.Date = date
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, prober.MaxLength+1))
-	f.Length, f.Body = min(len(body), prober.MaxLength), body[:min(len(body), prober.MaxBody)]
-	if len(body) > prober.MaxLength {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, protocol.MaxLength+1))
+	f.Length, f.Body = min(len(body), protocol.MaxLength), body[:min(len(body), protocol.MaxBody)]
+	if len(body) > protocol.MaxLength {
 		return upstream.ErrTooLarge
 	}
 	return err
 }
 
-// errMalformed is what cannot be read as an answer, rather than a connection that
-// ended.
+// errMalformed wraps the error of an answer that is not HTTP, as opposed to a connection
+// that ended.
 type errMalformed struct{ error }
 
 func wrapMalformed(err error) error {
@@ -105,9 +105,9 @@ func wrapMalformed(err error) error {
 	return errMalformed{err}
 }
 
-func classifyError(q *prober.FetchRequest, err error, got bool) *upstream.Error {
-	var bad errMalformed
-	if errors.As(err, &bad) {
+func classifyError(q *protocol.FetchRequest, err error, got bool) *upstream.Error {
+	var malformed errMalformed
+	if errors.As(err, &malformed) {
 		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
 	}
 	return upstream.ExchangeError(q.Addr, err, got)

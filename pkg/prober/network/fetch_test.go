@@ -17,10 +17,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// startServer is a server that reads a request and then does what f does.
+// startServer starts a server that reads a request and then calls f.
 func startServer(t *testing.T, f func(*net.TCPConn, []byte)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func replyWith(text string) func(*net.TCPConn, []byte) {
 	return func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, text) }
 }
 
-// TestFetch: what an answer holds, and the ways in which there is none told
-// apart. The child is as bare as it is in the field.
+// TestFetch compares the results for answers, and for the reasons without an answer. The
+// child has neither capabilities nor forbidden system calls.
 func TestFetch(t *testing.T) {
 	c := startClient(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,35 +63,35 @@ func TestFetch(t *testing.T) {
 		name string
 		addr netip.AddrPort
 		wait time.Duration
-		want prober.FetchResult
+		want protocol.FetchResult
 	}{
 		{
 			"an answer",
 			startServer(t, replyWith("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nkey")), testTimeout,
-			prober.FetchResult{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
+			protocol.FetchResult{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
 		},
 		{
 			"a redirect", startServer(t, replyWith("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), testTimeout,
-			prober.FetchResult{Status: 302, Location: "https://x/"},
+			protocol.FetchResult{Status: 302, Location: "https://x/"},
 		},
-		{"nobody listens", refused, testTimeout, prober.FetchResult{Cause: "refused"}},
-		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, prober.FetchResult{Cause: "closed-without-answer"}},
-		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, prober.FetchResult{Cause: "reset"}},
-		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, prober.FetchResult{Cause: "timeout-answer"}},
-		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, prober.FetchResult{Cause: "malformed-answer"}},
-		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, prober.FetchResult{Cause: "malformed-answer"}},
+		{"nobody listens", refused, testTimeout, protocol.FetchResult{Cause: "refused"}},
+		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "closed-without-answer"}},
+		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, protocol.FetchResult{Cause: "reset"}},
+		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "timeout-answer"}},
+		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "malformed-answer"}},
+		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "malformed-answer"}},
 		{
 			"cut off", startServer(t, replyWith("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), testTimeout,
-			prober.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
+			protocol.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
 		},
 		{
 			"too large", startServer(t, replyWith("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), testTimeout,
-			prober.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), prober.MaxBody), Length: prober.MaxLength, Cause: "answer-too-large"},
+			protocol.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), protocol.MaxBody), Length: protocol.MaxLength, Cause: "answer-too-large"},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := c.Query(withTimeout(t, tt.wait), prober.Request{Fetch: &prober.FetchRequest{
+			a, err := c.Query(withTimeout(t, tt.wait), protocol.Request{Fetch: &protocol.FetchRequest{
 				Addr: tt.addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout,
 			}})
 			if err != nil {
@@ -112,13 +112,13 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFetchSendsAValidatorsRequest: the request as it goes out.
+// TestFetchSendsAValidatorsRequest compares the request that is sent.
 func TestFetchSendsAValidatorsRequest(t *testing.T) {
 	c := startClient(t)
 	addr := startServer(t, func(conn *net.TCPConn, request []byte) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n\r\n%s", request)
 	})
-	a, err := c.Query(withTimeout(t, testTimeout), prober.Request{Fetch: &prober.FetchRequest{Addr: addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout}})
+	a, err := c.Query(withTimeout(t, testTimeout), protocol.Request{Fetch: &protocol.FetchRequest{Addr: addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,28 +128,28 @@ func TestFetchSendsAValidatorsRequest(t *testing.T) {
 	}
 }
 
-// TestLookup: addresses, none, a failure and no answer. Its own server stands in for a real
-// one, which cannot be made to fail and to keep silent on demand.
+// TestLookup: addresses, no address, an error and no answer. A real DNS server does not
+// fail or keep silent on demand.
 func TestLookup(t *testing.T) {
 	c := startClient(t)
 	server := startDNSServer(t)
-	ask := func(name string, ipv6 bool) (*prober.LookupResult, error) {
-		a, err := c.Query(withTimeout(t, 3*time.Second), prober.Request{Lookup: &prober.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
+	lookup := func(name string, ipv6 bool) (*protocol.LookupResult, error) {
+		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
 		return a.Lookup, err
 	}
 	for _, tt := range []struct {
 		name string
 		ipv6 bool
-		want prober.LookupResult
+		want protocol.LookupResult
 	}{
-		{"here.test", false, prober.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
-		{"here.test", true, prober.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
-		{"empty.test", false, prober.LookupResult{}},
-		{"absent.test", true, prober.LookupResult{}},
-		{"failing.test", false, prober.LookupResult{Failure: prober.ServerError}},
-		{"silent.test", false, prober.LookupResult{Failure: prober.ServerSilent}},
+		{"here.test", false, protocol.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
+		{"here.test", true, protocol.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
+		{"empty.test", false, protocol.LookupResult{}},
+		{"absent.test", true, protocol.LookupResult{}},
+		{"failing.test", false, protocol.LookupResult{Failure: protocol.ServerError}},
+		{"silent.test", false, protocol.LookupResult{Failure: protocol.ServerSilent}},
 	} {
-		got, err := ask(tt.name, tt.ipv6)
+		got, err := lookup(tt.name, tt.ipv6)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// addLAN is a bridge here, with addresses of both families on it.
+// addLAN adds a bridge with addresses of both families.
 func addLAN(t *testing.T) *net.Interface {
 	t.Helper()
 	nstest.Require(t)
@@ -37,9 +37,9 @@ func addLAN(t *testing.T) *net.Interface {
 	return link
 }
 
-// TestNeighbours: no, one and two hosts answer for an address, over both families,
-// also when this host has it itself. The queries run side by side, since each waits
-// for late answers.
+// TestNeighbours: no, one and two hosts answer for an address, over both families, also
+// when this host has the address too. The requests run concurrently, since each waits for
+// late replies.
 func TestNeighbours(t *testing.T) {
 	link := addLAN(t)
 	c := startClient(t)
@@ -55,24 +55,24 @@ func TestNeighbours(t *testing.T) {
 	for _, a := range []string{"192.0.2.8/32", "2001:db8::8/128"} {
 		nstest.Run(t, "ip", "address", "add", a, "dev", "lan0", "nodad")
 	}
-	mine := [][]byte{link.HardwareAddr}
+	hardware := [][]byte{link.HardwareAddr}
 	var all sync.WaitGroup
 	for _, tt := range []struct {
-		what string
-		last string // byte of the address
-		mine [][]byte
-		want []string
+		what     string
+		last     string // byte of the address
+		hardware [][]byte
+		want     []string
 	}{
-		{"nobody", "5", mine, nil},
-		{"one", "6", mine, []string{"02:00:00:00:00:01"}},
-		{"two", "7", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
-		{"this host and two more", "8", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"nobody", "5", hardware, nil},
+		{"one", "6", hardware, []string{"02:00:00:00:00:01"}},
+		{"two", "7", hardware, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"this host and two more", "8", hardware, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
 		{"this host by two links, and another", "8", [][]byte{link.HardwareAddr, {2, 0, 0, 0, 0, 2}}, []string{"02:00:00:00:00:01"}},
 	} {
 		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
 			all.Go(func() {
-				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursRequest{
-					Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, HostHardware: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
+				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursQuery{
+					Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, HostHardware: tt.hardware, Source: netip.MustParseAddr("2001:db8::1"),
 				})
 				if err != nil {
 					t.Errorf("%s, %s: %v", tt.what, addr, err)
@@ -93,8 +93,8 @@ func setOf(list []string) map[string]bool {
 	return s
 }
 
-// TestPath: a path that takes whole packets, one that drops large ones without a
-// word, one where a router says so, and a host that does not answer at all.
+// TestPath: a path that carries large packets, one that drops them silently, one where a
+// router reports it, and a host that does not answer.
 func TestPath(t *testing.T) {
 	addLAN(t)
 	near := addHost(t, "near")
@@ -136,5 +136,5 @@ func TestPath(t *testing.T) {
 	far.run("ip", "route", "add", "default", "via", "2001:db8:f::1")
 	nstest.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.11")
 	nstest.Run(t, "ip", "route", "add", "2001:db8:f::/64", "via", "2001:db8::11")
-	want("a router that says so", prober.PathResult{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
+	want("a router that reports it", prober.PathResult{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
 }

@@ -11,25 +11,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// queryTimeout bounds one query: a packet may get lost, and Go's resolver would wait
-// for 5 s before it asks again.
+// queryTimeout bounds one query: a packet may get lost, and Go's resolver waits for 5 s
+// before it sends another.
 const queryTimeout = time.Second
 
-// What Go's resolver calls answers (net, checkHeader and tryOneName).
+// Error texts of Go's resolver (net, checkHeader and tryOneName).
 const (
-	// serverMisbehaving is one with an error.
+	// serverMisbehaving is an answer with an error.
 	serverMisbehaving = "server misbehaving"
-	// lameReferral is an empty one of a server that neither has the name's zone nor asks
-	// others: it has no record.
+	// lameReferral is an empty answer of a server that has no zone for the name and
+	// does not recurse: it has no record.
 	lameReferral = "lame referral"
 )
 
-// lookupName asks one server. The resolver's files cannot be opened here, which it
-// takes for their being absent.
-func lookupName(ctx context.Context, q *prober.LookupRequest) *prober.LookupResult {
+// lookupName queries one server. The resolver cannot open its files here and treats them
+// as absent.
+func lookupName(ctx context.Context, q *protocol.LookupRequest) *protocol.LookupResult {
 	for {
 		found, err := lookupOnce(ctx, q)
 		var failed *net.DNSError
@@ -37,16 +37,16 @@ func lookupName(ctx context.Context, q *prober.LookupRequest) *prober.LookupResu
 		case err == nil:
 			return found
 		case errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lameReferral):
-			return &prober.LookupResult{}
+			return &protocol.LookupResult{}
 		case errors.As(err, &failed) && failed.Err == serverMisbehaving:
-			return &prober.LookupResult{Failure: prober.ServerError}
+			return &protocol.LookupResult{Failure: protocol.ServerError}
 		case ctx.Err() != nil || failed == nil || !failed.IsTimeout:
-			return &prober.LookupResult{Failure: prober.ServerSilent}
+			return &protocol.LookupResult{Failure: protocol.ServerSilent}
 		}
 	}
 }
 
-func lookupOnce(ctx context.Context, q *prober.LookupRequest) (*prober.LookupResult, error) {
+func lookupOnce(ctx context.Context, q *protocol.LookupRequest) (*protocol.LookupResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -56,7 +56,7 @@ func lookupOnce(ctx context.Context, q *prober.LookupRequest) (*prober.LookupRes
 	if q.IPv6 {
 		network = "ip6"
 	}
-	// The dot at the end keeps search domains away.
+	// The final dot disables search domains.
 	list, err := resolver.LookupNetIP(ctx, network, strings.TrimSuffix(q.Name, ".")+".")
 	if err != nil {
 		return nil, err
@@ -65,5 +65,5 @@ func lookupOnce(ctx context.Context, q *prober.LookupRequest) (*prober.LookupRes
 		list[i] = list[i].Unmap()
 	}
 	slices.SortFunc(list, netip.Addr.Compare)
-	return &prober.LookupResult{Addresses: list[:min(len(list), prober.MaxAddresses)]}, nil
+	return &protocol.LookupResult{Addresses: list[:min(len(list), protocol.MaxAddresses)]}, nil
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 )
 
-// TestMain is the child as well, that has no capability and few system calls.
+// TestMain is also the child, which has no capability and few system calls.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == prober.Command {
-		conn, err := child.InheritedConn()
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
+		conn, err := child.Connect()
 		if err == nil {
 			err = network.RunConfined(context.Background(), conn)
 		}
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// testTimeout bounds what a test waits for; it is reached only when it fails.
+// testTimeout bounds every wait; only a failing test reaches it.
 const testTimeout = 30 * time.Second
 
 func startClient(t *testing.T) *prober.Client {
@@ -52,19 +52,19 @@ func withTimeout(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// noDAD spares links the second in which they may not use their IPv6 addresses.
+// noDAD disables duplicate address detection, which delays IPv6 addresses by a second.
 const noDAD = "net.ipv6.conf.default.accept_dad=0"
 
-// host is a further network namespace.
+// host is another network namespace.
 type host struct {
 	t   *testing.T
-	tid int // of a thread that stays in it
+	tid int // of a thread in it
 }
 
-// path is a name of the namespace that other processes can open.
+// path returns a path of the namespace that other processes can open.
 func (h *host) path() string { return fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), h.tid) }
 
-// addHost makes a host and connects it with a bridge here; its link is called eth0.
+// addHost creates a host and connects its link eth0 with the bridge.
 func addHost(t *testing.T, name string) *host {
 	t.Helper()
 	started, ended := make(chan int), make(chan struct{})

@@ -7,44 +7,42 @@ import (
 	"net"
 	"slices"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-const hardwareBytes = 6 // bytes of an Ethernet address
-
-// parseNeighbours finds who sent the packets. The filter of [probe.Client.Neighbours]
-// accepts only answers for the address.
-func parseNeighbours(q *prober.NeighboursRequest) *prober.NeighboursResult {
+// parseNeighbours returns the senders of the packets. The filter of
+// [prober.Client.Neighbours] accepts only replies for the address.
+func parseNeighbours(q *protocol.NeighboursRequest) *protocol.NeighboursResult {
 	sender := arpSender
 	if q.Addr.Is6() {
 		sender = ndpSender
 	}
-	found := &prober.NeighboursResult{Hardware: []string{}}
+	found := &protocol.NeighboursResult{Hardware: []string{}}
 	for _, packet := range q.Packets {
-		who := sender(packet)
-		if name := net.HardwareAddr(who).String(); who != nil && !isOwnHardware(q, who) &&
-			!slices.Contains(found.Hardware, name) && len(found.Hardware) < prober.MaxNeighbours {
+		hardware := sender(packet)
+		if name := net.HardwareAddr(hardware).String(); hardware != nil && !isOwnHardware(q, hardware) &&
+			!slices.Contains(found.Hardware, name) && len(found.Hardware) < protocol.MaxNeighbours {
 			found.Hardware = append(found.Hardware, name)
 		}
 	}
 	return found
 }
 
-// mine: a host with several links in one network hears itself on them.
-func isOwnHardware(q *prober.NeighboursRequest, who []byte) bool {
-	return slices.ContainsFunc(q.HostHardware, func(own []byte) bool { return bytes.Equal(own, who) })
+// isOwnHardware: a host with several links in one network receives its own packets.
+func isOwnHardware(q *protocol.NeighboursRequest, hardware []byte) bool {
+	return slices.ContainsFunc(q.HostHardware, func(host []byte) bool { return bytes.Equal(host, hardware) })
 }
 
 // arpSender returns the sender's hardware address in an Ethernet frame (RFC 826).
 func arpSender(frame []byte) []byte {
 	const offset = 22
-	if len(frame) < offset+hardwareBytes {
+	if len(frame) < offset+protocol.HardwareBytes {
 		return nil
 	}
-	return frame[offset : offset+hardwareBytes]
+	return frame[offset : offset+protocol.HardwareBytes]
 }
 
-// ndpSender finds the sender's hardware address among the options of an advertisement
+// ndpSender returns the sender's hardware address from the options of an advertisement
 // (RFC 4861).
 func ndpSender(message []byte) []byte {
 	const (
@@ -61,7 +59,7 @@ func ndpSender(message []byte) []byte {
 			return nil
 		}
 		if options[0] == optionTargetLink {
-			return options[2 : 2+hardwareBytes]
+			return options[2 : 2+protocol.HardwareBytes]
 		}
 		options = options[size:]
 	}

@@ -11,33 +11,32 @@ import (
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// maxConcurrent bounds the questions that are looked into at a time; more wait.
+// maxConcurrent bounds the requests that are handled at a time; more wait.
 const maxConcurrent = 64
 
-// RunConfined answers questions until the connection ends, after giving up every
-// system call that this does not take.
-func RunConfined(ctx context.Context, conn *protocol.Conn) error {
+// RunConfined confines the process and handles requests until the connection ends.
+func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Prober); err != nil {
-		return fmt.Errorf("confine the probe: %w", err)
+		return fmt.Errorf("confine the prober: %w", err)
 	}
 	return Run(ctx, conn)
 }
 
-// Run answers questions until the connection ends.
-func Run(ctx context.Context, conn *protocol.Conn) error {
+// Run handles requests until the connection ends.
+func Run(ctx context.Context, conn *wire.Child) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
 	defer cancel()
 	slots := make(chan struct{}, maxConcurrent)
 	for {
-		var q prober.Request
+		var q protocol.Request
 		_, err := conn.Receive(&q)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
@@ -46,55 +45,53 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 			return err
 		}
 		slots <- struct{}{}
-		all.Go(func() {
+		handlers.Go(func() {
 			defer func() { <-slots }()
 			respond(ctx, conn, q)
 		})
 	}
 }
 
-func respond(ctx context.Context, conn *protocol.Conn, q prober.Request) {
+func respond(ctx context.Context, conn *wire.Child, q protocol.Request) {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
-	var a prober.Response
-	// What cannot be asked is told apart from what nobody has answered.
+	var r protocol.Response
+	// An expired request is an error. A server that does not answer is a result.
 	err := ctx.Err()
 	if err == nil {
-		a, err = dispatch(ctx, q)
+		r, err = dispatch(ctx, q)
 	}
-	a.ID = q.ID
 	if err != nil {
-		why := upstream.Explain(err)
-		a.Error = &why
+		details := upstream.Explain(err)
+		r = protocol.Response{Error: &details}
 	}
-	// Before it is sent too: texts of the network may be long, and grow as JSON.
-	err = conn.Send(a.Sanitized(), -1)
-	if errors.Is(err, protocol.ErrTooLarge) {
-		err = conn.Send(prober.Response{ID: q.ID, Error: &cause.Details{Reason: cause.ResponseTooLong}}, -1)
+	r.ID = q.ID
+	r.Sanitize() // also before sending: texts of the network may be long, and JSON makes them longer
+	err = conn.Send(r)
+	if errors.Is(err, wire.ErrTooLarge) {
+		err = conn.Send(protocol.Response{ID: q.ID, Error: &cause.Details{Reason: cause.ResponseTooLong}})
 	}
 	if err != nil {
 		_ = conn.Close()
 	}
 }
 
-func dispatch(ctx context.Context, q prober.Request) (a prober.Response, err error) {
+func dispatch(ctx context.Context, q protocol.Request) (r protocol.Response, err error) {
 	switch {
 	case q.Certificate != nil:
-		a.Certificate, err = fetchCertificate(ctx, q.Certificate)
+		r.Certificate, err = fetchCertificate(ctx, q.Certificate)
 	case q.Lookup != nil:
-		a.Lookup = lookupName(ctx, q.Lookup)
+		r.Lookup = lookupName(ctx, q.Lookup)
 	case q.Fetch != nil && q.Fetch.ViaProxy != nil:
-		a.Fetch = viaProxy(ctx, q.Fetch)
+		r.Fetch = viaProxy(ctx, q.Fetch)
 	case q.Fetch != nil:
-		a.Fetch = fetchPage(ctx, q.Fetch)
+		r.Fetch = fetchPage(ctx, q.Fetch)
 	case q.Neighbours != nil:
-		a.Neighbours = parseNeighbours(q.Neighbours)
+		r.Neighbours = parseNeighbours(q.Neighbours)
 	case q.Clock != nil:
-		a.Clock, err = queryClock(ctx, q.Clock)
-	case q.Endpoint != nil:
-		a.Endpoint, err = queryEndpoint(ctx, q.Endpoint)
-	default:
-		err = cause.Details{Reason: cause.InvalidRequest}
+		r.Clock, err = queryClock(ctx, q.Clock)
+	default: // the only other payload
+		r.Endpoint, err = queryEndpoint(ctx, q.Endpoint)
 	}
-	return a, err
+	return r, err
 }

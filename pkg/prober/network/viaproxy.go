@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// viaProxy asks the ingress for one page by the gate's own means: what it meets is what
-// challenges meet, and in the same words.
-func viaProxy(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
-	f := &prober.FetchResult{UpstreamAddr: cause.WithoutZone(q.Addr)}
+// viaProxy requests one page from the ingress as the proxy does, with the proxy's own
+// code: failures have the causes that challenges have.
+func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResult {
+	f := &protocol.FetchResult{UpstreamAddr: cause.WithoutZone(q.Addr)}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := proxyRequest(ctx, q)
@@ -31,7 +31,7 @@ func viaProxy(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
 	defer client.Close()
 	client.Update(proxySettings(q))
 	defer context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) { // else the request's own deadline says it
+		if errors.Is(ctx.Err(), context.Canceled) { // at the deadline, the exchange reports it
 			client.Close()
 		}
 	})()
@@ -52,7 +52,7 @@ func viaProxy(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
 	return f
 }
 
-func proxySettings(q *prober.FetchRequest) upstream.Settings {
+func proxySettings(q *protocol.FetchRequest) upstream.Settings {
 	s := upstream.Settings{Upstream: q.ViaProxy.Upstream}
 	if q.ViaProxy.CAs != nil {
 		s.TrustedCAs = upstream.NewTrustedCAs(q.ViaProxy.CAs.Roots)
@@ -63,11 +63,11 @@ func proxySettings(q *prober.FetchRequest) upstream.Settings {
 	return s
 }
 
-// proxyRequest is what the gate makes of a client's request.
-func proxyRequest(ctx context.Context, q *prober.FetchRequest) (*upstream.Request, error) {
-	var asked reqhead.Request
+// proxyRequest returns the request that the proxy makes of a client's request.
+func proxyRequest(ctx context.Context, q *protocol.FetchRequest) (*upstream.Request, error) {
+	var head reqhead.Request
 	text := []byte(requestText(q))
-	if _, fault := asked.Parse(text); fault != reqhead.None {
+	if _, fault := head.Parse(text); fault != reqhead.None {
 		return nil, cause.Details{Reason: cause.InvalidRequest}
 	}
 	deadline, _ := ctx.Deadline()
@@ -75,13 +75,13 @@ func proxyRequest(ctx context.Context, q *prober.FetchRequest) (*upstream.Reques
 		Deadline: deadline,
 		VIP:      q.ViaProxy.VIP,
 		Client:   q.ViaProxy.Client,
-		Head:     asked.Append(nil, q.ViaProxy.Client.Addr(), q.ViaProxy.VIP.Addr()),
-		Host:     string(asked.Hostname()),
-		Target:   asked.Target(),
+		Head:     head.Append(nil, q.ViaProxy.Client.Addr(), q.ViaProxy.VIP.Addr()),
+		Host:     string(head.Hostname()),
+		Target:   head.Target(),
 	}, nil
 }
 
-// responseRecorder is an answer as a client gets it. Package upstream bounds it.
+// responseRecorder records a response as a client receives it. Package upstream bounds it.
 type responseRecorder struct {
 	begin     time.Time
 	firstByte time.Duration
@@ -95,17 +95,17 @@ func (g *responseRecorder) Write(p []byte) (int, error) {
 	return g.text.Write(p)
 }
 
-// writeTo writes the answer down, be it a part of one.
-func (g *responseRecorder) writeTo(f *prober.FetchResult) {
+// writeTo writes the response, also an incomplete one, to a result.
+func (g *responseRecorder) writeTo(f *protocol.FetchResult) {
 	if g.text.Len() == 0 {
 		return
 	}
 	f.FirstByte = g.firstByte
 	answer, err := http.ReadResponse(bufio.NewReader(&g.text), nil)
 	if err != nil {
-		return // a part of it, of which the exchange has said why
+		return // incomplete; the exchange has reported the cause
 	}
 	defer answer.Body.Close()
-	_ = recordResponse(f, answer) // the same
-	f.Via = ""                    // the last is our own
+	_ = recordResponse(f, answer) // as above
+	f.Via = ""                    // the last one is the proxy's own
 }

@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// TestProxyRequestHasTheRequestsDeadline: the exchange gets the time of the question,
-// and neither more nor less.
+// TestProxyRequestHasTheRequestsDeadline: the exchange gets exactly the time of the
+// request.
 func TestProxyRequestHasTheRequestsDeadline(t *testing.T) {
 	t.Parallel()
 	want := time.Now().Add(time.Hour)
 	ctx, cancel := context.WithDeadline(t.Context(), want)
 	defer cancel()
-	request, err := proxyRequest(ctx, &prober.FetchRequest{
+	request, err := proxyRequest(ctx, &protocol.FetchRequest{
 		Host: "example.com", Path: "/.well-known/acme-challenge/token", UserAgent: "test",
-		ViaProxy: &prober.ProxyExchange{Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80")},
+		ViaProxy: &protocol.ProxyExchange{Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80")},
 	})
 	if err != nil {
 		t.Fatal(err)

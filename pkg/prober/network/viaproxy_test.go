@@ -17,14 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const challenge = "/.well-known/acme-challenge/token"
 
-// startRouter is a server by TLS, whose certificate is for example.com, and one that leads
-// to it. What it was told of its client goes into the answer.
-func startRouter(t *testing.T) (plain, secure netip.AddrPort, own *x509.Certificate) {
+// startRouter starts a TLS server with a certificate for example.com, and a server that
+// redirects to it. The response contains the X-Forwarded fields.
+func startRouter(t *testing.T) (plain, secure netip.AddrPort, certificate *x509.Certificate) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.Host, "elsewhere.example.com") {
@@ -43,48 +43,48 @@ func startRouter(t *testing.T) (plain, secure netip.AddrPort, own *x509.Certific
 	return netip.MustParseAddrPort(leads.Listener.Addr().String()), secure, s.Certificate()
 }
 
-// TestViaProxy: the ingress is asked by the gate's own means, in the child that is as
-// bare as the gate.
+// TestViaProxy requests pages from the ingress with the proxy's certificate code, in a child that
+// is confined as the proxy is.
 func TestViaProxy(t *testing.T) {
 	c := startClient(t)
-	plain, secure, own := startRouter(t)
+	plain, secure, certificate := startRouter(t)
 	refusing := refusingProxy(t)
-	trusts := func(about string, roots ...[]byte) *ingress.CABundle {
-		return &ingress.CABundle{Roots: roots, Description: about}
+	trusts := func(description string, roots ...[]byte) *ingress.CABundle {
+		return &ingress.CABundle{Roots: roots, Description: description}
 	}
-	good := prober.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
+	good := proberprotocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
 	for name, tt := range map[string]struct {
 		host   string
 		change func(*ingress.Upstream)
 		trust  *ingress.CABundle
 		egress *ingress.Egress
-		want   prober.FetchResult
+		want   proberprotocol.FetchResult
 		detail string
 	}{
-		"a redirect that is followed": {trust: trusts("the CA", own.Raw), want: good},
+		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
-			trust: trusts("the CA", own.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
-			want: prober.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
+			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
+			want: proberprotocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
 		},
 		"another CA": {
-			trust: trusts("the CA of /ca.crt"), want: prober.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
-			detail: "leads to none of the CA of /ca.crt",
+			trust: trusts("the CA of /ca.crt"), want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
+			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
-			trust: trusts("the CA", own.Raw), host: "api.example.org", want: prober.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
+			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
 			detail: `and not for "api.example.org"`,
 		},
 		"TLS, and a redirect elsewhere": {
-			trust: trusts("the CA", own.Raw), host: "elsewhere.example.com",
+			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
 			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
-			want:   prober.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
+			want:   proberprotocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
-			trust: trusts("the CA", own.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
+			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
 			egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{
 				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: ingress.NewSecret("Basic c2VjcmV0"),
 			}}}},
-			want:   prober.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
+			want:   proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
 			detail: "it answers 407 Proxy Authentication Required",
 		},
 	} {
@@ -96,16 +96,16 @@ func TestViaProxy(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&q.ViaProxy.Upstream)
 			}
-			a, err := c.Query(withTimeout(t, testTimeout), prober.Request{Fetch: q})
+			a, err := c.Query(withTimeout(t, testTimeout), proberprotocol.Request{Fetch: q})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(a.Fetch.Details.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
 				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Details)
 			}
-			ignored := cmpopts.IgnoreFields(prober.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
+			ignored := cmpopts.IgnoreFields(proberprotocol.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
-			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(prober.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
+			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(proberprotocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -113,17 +113,17 @@ func TestViaProxy(t *testing.T) {
 }
 
 // bodyUnless leaves out the page of a redirect, which is the server's.
-func bodyUnless(want prober.FetchResult) []string {
+func bodyUnless(want proberprotocol.FetchResult) []string {
 	if want.Status == http.StatusFound {
 		return []string{"Body", "Length", "ContentType"}
 	}
 	return nil
 }
 
-func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *prober.FetchRequest {
-	return &prober.FetchRequest{
+func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *proberprotocol.FetchRequest {
+	return &proberprotocol.FetchRequest{
 		Addr: plain, Host: "example.com", Path: challenge, UserAgent: "test",
-		ViaProxy: &prober.ProxyExchange{
+		ViaProxy: &proberprotocol.ProxyExchange{
 			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
 			Upstream: ingress.Upstream{
 				Addresses: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true,
@@ -134,7 +134,7 @@ func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, eg
 	}
 }
 
-// refusingProxy answers with the credentials that it was sent.
+// refusingProxy answers with the credentials that it received.
 func refusingProxy(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return startServer(t, func(conn *net.TCPConn, _ []byte) {
@@ -142,15 +142,15 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 	})
 }
 
-// TestViaProxyTimeout: who is silent takes the question's time and no more, and is named
-// for it.
+// TestViaProxyTimeout: a silent server takes the time of the request and no more, and the
+// cause names it.
 func TestViaProxyTimeout(t *testing.T) {
 	c := startClient(t)
 	silent := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
 	q := proxyFetchRequest(silent, silent, &ingress.CABundle{}, nil)
 	q.ViaProxy.Upstream.TLS = true
 	const limit = 5 * time.Second
-	a, err := c.Query(withTimeout(t, limit), prober.Request{Fetch: q})
+	a, err := c.Query(withTimeout(t, limit), proberprotocol.Request{Fetch: q})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,20 +8,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// Command is a command of the controller to the proxy: one field is set.
+// Command is a message of the controller. Exactly one field is set.
 type Command struct {
 	Configure     *Configure        `json:"configure,omitempty"`
 	Trust         *ingress.CABundle `json:"trust,omitempty"`
 	Egress        *ingress.Egress   `json:"egress,omitempty"` // a decision for the upstream settings in force
-	Listen        *Listen           `json:"listen,omitempty"` // with the listening socket
-	StopListening *StopListening    `json:"leave,omitempty"`
+	Listen        *Listen           `json:"listen,omitempty"` // the listening socket comes with it
+	StopListening *StopListening    `json:"stopListening,omitempty"`
 	Drain         *Drain            `json:"drain,omitempty"`
-	ProbeIngress  *ProbeIngress     `json:"probe,omitempty"`
-	Flush         *Flush            `json:"tell,omitempty"`
+	ProbeIngress  *ProbeIngress     `json:"probeIngress,omitempty"`
+	Flush         *Flush            `json:"flush,omitempty"`
 }
 
-// Configure applies settings to connections that are accepted from now on. It is the
-// first command, except that CAs may come before it.
+// Configure applies settings to connections that are accepted from now on. Only
+// [ingress.CABundle] may precede the first Configure.
 type Configure struct {
 	Hosts          []string      `json:"hosts"`
 	MaxConnections int           `json:"maxConnections"`
@@ -35,25 +35,26 @@ type Configure struct {
 	Egress *ingress.Egress `json:"egress,omitempty"`
 }
 
-// Listen gives the gate a listening socket to serve.
+// Listen passes a listening socket to the proxy.
 type Listen struct {
 	Port uint16 `json:"port"`
 }
 
-// StopListening tells that nobody is led to this port any more: what waits in its
-// backlog is still served, then the gate closes it and says [Gone].
+// StopListening announces that no connection is redirected to this port any more. The
+// proxy serves its backlog, closes the port and reports [Stopped].
 type StopListening struct {
 	Port uint16 `json:"port"`
 }
 
-// Drain tells to serve what waits in the backlogs, close every port, let the
-// challenges in flight end, for Budget at the longest, and say [Drained].
+// Drain makes the proxy serve the backlogs, close every port and wait for challenges in
+// flight, for Budget at most. [Drained] reports the end.
 type Drain struct {
 	Budget time.Duration `json:"budget"`
 }
 
-// ProbeIngress asks which ingress addresses take connections; [Probed] answers.
+// ProbeIngress requests a connection attempt to each ingress address. [IngressProbed]
+// answers.
 type ProbeIngress struct{}
 
-// Flush asks for the [News] that there is, if any, and then for [Told].
+// Flush requests the pending [Stats], if any, followed by [Flushed].
 type Flush struct{}

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package protocol is what the controller and its child processes say to each other:
-// commands and listening sockets over a socketpair, messages over a pipe.
-//
-// A child reads what the network sends, so the controller trusts no byte of it:
-// messages are bounded in bytes, values and number, and what they hold is checked
-// before it is believed ([News.Check]).
+// Package protocol defines the messages between the controller and the proxy. The proxy
+// reads bytes of the network: every event is bounded and validated before it is used.
+// Both processes link it.
 package protocol

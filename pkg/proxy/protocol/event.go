@@ -15,40 +15,54 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// MaxChallenges bounds the challenges that one [News] tells in full.
+// MaxChallenges bounds the challenges that one [Stats] describes.
 const MaxChallenges = 32
 
-// MaxRequestSums bounds the sums of one [News]; what is beyond waits for the next.
+// MaxRequestSums bounds the sums of one [Stats]. The next one reports the others.
 const MaxRequestSums = 256
 
-// MaxRequestDuration bounds how long one challenge can have taken: the bounds of a request add up
-// to less.
+// MaxRequestDuration bounds the duration of one challenge. The timeouts of a request add
+// up to less.
 const MaxRequestDuration = 10 * time.Minute
 
-// Event is what the gate tells the keeper: one field is set.
+// Event is a message of the proxy. Exactly one field is set.
 type Event struct {
-	Heartbeat     *Heartbeat     `json:"alive,omitempty"`
-	Stopped       *Stopped       `json:"gone,omitempty"`
+	Heartbeat     *Heartbeat     `json:"heartbeat,omitempty"`
+	Stopped       *Stopped       `json:"stopped,omitempty"`
 	Drained       *Drained       `json:"drained,omitempty"`
-	IngressProbed *IngressProbed `json:"probed,omitempty"`
-	Stats         *Stats         `json:"news,omitempty"`
-	Flushed       *Flushed       `json:"told,omitempty"`
+	IngressProbed *IngressProbed `json:"ingressProbed,omitempty"`
+	Stats         *Stats         `json:"stats,omitempty"`
+	Flushed       *Flushed       `json:"flushed,omitempty"`
 }
 
-// Heartbeat comes while every loop of the gate does its work.
+// Validate rejects an event that no proxy of this program sends.
+func (e *Event) Validate() error {
+	switch {
+	case e.Drained != nil:
+		return e.Drained.Validate()
+	case e.IngressProbed != nil:
+		return e.IngressProbed.Validate()
+	case e.Stats != nil:
+		return e.Stats.Validate()
+	default:
+		return nil
+	}
+}
+
+// Heartbeat reports that every loop of the proxy makes progress.
 type Heartbeat struct{}
 
-// Stopped tells that the gate has closed a port that it was to leave.
+// Stopped reports that the proxy has closed a port after [StopListening].
 type Stopped struct {
 	Port uint16 `json:"port"`
 }
 
-// Drained ends a [Drain]. Cut is how many connections could not be ended in time.
+// Drained answers [Drain]. Cut counts the connections that did not end in time.
 type Drained struct {
 	Cut int `json:"cut,omitempty"`
 }
 
-// Validate refuses what no gate of ours reports.
+// Validate rejects a count that no proxy of this program reports.
 func (d *Drained) Validate() error {
 	if d.Cut < 0 || d.Cut > maxCount {
 		return fmt.Errorf("%w: %d connections", errInvalidEvent, d.Cut)
@@ -56,80 +70,80 @@ func (d *Drained) Validate() error {
 	return nil
 }
 
-// IngressProbed is the answer to [Probe], in the order of the settings.
+// IngressProbed answers [ProbeIngress], in the order of the configured addresses.
 type IngressProbed struct {
-	Results []Reachability `json:"found"`
+	Results []Reachability `json:"results"`
 }
 
-// Flushed ends the answer to [Tell].
+// Flushed is the last event that answers [Flush].
 type Flushed struct{}
 
-// Reachability is what one ingress address said to a connection attempt.
+// Reachability is the result of a connection attempt to one ingress address.
 type Reachability struct {
 	Addr    netip.AddrPort `json:"addr"`
-	Failure *cause.Failure `json:"failure,omitempty"` // nil when it accepted
+	Failure *cause.Failure `json:"failure,omitempty"` // nil: the address accepted the connection
 }
 
-// Challenge is a challenge request as the gate saw it end, but for what the
-// controller adds: when that was, and the sentences about it.
+// Challenge is a finished challenge request, without what the controller adds: its time
+// and its sentences.
 type Challenge struct {
 	report.Challenge
 
-	Failure *cause.Failure `json:",omitempty"` // nil when all went well
+	Failure *cause.Failure `json:",omitempty"` // nil: no failure
 }
 
-// Stats is what has happened since the last News.
+// Stats reports the requests since the last Stats.
 type Stats struct {
-	Challenges      []Challenge             `json:"challenges,omitempty"`  // the last of them, oldest first
-	Sums            []report.ForwardedCount `json:"sums,omitempty"`        // of all challenges
-	UpstreamFailed  bool                    `json:"undelivered,omitempty"` // one of all these did not reach the ingress
+	Challenges      []Challenge             `json:"challenges,omitempty"`     // the last challenges, oldest first
+	Sums            []report.ForwardedCount `json:"sums,omitempty"`           // of all challenges
+	UpstreamFailed  bool                    `json:"upstreamFailed,omitempty"` // a challenge did not reach the ingress
 	Refused         []report.RefusalCount   `json:"refused,omitempty"`
-	AcceptFailures  uint64                  `json:"failures,omitempty"`    // of accept(2), since the gate started
-	LastAcceptErrno uint16                  `json:"lastFailure,omitempty"` // the system's number of the last of them
+	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2), since the proxy started
+	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
 }
 
 const (
-	maxRefusalSums     = 64      // by asker
-	maxCount           = 1 << 20 // more than a gate can serve between two messages
+	maxRefusalSums     = 64      // by client kind
+	maxCount           = 1 << 20 // more than a proxy can serve between two events
 	maxErrno           = 4095
 	maxTokenPrefix     = 8
 	maxProbedAddresses = 64
 )
 
-var errInvalidEvent = errors.New("the gate says what it cannot have seen")
+var errInvalidEvent = errors.New("invalid event of the proxy")
 
-// Validate refuses news that no gate of ours would tell: what they hold goes into
-// the journal and to whoever asks for the status.
-func (n *Stats) Validate() error {
+// Validate rejects statistics that no proxy of this program reports: their values reach
+// the journal and the status.
+func (s *Stats) Validate() error {
 	switch {
-	case len(n.Challenges) > MaxChallenges:
-		return fmt.Errorf("%w: %d challenges at once", errInvalidEvent, len(n.Challenges))
-	case len(n.Refused) > maxRefusalSums:
-		return fmt.Errorf("%w: %d kinds of refusals", errInvalidEvent, len(n.Refused))
-	case len(n.Sums) > MaxRequestSums:
-		return fmt.Errorf("%w: %d sums", errInvalidEvent, len(n.Sums))
-	case n.AcceptFailures > maxCount, n.LastAcceptErrno > maxErrno:
-		return fmt.Errorf("%w: %d failures, the last %d", errInvalidEvent, n.AcceptFailures, n.LastAcceptErrno)
+	case len(s.Challenges) > MaxChallenges:
+		return fmt.Errorf("%w: %d challenges", errInvalidEvent, len(s.Challenges))
+	case len(s.Refused) > maxRefusalSums:
+		return fmt.Errorf("%w: %d kinds of refusals", errInvalidEvent, len(s.Refused))
+	case len(s.Sums) > MaxRequestSums:
+		return fmt.Errorf("%w: %d sums", errInvalidEvent, len(s.Sums))
+	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
+		return fmt.Errorf("%w: %d accept failures, error number %d", errInvalidEvent, s.AcceptFailures, s.LastAcceptErrno)
 	}
-	for _, r := range n.Refused {
+	for _, r := range s.Refused {
 		if !r.Refusal.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Refusal.HeadParsed() || r.Count > maxCount {
-			return fmt.Errorf("%w: %d refusals of a kind", errInvalidEvent, r.Count)
+			return fmt.Errorf("%w: invalid count of refusals: %d", errInvalidEvent, r.Count)
 		}
 	}
-	if !slices.ContainsFunc(n.Sums, func(s report.ForwardedCount) bool { return !validSum(&s) }) {
-		return n.validateChallenges()
+	if !slices.ContainsFunc(s.Sums, func(c report.ForwardedCount) bool { return !validSum(&c) }) {
+		return s.validateChallenges()
 	}
-	return fmt.Errorf("%w: a sum of requests that cannot have been", errInvalidEvent)
+	return fmt.Errorf("%w: invalid sum of requests", errInvalidEvent)
 }
 
-// validSum holds for a sum that labels of fixed sets can be made of.
+// validSum reports whether all labels of a sum are from fixed sets.
 func validSum(s *report.ForwardedCount) bool {
 	return s.ClientKind.Known() && s.Outcome.Known() && (s.Cause == "" || cause.IsKnown(s.Cause)) &&
 		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && validDuration(s)
 }
 
-// validDuration holds where all requests of a sum can have taken what its bucket says.
-// Durations beyond the last bucket count in it.
+// validDuration reports whether the requests of a sum can have the total duration that
+// its bucket allows. The last bucket also counts longer requests.
 func validDuration(s *report.ForwardedCount) bool {
 	most := MaxRequestDuration
 	if s.Bucket < report.LastBucket {
@@ -142,22 +156,22 @@ func validDuration(s *report.ForwardedCount) bool {
 	return s.TotalDuration >= 0 && withinBounds(s.TotalDuration.Seconds()/float64(s.Count), least, most)
 }
 
-// withinBounds leaves room for what is lost with floating point.
+// withinBounds compares with a margin for rounding errors.
 func withinBounds(seconds float64, least, most time.Duration) bool {
 	const slack = 1e-6
 	return seconds >= least.Seconds()*(1-slack)-slack && seconds <= most.Seconds()*(1+slack)+slack
 }
 
-func (n *Stats) validateChallenges() error {
-	for i := range n.Challenges {
-		if err := n.Challenges[i].validate(); err != nil {
+func (s *Stats) validateChallenges() error {
+	for i := range s.Challenges {
+		if err := s.Challenges[i].validate(); err != nil {
 			return fmt.Errorf("%w: %w", errInvalidEvent, err)
 		}
 	}
 	return nil
 }
 
-// Validate refuses what no ingress address can have said.
+// Validate rejects results that no ingress address can have.
 func (p *IngressProbed) Validate() error {
 	if len(p.Results) > maxProbedAddresses {
 		return fmt.Errorf("%w: %d addresses", errInvalidEvent, len(p.Results))
@@ -174,7 +188,7 @@ func (p *IngressProbed) Validate() error {
 	return nil
 }
 
-var errInvalidChallenge = errors.New("a challenge with fields that no request leaves")
+var errInvalidChallenge = errors.New("invalid challenge")
 
 func (c *Challenge) validate() error {
 	known := c.ClientKind.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD") //nolint:usestdlibvars // this process does not link net/http
@@ -189,8 +203,8 @@ func (c *Challenge) validate() error {
 	return errors.Join(cause.ValidateAddr(c.VIP), cause.ValidateAddr(c.Client.Addr()), cause.ValidateAddr(c.Upstream.Addr()))
 }
 
-// isHostField holds for a Host field in canonical form, with or without a port, and for
-// none.
+// isHostField reports whether s is empty or a Host field in canonical form, with or
+// without a port.
 func isHostField(s string) bool {
 	if _, err := netip.ParseAddrPort(s); err == nil {
 		return !strings.Contains(s, "%")
@@ -208,7 +222,7 @@ func isHostField(s string) bool {
 	return s == "" || cause.IsHostname(name)
 }
 
-// isTokenPrefix holds for the beginning of a token that was judged: printable ASCII.
+// isTokenPrefix reports whether s is the beginning of a token: printable ASCII.
 func isTokenPrefix(s string) bool {
 	return len(s) <= maxTokenPrefix && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }

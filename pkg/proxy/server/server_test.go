@@ -259,12 +259,12 @@ func TestUpstreamErrors(t *testing.T) {
 		cause  string
 	}{
 		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
-		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not answer in time", "timeout-answer"},
-		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without an answer", "closed-without-answer"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed answer", "malformed-answer"},
-		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete answer", "answer-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed answer", "malformed-answer"},
-		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-answer"},
+		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-answer"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "router-no-route"},
 		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "redirect-to-https"},
 	} {
@@ -329,7 +329,7 @@ func TestLoop(t *testing.T) {
 	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != report.Loop {
 		t.Fatalf("recorded %+v and %v", challenges, refusals)
 	}
-	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "let the route lead to cert-manager's solver") {
+	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "to cert-manager's solver") {
 		t.Errorf("recorded %+v", c)
 	}
 }

@@ -60,8 +60,8 @@ func TestDetailNamesOtherAddresses(t *testing.T) {
 	e := &Error{Cause: Refused, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Others: []*Error{
 		{Cause: ConnectTimeout, Addr: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}}
-	const want = "192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port " +
-		"and upstream.httpsPort its HTTPS port; then [2001:db8::6]:80 did not accept the connection in time"
+	const want = "192.0.2.6:80 refuses connections; then [2001:db8::6]:80 did not accept the connection in time. Check that a router runs there. " +
+		"On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports."
 	if got := e.Detail(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -87,7 +87,7 @@ func TestJournalOnlyFindings(t *testing.T) {
 	t.Cleanup(nowhere.Close)
 	closed.Update(Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second}})
 	closed.Close()
-	for want, client := range map[findings.ID]*Client{"ingress-unknown": nowhere, "exchange-stopped": closed} {
+	for want, client := range map[findings.ID]*Client{"ingress-no-address": nowhere, "exchange-stopped": closed} {
 		_, _, err := client.Exchange(&Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}, io.Discard)
 		var failure *Error
 		if !errors.As(err, &failure) || failure.Finding().ID != want {

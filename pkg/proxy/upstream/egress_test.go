@@ -53,7 +53,7 @@ func TestPlainThroughProxy(t *testing.T) {
 		},
 		"reveals the password": {
 			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden:",
+			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden. ",
 		},
 		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
 		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
@@ -156,7 +156,7 @@ func TestTLSThroughProxy(t *testing.T) {
 				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
-			want: EgressDenied, code: 502, says: "an ingress that names an error in Proxy-Status",
+			want: EgressDenied, code: 502, says: "An ingress that sets an error in Proxy-Status",
 		},
 		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: TLSUntrusted, code: 502, says: "egressProxy.trustedCA"},
 		"of another root":            {config: man.config(t, api), want: TLSUntrusted, code: 502, says: "through the egress proxy " + proxyName},
@@ -233,8 +233,8 @@ func TestProxyDoesNotServe(t *testing.T) {
 	}{
 		"refuses":            {[]netip.AddrPort{gone.addr}, false, 502, "connection refused"},
 		"refuses, TLS":       {[]netip.AddrPort{gone.addr, gone.addr}, true, 502, "connection refused"},
-		"closes":             {[]netip.AddrPort{closes.addr}, false, 502, "it ended the connection"},
-		"closes, TLS":        {[]netip.AddrPort{closes.addr}, true, 502, "it ended the connection"},
+		"closes":             {[]netip.AddrPort{closes.addr}, false, 502, "the peer closed the connection"},
+		"closes, TLS":        {[]netip.AddrPort{closes.addr}, true, 502, "the peer closed the connection"},
 		"silent, TLS":        {[]netip.AddrPort{silent.addr}, true, 504, "timeout"},
 		"no address":         {nil, true, 502, "no address"},
 		"no address, either": {nil, false, 502, "no address"},

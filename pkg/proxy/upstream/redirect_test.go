@@ -176,11 +176,11 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 		"https://evil.example.com/x":           `redirects the challenge to https://evil.example.com/..., which`,
 		"http://evil.example.com:81?s3cret":    `redirects the challenge to http://evil.example.com:81/..., which`,
 		"https://[2001:db8::1]:444/x":          `redirects the challenge to https://[2001:db8::1]:444/..., which`,
-		"/login?state=s3cret#s3cret":           "redirects the challenge to a Location that is no URL",
-		"/\xff\"x":                             "redirects the challenge to a Location that is no URL",
-		"/" + strings.Repeat("x", 4000):        "redirects the challenge to a Location that is no URL",
-		"/a\r\nLocation: /b":                   "redirects the challenge to 2 places at once, which",
-		"ftp://{error}.example.com/{upstream}": "redirects the challenge to a Location that is no URL",
+		"/login?state=s3cret#s3cret":           "redirects the challenge to a Location that is not an http or https URL",
+		"/\xff\"x":                             "redirects the challenge to a Location that is not an http or https URL",
+		"/" + strings.Repeat("x", 4000):        "redirects the challenge to a Location that is not an http or https URL",
+		"/a\r\nLocation: /b":                   "redirects the challenge to 2 locations at once, which",
+		"ftp://{error}.example.com/{upstream}": "redirects the challenge to a Location that is not an http or https URL",
 	} {
 		r := startRouter(t, "127.0.0.1:0", answersWith(redirectTo+location+"\r\n\r\n"))
 		_, _, e := doExchange(t, newClient(t, plainSettings(r)), newRequest())

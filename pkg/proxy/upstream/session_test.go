@@ -361,7 +361,7 @@ func TestNoTLS(t *testing.T) {
 		"plain HTTP": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}, TLSHandshake, 502, "it answers in plain HTTP"},
-		"another protocol": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) { _, _ = io.WriteString(tcp, "220 mail ESMTP\r\n") }, TLSHandshake, 502, "what it says is not TLS"},
+		"another protocol": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) { _, _ = io.WriteString(tcp, "220 mail ESMTP\r\n") }, TLSHandshake, 502, "its first bytes are not TLS"},
 		"TLS 1.1":          {over(old), TLSHandshake, 502, "version"},
 		"plain text after the handshake": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, p.config(t, api))
@@ -379,7 +379,7 @@ func TestNoTLS(t *testing.T) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
-		}, TLSHandshake, 502, "in the middle"},
+		}, TLSHandshake, 502, "before the end"},
 		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, AnswerTimeout, 504, ""},
 		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")

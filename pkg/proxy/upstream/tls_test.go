@@ -227,7 +227,7 @@ func TestVerification(t *testing.T) {
 		"nothing is trusted":             {cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true, want: TLSUntrusted},
 		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: TLSUntrusted, says: []string{`"Lab Issuing CA"`, "intermediate"}},
 		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: TLSExpired, says: []string{"has expired on 20", `"router"`}},
-		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, says: []string{"is valid from 20"}},
+		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, says: []string{"is not valid before 20"}},
 		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: TLSExpired, says: []string{`"Old Issuing CA"`}},
 		"issued by what is no CA":        {cert: serverCertificate(t, leaf, nil, api), host: api, want: TLSUntrusted},
 		"outside of the CA's names":      {cert: serverCertificate(t, narrow, nil, api), host: api, want: TLSUntrusted},

@@ -94,14 +94,14 @@ func TestConnectResponses(t *testing.T) {
 		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
 		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
 
-		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed response: it switches protocols, which was not asked for"},
-		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed response: more than 8 interim answers"},
-		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed response: it does not begin with HTTP/1.x"},
+		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed response: unrequested protocol switch"},
+		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed response: more than 8 interim responses"},
+		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed response: its answer does not begin with HTTP/1.x"},
 		"LF":                  {response: "HTTP/1.1 200 OK\n\n", says: "malformed response: a line does not end in CRLF"},
 		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed response: its head is longer than 16384 bytes"},
 		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed response: more than 128 fields"},
 		"nothing":             {says: "cannot read the response to CONNECT: EOF"},
-		"half an answer":      {response: "HTTP/1.1 200 OK\r\n", says: "cannot read the response to CONNECT: EOF"},
+		"half a response":     {response: "HTTP/1.1 200 OK\r\n", says: "cannot read the response to CONNECT: EOF"},
 		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed response: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitAnswer asks for the challenge again and again until the solver's
-// answer comes, and returns when its last byte had come.
+// awaitAnswer sends the request repeatedly until the solver's answer arrives, and returns
+// the time of its last byte.
 //
-// It speaks by plain system calls on a thread of its own: the runtime's poller
-// would add its own wake-ups to times of this size.
+// It uses plain system calls on its own thread. The wake-ups of the runtime's poller would
+// distort times of this size.
 func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.Time, err error) {
 	request := []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: " + b.host + "\r\nConnection: close\r\n\r\n")
 	err = b.client.Inside(func() error {
 		buffer := make([]byte, 64<<10)
-		// A sleep may last 50 µs longer than asked for otherwise (PR_SET_TIMERSLACK).
+		// Without this a sleep can last 50 µs longer than requested (PR_SET_TIMERSLACK).
 		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 			return fmt.Errorf("set the timer slack: %w", err)
 		}
@@ -33,7 +33,7 @@ func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.
 			case err == nil && strings.HasPrefix(text, "HTTP/1.1 200 ") && strings.Contains(text, answer):
 				return nil
 			case err == nil:
-				return fmt.Errorf("the wrong answer: %.300q", text)
+				return fmt.Errorf("wrong answer: %.300q", text)
 			case !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ECONNRESET):
 				return err
 			}
@@ -46,8 +46,8 @@ func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.
 	return answered, err
 }
 
-// retryPause is the pause between two tries. A client that spins takes a core from
-// the service that it measures, and what is measured then is the scheduler.
+// retryPause is the delay between two attempts. A client without a pause takes a core from
+// the service, and the result is that of the scheduler.
 const retryPause = 50 * time.Microsecond
 
 func pauseBetweenTries() error {
@@ -58,7 +58,7 @@ func pauseBetweenTries() error {
 	return nil
 }
 
-// exchange makes one connection, sends the request and reads to the end.
+// exchange opens one connection, sends the request and reads the answer to its end.
 func exchange(vip netip.Addr, request, buffer []byte) (string, error) {
 	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: 80, Addr: vip.As16()})
 	if vip.Is4() {
@@ -66,14 +66,14 @@ func exchange(vip netip.Addr, request, buffer []byte) (string, error) {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return "", fmt.Errorf("make a socket: %w", err)
+		return "", fmt.Errorf("create a socket: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// SO_SNDTIMEO bounds connect as well (socket(7)).
+	// SO_SNDTIMEO also limits connect (socket(7)).
 	bound := unix.NsecToTimeval(moveTimeout.Nanoseconds())
 	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &bound); err != nil {
-			return "", fmt.Errorf("bound the socket: %w", err)
+			return "", fmt.Errorf("set the timeout of the socket: %w", err)
 		}
 	}
 	if err := unix.Connect(fd, address); err != nil {

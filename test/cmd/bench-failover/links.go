@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// links adds and removes addresses on one link of a node by netlink, and
-// listens to the kernel announcing them.
+// links adds and removes addresses on one link of a node by netlink, and receives the
+// kernel's address events.
 type links struct {
 	index    uint32
 	requests *rtnetlink.Conn
@@ -57,7 +57,7 @@ func openLinks(n *lab.Node, name string) (*links, error) {
 	return l, nil
 }
 
-// listen notes when each announcement came. It ends with close.
+// listen records the arrival time of each event. It returns when the socket is closed.
 func (l *links) listen() {
 	defer close(l.done)
 	for {
@@ -74,18 +74,18 @@ func (l *links) listen() {
 			if a, ok := netip.AddrFromSlice(added.Attributes.Address); ok {
 				select {
 				case l.arrived <- arrival{a.Unmap(), at}:
-				default: // nobody waits for old news
+				default: // no add waits for this event
 				}
 			}
 		}
 	}
 }
 
-// add puts a VIP on the link as keepalived does and returns when the kernel's
-// announcement of it arrived.
+// add adds a VIP to the link as keepalived does, and returns when the kernel's event
+// arrived.
 func (l *links) add(ctx context.Context, vip netip.Addr) (time.Time, error) {
 	for len(l.arrived) > 0 {
-		<-l.arrived // nobody waited for it
+		<-l.arrived // left from an earlier move
 	}
 	if err := l.requests.Address.New(l.message(vip)); err != nil {
 		return time.Time{}, fmt.Errorf("add %s: %w", vip, err)
@@ -119,7 +119,7 @@ func (l *links) message(vip netip.Addr) *rtnetlink.AddressMessage {
 	if vip.Is6() {
 		m.Family = unix.AF_INET6
 		m.Attributes.Local = nil
-		// Without the flag the address would be tentative for a second.
+		// Without the flag the address is tentative for a second.
 		m.Flags, m.Attributes.Flags = unix.IFA_F_NODAD, unix.IFA_F_NODAD
 	}
 	return m

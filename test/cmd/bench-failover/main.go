@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench-failover measures, in a lab of real parts, how soon a challenge
-// succeeds after the kernel has announced the VIP's address, how long a start
-// takes, and how much memory the idle service holds. It prints and asserts
-// nothing.
+// Command bench-failover measures in a lab how soon a challenge succeeds after the kernel's
+// event for the VIP's address. It also measures how long a start takes and how much memory
+// the idle service uses. It prints results and asserts nothing.
 package main
 
 import (
@@ -18,9 +17,9 @@ import (
 )
 
 func main() {
-	binary := flag.String("binary", "", "the http01-proxyd to measure; built from the repository when empty")
-	count := flag.Int("moves", 200, "how often the VIP comes, in turns over IPv4 and IPv6")
-	starts := flag.Int("starts", 20, "how often the service is started")
+	binary := flag.String("binary", "", "path of the http01-proxyd to measure (default: built from the repository)")
+	count := flag.Int("moves", 200, "number of moves, alternating between IPv4 and IPv6")
+	starts := flag.Int("starts", 20, "number of service starts")
 	flag.Parse()
 	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error {
 		return run(ctx, l, binary, *count, *starts)
@@ -40,7 +39,7 @@ func run(ctx context.Context, l *lab.Lab, binary string, count, starts int) erro
 	return measureMoves(ctx, l, binary, count)
 }
 
-// measureStarts prints the time from fork and exec to READY=1.
+// measureStarts measures the time from fork and exec to READY=1.
 func measureStarts(ctx context.Context, l *lab.Lab, binary string, starts int) error {
 	var took []time.Duration
 	for range starts {
@@ -57,10 +56,10 @@ func measureStarts(ctx context.Context, l *lab.Lab, binary string, starts int) e
 	return nil
 }
 
-// settle is how long the service idles before its memory is read.
+// settle is the idle time before memory is read.
 const settle = 5 * time.Second
 
-// measureMemory prints what the idle service holds.
+// measureMemory measures the memory of the idle service.
 func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
 	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
 	if err != nil {
@@ -82,7 +81,7 @@ func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
 	return s.Stop(ctx)
 }
 
-// report prints the spread of measured times.
+// report prints the distribution of measured times.
 func report(what string, took []time.Duration) {
 	if len(took) == 0 {
 		return

@@ -13,28 +13,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// answer is what the solver says.
+// answer is the solver's answer.
 const answer = "token.thumbprint"
 
-// moveTimeout bounds one move; a service that takes longer is broken.
+// moveTimeout limits one move.
 const moveTimeout = 10 * time.Second
 
-// bench moves VIPs to and from a pod's namespace, where nothing but the
-// service runs: keepalived's own time is not part of what is measured.
+// bench moves VIPs to and from a pod's namespace, where only the service runs. The time of
+// keepalived is therefore not included.
 type bench struct {
 	lab     *lab.Lab
-	node    *lab.Node // holds the VIPs at times and runs the service
-	client  *lab.Node // its neighbour
+	node    *lab.Node // runs the service and holds the VIPs at times
+	client  *lab.Node // neighbour of node
 	service *lab.Service
 	vips    lab.Pair
 	host    string
 }
 
-// measureMoves prints the time from the moment at which RTM_NEWADDR arrives at
-// a netlink listener of the bench's own to the last byte of the first
-// challenge that came to the solver's answer: through nftables, the service,
-// the router and cert-manager's solver. A client tries again and again, 50 µs
-// apart, from the announcement on.
+// measureMoves measures the time from RTM_NEWADDR at a netlink listener of the benchmark to
+// the last byte of the solver's answer. The path includes nftables, the service, the router
+// and cert-manager's solver. A client tries every 50 µs after the event.
 func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int) error {
 	b := &bench{
 		lab: l, node: l.Pods[0], client: l.Masters[0].Node,
@@ -68,8 +66,8 @@ func (b *bench) config() string {
 		b.vips.V4, b.vips.V6, b.lab.Ingress.V4, b.lab.Ingress.V6)
 }
 
-// addNeighbour tells the client which link address the VIPs have, so that
-// address resolution, whose retries take a second, is no part of the time.
+// addNeighbour adds a permanent neighbour entry for the VIPs on the client. Retries of
+// address resolution take a second and are not part of the measurement.
 func (b *bench) addNeighbour(ctx context.Context) error {
 	out, err := b.node.Run(ctx, "ip", "-o", "link", "show", "dev", "eth0")
 	if err != nil {
@@ -89,7 +87,7 @@ func (b *bench) addNeighbour(ctx context.Context) error {
 	return nil
 }
 
-// moveAll lets the VIPs come and go in turns.
+// moveAll adds and removes the VIPs in turn.
 func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 	links, err := openLinks(b.node, "eth0")
 	if err != nil {
@@ -107,8 +105,8 @@ func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 	return all, nil
 }
 
-// move lets one VIP come, measures, and lets it go again. It returns when the
-// service's set is empty, so that each move starts from nothing.
+// move adds one VIP, measures, and removes it. It returns when the service's set is empty,
+// so that each move starts from the same state.
 func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
@@ -126,7 +124,7 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 	if err := links.remove(vip); err != nil {
 		return t, err
 	}
-	_, err = b.service.Await(ctx, "the VIP gone", func(s lab.Status) error {
+	_, err = b.service.Await(ctx, "the VIP to be removed", func(s lab.Status) error {
 		if len(s.Table.Elements) > 0 {
 			return fmt.Errorf("elements: %v", s.Table.Elements)
 		}
@@ -135,13 +133,13 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 	return t, err
 }
 
-// timing is when what happened in one move.
+// timing has the times of one move.
 type timing struct {
 	vip           netip.Addr
-	asked         time.Time // just before the kernel was asked to add the address
-	announced     time.Time // RTM_NEWADDR arrived here
-	answered      time.Time // last byte of the first right answer
-	answeredAgain time.Time // of one more request right after that
+	asked         time.Time // just before the request to add the address
+	announced     time.Time // RTM_NEWADDR arrived at this program
+	answered      time.Time // last byte of the first correct answer
+	answeredAgain time.Time // last byte of a second answer right after it
 }
 
 type times []timing
@@ -153,13 +151,13 @@ type series struct {
 }
 
 func (t times) series(vips lab.Pair) []series {
-	fromNews := func(one timing) time.Duration { return one.answered.Sub(one.announced) }
+	fromEvent := func(one timing) time.Duration { return one.answered.Sub(one.announced) }
 	of := func(vip netip.Addr) func(timing) bool { return func(one timing) bool { return one.vip == vip } }
 	every := func(timing) bool { return true }
 	return []series{
-		{"RTM_NEWADDR to first challenge, IPv4", t.pick(of(vips.V4), fromNews)},
-		{"RTM_NEWADDR to first challenge, IPv6", t.pick(of(vips.V6), fromNews)},
-		{"RTM_NEWADDR to first challenge, all", t.pick(every, fromNews)},
+		{"RTM_NEWADDR to first challenge, IPv4", t.pick(of(vips.V4), fromEvent)},
+		{"RTM_NEWADDR to first challenge, IPv6", t.pick(of(vips.V6), fromEvent)},
+		{"RTM_NEWADDR to first challenge, all", t.pick(every, fromEvent)},
 		{"  the same from before the address was added", t.pick(every, func(one timing) time.Duration {
 			return one.answered.Sub(one.asked)
 		})},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench-flood has 50,000 connections at once flood the service, in a lab
-// of real parts, while CAs ask for challenges, and prints how they fared and what
-// the service held. It fails when a CA with addresses of its own lost a request.
+// Command bench-flood floods the service in a lab with 50,000 concurrent connections while
+// CAs request challenges. It prints the results of the CAs and the resources of the
+// service. It fails when a CA with its own addresses loses a request.
 package main
 
 import (
@@ -19,11 +19,11 @@ import (
 
 func main() {
 	flood.Main()
-	binary := flag.String("binary", "", "the http01-proxyd to flood; built from the repository when empty")
+	binary := flag.String("binary", "", "path of the http01-proxyd to flood (default: built from the repository)")
 	var o lab.FloodOptions
-	flag.IntVar(&o.Connections, "connections", 50_000, "how many are open at once")
-	flag.IntVar(&o.PerSecond, "per-second", 5_000, "how many are opened anew at most")
-	flag.DurationVar(&o.For, "for", time.Minute, "how long CAs ask once all connections have been opened")
+	flag.IntVar(&o.Connections, "connections", 50_000, "number of concurrent connections")
+	flag.IntVar(&o.PerSecond, "per-second", 5_000, "maximum of connections opened per second")
+	flag.DurationVar(&o.For, "for", time.Minute, "duration of the CAs' requests after all connections have been opened")
 	flag.Parse()
 	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error { return run(ctx, l, binary, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-flood:", err)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench compares front doors for challenges and measures what the
-// service's table costs the API. It prints what it measured, and asserts
-// nothing.
+// Command bench compares proxies for challenges and measures the effect of the service's
+// table on the API. It prints results and asserts nothing.
 package main
 
 import (
@@ -21,16 +20,16 @@ import (
 )
 
 func main() {
-	binary := flag.String("binary", "", "the http01-proxyd to measure; built from the repository when empty")
-	before := flag.String("before", "", "another http01-proxyd, such as an older one, to compare with")
-	out := flag.String("out", "", "folder for the report and its chart; printed only when empty")
-	quick := flag.Bool("quick", false, "try everything once, for a moment; the figures mean nothing")
-	doors := flag.String("doors", "", "keys of the front doors, separated by commas; all when empty")
-	connections := flag.String("connections", "", "wrk's connections, separated by commas")
-	rounds := flag.Int("rounds", keepDefault, "how often every front door has its turn")
-	cell := flag.Duration("cell", keepDefault, "length of one measurement, in whole seconds")
-	open := flag.Int("open", keepDefault, "connections that are open when memory is read; 0 leaves memory out")
-	pairs := flag.Int("pairs", keepDefault, "how often the API is measured with and without the table; 0 leaves the API out")
+	binary := flag.String("binary", "", "path of the http01-proxyd to measure (default: built from the repository)")
+	before := flag.String("before", "", "path of another http01-proxyd to compare with (default: none)")
+	out := flag.String("out", "", "folder for the report and its chart (default: print only)")
+	quick := flag.Bool("quick", false, "run everything once briefly, without meaningful figures (default false)")
+	proxies := flag.String("proxies", "", "comma-separated keys of the proxies (default: all)")
+	connections := flag.String("connections", "", "comma-separated numbers of wrk's connections (default 1,16,64,256)")
+	rounds := flag.Int("rounds", keepDefault, "number of rounds (default 7)")
+	cell := flag.Duration("cell", keepDefault, "duration of one measurement in whole seconds (default 3s)")
+	open := flag.Int("open", keepDefault, "open connections when memory is read, 0 to skip memory (default 10000)")
+	pairs := flag.Int("pairs", keepDefault, "pairs of measurements with and without the table, 0 to skip the API (default 40)")
 	flag.Parse()
 	o := bench.Full()
 	if *quick {
@@ -40,15 +39,15 @@ func main() {
 	set(&o.Cell, *cell)
 	set(&o.HalfHeads, *open)
 	set(&o.Pairs, *pairs)
-	if *doors != "" {
-		o.Proxies = strings.Split(*doors, ",")
+	if *proxies != "" {
+		o.Proxies = strings.Split(*proxies, ",")
 	}
 	if *connections != "" {
 		o.Connections = nil
 		for text := range strings.SplitSeq(*connections, ",") {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
-				fmt.Fprintf(os.Stderr, "bench: --connections takes numbers such as 1,64, not %q\n", text)
+				fmt.Fprintf(os.Stderr, "bench: invalid --connections %q: give numbers such as 1,64\n", text)
 				os.Exit(2)
 			}
 			o.Connections = append(o.Connections, n)
@@ -61,7 +60,7 @@ func main() {
 	}
 }
 
-// keepDefault is no value: what Full or Quick says is kept.
+// keepDefault keeps the value of Full or Quick.
 const keepDefault = -1
 
 func set[T int | time.Duration](field *T, value T) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows the service's main job in a lab of real parts: a CA
-// validates a name that leads to the API VIP, also after the VIP has moved.
+// Command demo shows the service's main task in a lab: a CA validates a name with the API
+// VIP, also after the VIP has moved.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	binary := flag.String("binary", "", "the http01-proxyd to show; built from the repository when empty")
+	binary := flag.String("binary", "", "path of the http01-proxyd to show (default: built from the repository)")
 	flag.Parse()
 	ok, err := run(*binary)
 	if err != nil {
@@ -28,18 +28,19 @@ func main() {
 	}
 }
 
-// run shows everything and reports whether all steps went well.
+// run runs all steps and reports whether they succeeded.
 func run(binary string) (ok bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if os.Geteuid() != 0 {
-		return false, errors.New("the lab makes network namespaces and needs root: run it with sudo, or by `make demo`")
+		return false, errors.New("the lab needs root for network namespaces: run it with sudo or `make demo`")
 	}
 	d := &demo{}
 	if d.binary, err = lab.Binary(ctx, binary); err != nil {
 		return false, err
 	}
-	// Compiled beforehand, so that the first step shows the lab's own time.
+	// The programs are compiled first, so that the first step shows the time of the lab
+	// alone.
 	if _, err := lab.Build(ctx); err != nil {
 		return false, err
 	}
@@ -48,7 +49,7 @@ func run(binary string) (ok bool, err error) {
 			err = errors.Join(err, fmt.Errorf("remove the lab: %w", closeErr))
 			return
 		}
-		fmt.Println("The lab is removed.")
+		fmt.Println("The lab has been removed.")
 	}()
 	results := newPrinter(os.Stdout, d.logs).show(ctx, d.steps())
 	return results.ok(), nil

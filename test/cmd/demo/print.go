@@ -12,16 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// step is one thing that is shown.
+// step is one step of the demonstration.
 type step struct {
 	title string
-	// run does it and returns what there was to see, in one line.
+	// run executes the step and returns its result in one line.
 	run func(context.Context) (string, error)
-	// base marks a step without which the ones that follow make no sense.
+	// base marks a step that later steps need.
 	base bool
 }
 
-// result is how a step went.
+// result is the result of a step.
 type result struct {
 	title string
 	mark  mark
@@ -47,11 +47,11 @@ func (r results) ok() bool {
 	return true
 }
 
-// printer writes steps as they end, in colour on a terminal alone.
+// printer prints steps as they end, with colours on a terminal only.
 type printer struct {
 	w        io.Writer
 	terminal bool
-	logs     func() string // what the lab's programs printed, for a step that fails
+	logs     func() string // output of the lab's programs for a failed step
 }
 
 func newPrinter(f *os.File, logs func() string) printer {

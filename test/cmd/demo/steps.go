@@ -14,22 +14,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// onlyChallenges is the exact text that everything but a challenge gets.
+// onlyChallenges is the answer to every request other than a challenge.
 const onlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 
-// demo is what the steps share.
+// demo has the state that the steps share.
 type demo struct {
 	binary   string
 	lab      *lab.Lab
 	services []*lab.Service
-	before   map[string]string // each master's ruleset before the service
+	before   map[string]string // ruleset of each control-plane node before the service
 }
 
 func (d *demo) steps() []step {
 	return []step{
 		{"Bring the lab up", d.up, true},
 		{"Order without the service: must fail", d.orderWithoutService, false},
-		{"Start the service on three masters", d.start, true},
+		{"Start the service on three control-plane nodes", d.start, true},
 		{"Certificate over IPv4", d.overIPv4, false},
 		{"Certificate over IPv6 alone", d.overIPv6, false},
 		{"Everything else is refused", d.refusals, false},
@@ -52,8 +52,7 @@ func (d *demo) logs() string {
 	return d.lab.Logs()
 }
 
-// up makes the lab and gives every master the tables that others have on a
-// real node.
+// up brings up the lab and loads the tables of other programs on every control-plane node.
 func (d *demo) up(ctx context.Context) (string, error) {
 	var err error
 	if d.lab, err = lab.New(ctx); err != nil {
@@ -75,7 +74,7 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	return fmt.Sprintf("API VIPs %s and %s on %s, ingress VIPs on the worker", d.lab.API.V4, d.lab.API.V6, holder.Name), nil
 }
 
-// orderWithoutService shows why the service is wanted.
+// orderWithoutService shows why the service is needed.
 func (d *demo) orderWithoutService(ctx context.Context) (string, error) {
 	name, err := d.publish(ctx, "api", d.lab.API)
 	if err != nil {
@@ -84,9 +83,9 @@ func (d *demo) orderWithoutService(ctx context.Context) (string, error) {
 	_, err = d.lab.Certificate(ctx, lab.Order{Name: name})
 	switch {
 	case err == nil:
-		return "", errors.New("the CA issued a certificate though nobody answers on the API VIP")
+		return "", errors.New("the CA issued a certificate although nothing listens on the API VIP")
 	case !strings.Contains(err.Error(), "connection refused"):
-		return "", fmt.Errorf("it failed for another reason than the gap: %w", err)
+		return "", fmt.Errorf("the order failed for another reason: %w", err)
 	default:
 		return fmt.Sprintf("the CA cannot validate %s: port 80 of the API VIP: connection refused", name), nil
 	}
@@ -103,7 +102,7 @@ func (d *demo) start(ctx context.Context) (string, error) {
 	return d.states(ctx, 0)
 }
 
-// states waits until one master serves and the others stand by, and says so.
+// states waits until one control-plane node serves and the others are on standby.
 func (d *demo) states(ctx context.Context, holder int) (string, error) {
 	var seen []string
 	for i, s := range d.services {
@@ -127,7 +126,7 @@ func (d *demo) overIPv6(ctx context.Context) (string, error) {
 	return d.certificate(ctx, "api-v6", lab.Pair{V6: d.lab.API.V6}, 0)
 }
 
-// certificate gets one and makes sure that its challenges went through the
+// certificate orders a certificate and verifies that its challenges went through the
 // holder's service.
 func (d *demo) certificate(ctx context.Context, label string, addresses lab.Pair, holder int) (string, error) {
 	name, err := d.publish(ctx, label, addresses)
@@ -154,8 +153,8 @@ func (d *demo) certificate(ctx context.Context, label string, addresses lab.Pair
 		strings.Join(cert.DNSNames, " "), cert.NotAfter.Format(time.DateOnly), through, d.lab.Masters[holder].Name), nil
 }
 
-// refusals shows that nothing but challenges gets in, and that the service's
-// own port takes nobody.
+// refusals shows that only challenges are forwarded and that the service's own port refuses
+// direct connections.
 func (d *demo) refusals(ctx context.Context) (string, error) {
 	for _, vip := range d.lab.API.Both() {
 		answer, err := d.lab.Internet.Raw(ctx, netip.AddrPortFrom(vip, 80).String(),
@@ -199,8 +198,7 @@ func (d *demo) failover(ctx context.Context) (string, error) {
 	return fmt.Sprintf("moved in %.1f s: %s; %s", moved.Seconds(), states, renewed), nil
 }
 
-// stop ends the services in order and compares each master's ruleset with
-// what it was before.
+// stop stops the services and compares each ruleset with the earlier one.
 func (d *demo) stop(ctx context.Context) (string, error) {
 	for _, s := range d.services {
 		if err := s.Stop(ctx); err != nil {
@@ -214,14 +212,14 @@ func (d *demo) stop(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if after != d.before[m.Name] {
-			return "", fmt.Errorf("the ruleset of %s is not what it was\nbefore:\n%s\nafter:\n%s", m.Name, d.before[m.Name], after)
+			return "", fmt.Errorf("the ruleset of %s changed\nbefore:\n%s\nafter:\n%s", m.Name, d.before[m.Name], after)
 		}
 		tables += strings.Count("\n"+after, "\ntable ")
 	}
-	return fmt.Sprintf("%d masters, %d tables of others: byte for byte what they were", len(d.lab.Masters), tables), nil
+	return fmt.Sprintf("%d control-plane nodes, %d tables of other programs unchanged", len(d.lab.Masters), tables), nil
 }
 
-// publish gives a name of the lab its addresses.
+// publish publishes the addresses of a name.
 func (d *demo) publish(ctx context.Context, label string, addresses lab.Pair) (string, error) {
 	name := label + "." + d.lab.Domain
 	return name, d.lab.Internet.SetName(ctx, name, addresses)

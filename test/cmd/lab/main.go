@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lab brings the test lab up for a person to look around in, and
-// removes what crashed labs left.
+// Command lab brings up a test lab for manual inspection and removes what crashed labs
+// left.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const usage = `usage: lab up | clean
 
-  up     bring a lab up and keep it until Ctrl-C
-  clean  remove what crashed labs left; labs that live are not touched
+  up     bring up a lab and keep it until Ctrl-C
+  clean  remove what crashed labs left; running labs stay
 `
 
 func main() {
@@ -47,7 +47,7 @@ func up(ctx context.Context) error {
 	}
 	fmt.Printf("%s is up. API VIPs %s and %s, ingress VIPs %s and %s. Files and logs: %s\n",
 		l.ID, l.API.V4, l.API.V6, l.Ingress.V4, l.Ingress.V6, l.Dir)
-	fmt.Printf("Look around with: ip netns exec %s bash\n", l.Masters[0].Namespace)
+	fmt.Printf("Shell on a node: ip netns exec %s bash\n", l.Masters[0].Namespace)
 	fmt.Println("Ctrl-C removes it.")
 	<-ctx.Done()
 	return l.Close()

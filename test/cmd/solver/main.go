@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command solver is cert-manager's HTTP-01 solver for one challenge, as its
-// acmesolver image runs it in a pod.
+// Command solver runs cert-manager's HTTP-01 solver for one challenge, as its acmesolver
+// image does.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	flag.Parse()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := s.Listen(logr.FromSlogHandler(logger.Handler())); err != nil {
-		logger.Error("solver has ended", slog.Any("error", err))
+		logger.Error("the solver exited", slog.Any("error", err))
 		os.Exit(1)
 	}
 }

@@ -34,13 +34,13 @@ func watched() []string {
 	return dirs
 }
 
-// snapshot lists everything on a machine that tests could leave behind. Two snapshots
-// are compared, and nothing is removed.
+// snapshot lists everything on the machine that tests could leave. Snapshots are compared;
+// nothing is removed.
 type snapshot map[string]bool
 
-// takeSnapshot lists the entries of the watched directories, mounts, control groups
-// and new files of the checkout. It omits labs and cells whose process lives, which
-// belong to another run, and in /tmp every name without ours.
+// takeSnapshot lists the entries of the watched directories, mounts, control groups and new
+// files of the checkout. It omits labs and cells of running processes, which belong to
+// another run, and names in /tmp without http01.
 func takeSnapshot(root string) (snapshot, error) {
 	found := snapshot{}
 	living := liveLabs()
@@ -80,11 +80,11 @@ func takeSnapshot(root string) (snapshot, error) {
 	return found, untracked(root, found)
 }
 
-// labs are the names of labs, without their hyphens.
+// labs has the names of labs without their hyphens.
 type labs []string
 
-// liveLabs are those whose process lives: it holds a lock on a file of the lab.
-// The processes of this run have ended by the time of the last look.
+// liveLabs returns the labs whose process holds the lock file. The processes of this run
+// have ended before the last snapshot.
 func liveLabs() labs {
 	var all labs
 	locks, _ := filepath.Glob("/run/http01-lab/*/lock")
@@ -96,25 +96,25 @@ func liveLabs() labs {
 	return all
 }
 
-// locked reports whether a process holds a lock on a file or directory: labs lock
-// theirs, and cells of hosts lock their control group.
+// locked reports whether a process holds a lock on a file or directory. Labs lock a file,
+// and cells lock their control group.
 func locked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
-		return false // it is gone
+		return false // it does not exist
 	}
 	defer func() { _ = f.Close() }()
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// owns reports whether a file has its name from one of the labs.
+// owns reports whether a file name belongs to one of the labs.
 func (l labs) owns(name string) bool {
 	name = strings.ReplaceAll(name, "-", "")
 	return slices.ContainsFunc(l, func(id string) bool { return strings.HasPrefix(name, id) })
 }
 
-// untracked adds the files of the checkout that git does not know. A tracked file can
-// be edited during a run.
+// untracked adds files of the checkout that git does not track. Tracked files can be edited
+// during a run.
 func untracked(root string, found snapshot) error {
 	cmd := exec.Command("git", "ls-files", "--others", "--exclude-standard") //nolint:noctx // takes a moment
 	cmd.Dir = root
@@ -138,7 +138,7 @@ func processes(id string) []string {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool { return string(v) == runVariable+"="+id }) {
-			continue // has ended, or is not the run's
+			continue // has exited, or belongs to another run
 		}
 		pid := filepath.Base(filepath.Dir(path))
 		command, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
@@ -167,8 +167,8 @@ func removeRuntimeDirs(before snapshot) {
 	}
 }
 
-// leftovers lists everything that was not there before. It repeats that for some time,
-// since the end of a process takes the kernel a moment.
+// leftovers returns everything that was not there before. It repeats this for a limited
+// time, because the kernel removes ended processes with a delay.
 func leftovers(before snapshot, root, id, tmp string) ([]string, error) {
 	for deadline := time.Now().Add(settleTimeout); ; {
 		removeRuntimeDirs(before)

@@ -23,11 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitInterrupted is how a shell reports a program that Ctrl-C ended.
+// exitInterrupted is the exit status that a shell reports for a program that Ctrl-C ended.
 const exitInterrupted = 130
 
-// slotsPerCore is how many processes run side by side for each core: the suites
-// mostly wait.
+// slotsPerCore is the number of concurrent processes per core. The suites mostly wait.
 const slotsPerCore = 3
 
 // options are the flags.
@@ -130,7 +129,7 @@ func (o options) selects(dir string) bool {
 	return o.only.MatchString(dir) && (o.skip == nil || !o.skip.MatchString(dir))
 }
 
-// run does all rounds, and lists what failed in them at the end.
+// run runs all rounds and lists the failures at the end.
 func run(ctx context.Context, o options, out io.Writer) error {
 	test2json, err := toolPath(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return errors.Join(all...)
 }
 
-// toolPath compiles test2json, when Go has not done so before, and finds it.
+// toolPath finds test2json, which Go compiles when necessary.
 func toolPath(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
 	if err != nil {
@@ -173,13 +172,13 @@ func toolPath(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// runRound runs everything once, and lists the leftovers.
+// runRound runs everything once and lists the leftovers.
 func runRound(ctx context.Context, o options, test2json string, out io.Writer) (*report, error) {
 	before, err := takeSnapshot(o.root)
 	if err != nil {
 		return nil, err
 	}
-	// The compiler and the tests make their temporary files in it.
+	// The compiler and the tests create their temporary files in it.
 	tmp, err := os.MkdirTemp("", "h01-")
 	if err != nil {
 		return nil, fmt.Errorf("make the run's directory: %w", err)
@@ -205,8 +204,8 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 	}
 	remaining, lookErr := leftovers(before, o.root, r.id, temporary)
 	if len(remaining) > 0 {
-		lookErr = fmt.Errorf("the run has left:\n  %s", strings.Join(remaining, "\n  "))
-		rep.failures = append(rep.failures, "what the run has left")
+		lookErr = fmt.Errorf("the run left:\n  %s", strings.Join(remaining, "\n  "))
+		rep.failures = append(rep.failures, "leftovers of the run")
 	}
 	rep.printSummary()
 	if ctx.Err() == nil {
@@ -215,7 +214,7 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 	return rep, errors.Join(err, lookErr)
 }
 
-// load starts busy loops, and returns a function that ends them.
+// load starts busy loops and returns a function that ends them.
 func load(count int) (end func(), err error) {
 	var loops []*exec.Cmd
 	end = func() {

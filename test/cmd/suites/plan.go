@@ -28,7 +28,7 @@ const (
 	defaultTimeout = 10 * time.Minute
 	// fuzzTimeout bounds a fuzzer, which has the lowest priority.
 	fuzzTimeout = 30 * time.Minute
-	// defaultSeconds is the assumed seconds of a test that the table does not list.
+	// defaultSeconds is the assumed duration of a test that the table does not list.
 	defaultSeconds = 2
 )
 
@@ -41,7 +41,7 @@ type testPackage struct {
 	index  int // number of packages before it in the module with the same last element of the path
 }
 
-// process is one run of a test program, with some of its package's tests.
+// process is one run of a test program with some tests of its package.
 type process struct {
 	pack    *testPackage
 	binary  string
@@ -50,10 +50,10 @@ type process struct {
 	timeout time.Duration
 	slots   int
 	group   int      // number of processes that share the tests of the package
-	command []string // in place of a test program: a fuzzer's
+	command []string // replaces the test program for a fuzzer
 }
 
-// name is what the process is called in messages.
+// name returns the name for messages.
 func (p *process) name() string {
 	if p.command != nil {
 		return p.pack.dir + " " + p.tests[0]
@@ -105,7 +105,7 @@ func list(ctx context.Context, root string, m module) ([]*testPackage, error) {
 	}
 }
 
-// testsIn lists the functions of a file that `go test` runs.
+// testsIn returns the functions of a file that `go test` runs.
 func testsIn(file, text string) ([]string, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -121,11 +121,11 @@ func testsIn(file, text string) ([]string, error) {
 	return names, nil
 }
 
-// testFunction matches their names (go help testfunc).
+// testFunction matches the names of test functions (go help testfunc).
 var testFunction = regexp.MustCompile(`^(Test|Fuzz|Example)($|[^a-z])`)
 
-// goCommand is a command of Go in a module. An interrupted one removes its temporary
-// files, a killed one does not.
+// goCommand returns a go command in a module. An interrupted go command removes its
+// temporary files; a killed one does not.
 func goCommand(ctx context.Context, root string, m module, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = filepath.Join(root, m.dir), environment(m)
@@ -134,7 +134,7 @@ func goCommand(ctx context.Context, root string, m module, args ...string) *exec
 	return cmd
 }
 
-// environment is that of Go commands and tests of a module.
+// environment returns the environment of Go commands and tests of a module.
 func environment(m module) []string {
 	cgo := "CGO_ENABLED=0"
 	if m.race {
@@ -143,8 +143,8 @@ func environment(m module) []string {
 	return append(os.Environ(), cgo)
 }
 
-// wanted are a suite's tests in a set; an error names one of the table that the
-// package lacks.
+// wanted returns a suite's tests in a set. It returns an error for a test in the table that
+// the package lacks.
 func (s suite) wanted(p *testPackage, set string) ([]string, error) {
 	named := slices.Concat(s.together, s.main, slices.Sorted(maps.Keys(s.seconds)))
 	unknown := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(p.tests, name) })
@@ -163,8 +163,8 @@ func (s suite) wanted(p *testPackage, set string) ([]string, error) {
 	}
 }
 
-// split spreads tests over a suite's processes: the longest first, each to the
-// process that has least to do.
+// split distributes tests over a suite's processes, the longest first, each to the process
+// with the least work.
 func (s suite) split(tests []string) [][]string {
 	type group struct {
 		tests  []string
@@ -232,16 +232,16 @@ func (p *process) arguments() []string {
 	}
 }
 
-// compile makes the test programs of some packages of one module below dir and
-// returns their paths by package. `go test` leaves alone what is up to date.
+// compile compiles the test programs of some packages of one module into dir and returns
+// their paths. `go test` skips programs that are up to date.
 func compile(ctx context.Context, root, dir string, m module, packs []*testPackage, cover bool) (map[*testPackage]string, error) {
 	binaries := map[*testPackage]string{}
 	name := m.dir
 	if name == "." {
 		name = "root"
 	}
-	// The programs in one directory are named after the last element of the path:
-	// packages with the same one go into different directories.
+	// Programs in one directory are named after the last element of the import path.
+	// Packages with the same last element go into different directories.
 	for index := 0; len(binaries) < len(packs); index++ {
 		into := filepath.Join(dir, name, strconv.Itoa(index))
 		if err := os.MkdirAll(into, 0o750); err != nil {

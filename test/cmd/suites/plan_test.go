@@ -82,7 +82,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestTable: every folder of the table is a package, and has the tests that the table
+// TestTable holds that every folder of the table is a package with the tests that the table
 // names.
 func TestTable(t *testing.T) {
 	root, err := repository()

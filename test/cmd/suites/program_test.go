@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeProgramVariable names the behaviour of this test program as a test program that the
+// fakeProgramVariable selects the behaviour of this binary as a test program that the
 // runner starts.
 const fakeProgramVariable = "HTTP01_SUITES_TEST_STAND_IN"
 
-// fakeTestProgram prints as a test program does.
+// fakeTestProgram prints the output of a test program.
 func fakeTestProgram(behaviour string) int {
 	switch behaviour {
 	case "passes":
@@ -44,8 +44,8 @@ func fakeTestProgram(behaviour string) int {
 	}
 }
 
-// TestRunner starts test programs that end in different ways: only one that runs all of
-// its tests passes.
+// TestRunner starts test programs that end in different ways. A program passes only when it
+// runs all of its tests.
 func TestRunner(t *testing.T) {
 	test2json, err := toolPath(t.Context())
 	if err != nil {
@@ -77,7 +77,7 @@ func TestRunner(t *testing.T) {
 				t.Errorf("%d passed, %d failed, %d broken\n%s", rep.passed, rep.failed, rep.broken, out.String())
 			}
 			if err := rep.failure(); (err == nil) != (tt.failed+tt.broken == 0) {
-				t.Errorf("the verdict is %v", err)
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}

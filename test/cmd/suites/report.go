@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// errNoResult is the error of a process that has not run its tests.
+// errNoResult is the error of a process that did not run all of its tests.
 var errNoResult = errors.New("the process has not run all of its tests")
 
-// slowest is how many tests and suites the end of a run lists.
+// slowest is the number of tests and suites in the final lists.
 const slowest = 10
 
-// report adds up the results of processes, and prints the output of failed and skipped
-// tests as soon as their process has ended.
+// report adds up the results of processes. It prints the output of failed and skipped tests
+// as soon as their process has ended.
 type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
-	broken                  int // processes that failed and no test in them
+	broken                  int // processes that failed without a failed test
 	failures                []string
 	suites                  map[string]*total
 	tests                   []timed
 }
 
-// total is what the processes of one suite took together.
+// total is the time of all processes of one suite.
 type total struct {
 	processes  int
 	left       int // processes that have not ended
@@ -43,7 +43,7 @@ type total struct {
 	failed     bool
 }
 
-// wall is from the begin of a suite's first process to the end of its last.
+// wall returns the time from the start of a suite's first process to the end of its last.
 func (t *total) wall() time.Duration { return t.end.Sub(t.begin) }
 
 type timed struct {
@@ -53,7 +53,7 @@ type timed struct {
 
 func newReport(out io.Writer) *report { return &report{out: out, suites: map[string]*total{}} }
 
-// expect announces a process.
+// expect registers a process.
 func (r *report) expect(p *process) {
 	t := r.suites[p.name()]
 	if t == nil {
@@ -64,8 +64,7 @@ func (r *report) expect(p *process) {
 	t.left++
 }
 
-// add counts the tests of a process that has ended. A planned test that has not ended,
-// or has not run at all, has failed.
+// add counts the tests of an ended process. A planned test without a result has failed.
 func (r *report) add(res result) {
 	failed := r.failed
 	var order []string // of the tests with output, in which it came
@@ -114,7 +113,7 @@ func (r *report) add(res result) {
 	r.account(res, r.failed > failed)
 }
 
-// ended counts a test when the event is its end, and prints what failed or was skipped.
+// ended counts a test at its last event and prints failed and skipped tests.
 func (r *report) ended(p *process, e event, output []string) bool {
 	name := p.pack.dir + " " + e.Test
 	switch e.Action {
@@ -137,7 +136,7 @@ func (r *report) ended(p *process, e event, output []string) bool {
 	return true
 }
 
-// distinct are the names of the failures, without the tests whose subtests failed.
+// distinct returns the failures without the tests whose subtests failed.
 func (r *report) distinct() []string {
 	all := slices.Compact(slices.Sorted(slices.Values(r.failures)))
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
@@ -145,8 +144,8 @@ func (r *report) distinct() []string {
 	})
 }
 
-// account adds the time of a process to its suite's, and prints the suite's line
-// after its last process.
+// account adds the time of a process to its suite and prints the suite's line after its
+// last process.
 func (r *report) account(res result, failed bool) {
 	t := r.suites[res.process.name()]
 	end := res.begin.Add(res.wall)
@@ -173,7 +172,7 @@ func (r *report) account(res result, failed bool) {
 	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", verdict, res.process.name(), t.wall().Seconds())
 }
 
-// printSummary prints the slowest tests and suites and, last, the counts.
+// printSummary prints the slowest tests and suites, and then the counts.
 func (r *report) printSummary() {
 	slices.SortStableFunc(r.tests, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(r.out, "\nThe slowest tests:")
@@ -200,10 +199,10 @@ func (r *report) bySize() []string {
 	})
 }
 
-// bringUp begins the notes of a lab about its own coming up.
+// bringUp is the prefix of a lab's records about its own start.
 const bringUp = "bring up "
 
-// table prints where the time of each suite went.
+// table prints the time of each suite by cause.
 func (r *report) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "suite\tprocesses\twall s\tprocess s\tCPU s\tbring-up s\tnot on CPU s\twaits of labs")
@@ -229,7 +228,7 @@ func (r *report) table(out io.Writer) error {
 	return w.Flush()
 }
 
-// failure returns an error when a run failed. As root a skipped test is a failure.
+// failure returns an error when a run failed. A skipped test is a failure for root.
 func (r *report) failure() error {
 	switch {
 	case r.failed > 0 || r.broken > 0:

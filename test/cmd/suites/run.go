@@ -23,37 +23,37 @@ import (
 )
 
 const (
-	// runVariable is in the environment of every process of a run, by which those
-	// that outlive it are found.
+	// runVariable is in the environment of every process of a run and identifies processes
+	// that outlive it.
 	runVariable = "HTTP01_TEST_RUN"
 	// waitsVariable names the file to which a lab appends its waits.
 	waitsVariable = "HTTP01_TEST_WAITS"
-	// groupVariable names a directory that the processes of one suite share, and
-	// groupSizeVariable their number.
+	// groupVariable names a directory that the processes of one suite share;
+	// groupSizeVariable has their number.
 	groupVariable     = "HTTP01_TEST_GROUP"
 	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 
-	// startupAllowance is how long a process may take before and after its tests.
+	// startupAllowance is the time that a process may take before and after its tests.
 	startupAllowance = 5 * time.Minute
-	// cleanupTimeout is how long a process has for its cleanup after a signal.
+	// cleanupTimeout is the time for a process to clean up after a signal.
 	cleanupTimeout = 2 * time.Minute
-	// outputDelay is runner.outputDelay of the program; its tests set a shorter one.
+	// outputDelay is runner.outputDelay of the program. Its tests use a shorter one.
 	outputDelay = 15 * time.Second
-	// longestLine bounds a line of test2json.
+	// longestLine limits a line of test2json.
 	longestLine = 64 << 20
 )
 
 // errHeldOpen is the error of tests that leave a process behind.
-var errHeldOpen = errors.New("a process that the tests started holds their output open: end it in the test")
+var errHeldOpen = errors.New("a process that the tests started keeps their output open: end it in the test")
 
-// result has the events, the error and the times of a process that has ended.
+// result has the events, the error and the times of an ended process.
 type result struct {
 	process *process
 	events  []event
-	err     error // how it ended, when not with exit code 0
+	err     error // the exit status or signal, unless the exit code is 0
 	begin   time.Time
 	wall    time.Duration
-	cpu     time.Duration // user and system, with the children that it waited for
+	cpu     time.Duration // user and system time, with the children that it waited for
 	waits   map[string]time.Duration
 }
 
@@ -64,17 +64,17 @@ type runner struct {
 	id    string // the run's name in runVariable
 	cover string // directory for coverage data; none when empty
 	test  string // the program test2json
-	// outputDelay is how long after its end the output of a process may stay open.
+	// outputDelay is how long the output may stay open after the process has ended.
 	outputDelay time.Duration
 
 	number atomic.Int64
 }
 
-// run runs one process to its end. When ctx ends first, the process gets a
-// SIGINT, so that it removes what it made.
+// run runs one process to its end. When ctx ends first, the process gets SIGINT and cleans
+// up.
 func (r *runner) run(ctx context.Context, p *process) result {
 	res := result{process: p, begin: time.Now(), waits: map[string]time.Duration{}}
-	// Short, since the path of a socket has at most 107 bytes (unix(7)).
+	// The path is short because a socket path has at most 107 bytes (unix(7)).
 	dir := filepath.Join(r.tmp, strconv.FormatInt(r.number.Add(1), 10))
 	waits := filepath.Join(dir, "waits")
 	cmd, err := r.command(p, dir, waits)
@@ -99,7 +99,7 @@ func (r *runner) run(ctx context.Context, p *process) result {
 	go func() {
 		events, err := r.convert(convertCtx, p, out)
 		converted <- conversion{events, err}
-		_, _ = io.Copy(io.Discard, out) // a program whose output is lost must not wait for a reader
+		_, _ = io.Copy(io.Discard, out) // a program whose output is discarded must not block
 	}()
 	res.err = <-ended
 	res.wall = time.Since(res.begin)
@@ -121,7 +121,7 @@ func (r *runner) run(ctx context.Context, p *process) result {
 	return res
 }
 
-// command is the process before its start.
+// command returns the command of a process.
 func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
 	args := append([]string{p.binary}, p.arguments()...)
 	if p.command != nil {
@@ -143,18 +143,17 @@ func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
 	cmd.Env = append(environment(p.pack.module),
 		"PWD="+cmd.Dir, "TMPDIR="+tmp, runVariable+"="+r.id, waitsVariable+"="+waits,
 		groupVariable+"="+group, groupSizeVariable+"="+strconv.Itoa(p.group),
-		// Programs under the race detector sleep a second before they exit when not
-		// configured otherwise.
+		// By default, programs with the race detector sleep one second before they exit.
 		"GORACE=atexit_sleep_ms=0")
-	// A process group of its own: this program passes signals on, once.
+	// The process has its own group: this program forwards signals once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	return cmd, nil
 }
 
-// startAndWait runs a command on a thread of its own, since the parent-death signal
-// follows the thread that forked (prctl(2)). A command that is late gets SIGQUIT, by
-// which Go prints its goroutines: the timeout of the testing package does not count
-// the time before and after the tests.
+// startAndWait runs a command on its own thread, because the parent-death signal follows
+// the thread that forked (prctl(2)). A command that exceeds its time gets SIGQUIT, and Go
+// prints its goroutines. The timeout of the testing package does not include the time
+// before and after the tests.
 func startAndWait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -164,7 +163,7 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) err
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
-		stop := unix.SIGINT // as a terminal does it: to the process and its children
+		stop := unix.SIGINT // like a terminal: to the process and its children
 		select {
 		case <-over:
 			return
@@ -240,7 +239,7 @@ func readEvents(text io.Reader) ([]event, error) {
 	return events, nil
 }
 
-// readWaits adds up the notes of a lab: seconds, a tab, and the awaited condition.
+// readWaits adds up the records of a lab: seconds, a tab, and the awaited condition.
 func readWaits(path string, waits map[string]time.Duration) {
 	text, err := os.ReadFile(path)
 	if err != nil {

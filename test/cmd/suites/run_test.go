@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asProgram makes this test program the program itself.
+// asProgram makes this test binary run as the program.
 const asProgram = "HTTP01_SUITES_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// repository is the root of the checkout: tests run in their package's folder.
+// repository returns the root of the checkout. Tests run in their package's folder.
 func repository() (string, error) { return filepath.Abs("../../..") }
 
-// TestInterrupted sends the program a Ctrl-C when a lab and a service under test are
-// up: nothing of them may be left.
+// TestInterrupted sends Ctrl-C to the program while a lab and a service run. Nothing of
+// them may remain.
 func TestInterrupted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
@@ -47,7 +47,7 @@ func TestInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not t.TempDir, whose long path leaves no room for that of a socket.
+	// The path of t.TempDir is too long for a socket.
 	tmp, err := os.MkdirTemp("", "i") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestInterrupted(t *testing.T) {
 	if !errors.As(waitErr, &exit) || exit.ExitCode() != exitInterrupted {
 		t.Errorf("it ended with %v, want exit code %d", waitErr, exitInterrupted)
 	}
-	if strings.Contains(out.String(), "the run has left") {
+	if strings.Contains(out.String(), "the run left") {
 		t.Error(out.String())
 	}
 	remaining, err := leftovers(before, root, id, "")
@@ -107,7 +107,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestLeft: what a run leaves is found, and what was there before is not.
+// TestLeft holds that leftovers of a run are found and earlier files are ignored.
 func TestLeft(t *testing.T) {
 	root, err := repository()
 	if err != nil {
@@ -149,10 +149,10 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// errEnded ends the tries of eventually.
+// errEnded ends the attempts of eventually.
 var errEnded = errors.New("no further try")
 
-// eventually tries for some minutes: the first run of a machine compiles.
+// eventually tries for some minutes, because the first run on a machine compiles.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -10,16 +10,15 @@ import (
 	"slices"
 )
 
-// scheduler runs as many processes as there are slots, those that take longest
-// first. The fuzzers have slots of their own at the lowest priority. One goroutine
-// uses it.
+// scheduler runs as many processes as there are slots, the longest first. Fuzzers have
+// separate slots at the lowest priority. One goroutine uses it.
 type scheduler struct {
 	slots  int
 	runner *runner
 	report *report
 
 	queue, fuzzers []*process
-	taken          int // slots of the processes that run, without fuzzers
+	taken          int // slots of running processes, without fuzzers
 	fuzzing        int
 	results        chan result
 }
@@ -30,8 +29,8 @@ type batch struct {
 	err       error
 }
 
-// run compiles module after module, and runs what is compiled meanwhile. After ctx
-// has ended it starts nothing, and waits for what runs.
+// run compiles one module after the other and runs compiled tests at the same time. After
+// ctx has ended it starts nothing and waits for running processes.
 func (s *scheduler) run(ctx context.Context, o options) error {
 	compileCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -63,12 +62,12 @@ func (s *scheduler) run(ctx context.Context, o options) error {
 	}
 }
 
-// fill starts processes while there are slots for them.
+// fill starts processes while slots are free.
 func (s *scheduler) fill(ctx context.Context) {
 	start := func(p *process) {
 		go func() { s.results <- s.runner.run(ctx, p) }()
 	}
-	// In this order: shorter processes would keep one that needs several slots waiting.
+	// Shorter processes must not overtake one that needs several slots.
 	for ctx.Err() == nil && len(s.queue) > 0 && (s.taken == 0 || s.taken+s.queue[0].slots <= s.slots) {
 		start(s.queue[0])
 		s.taken += s.queue[0].slots
@@ -98,8 +97,8 @@ func (s *scheduler) ended(res result) {
 	s.report.add(res)
 }
 
-// compileAll sends the processes of each module when its tests are compiled, and
-// closes the channel after the last.
+// compileAll sends the processes of each module when its tests are compiled, and then
+// closes the channel.
 func compileAll(ctx context.Context, o options) <-chan batch {
 	compiled := make(chan batch)
 	go func() {
@@ -116,7 +115,7 @@ func compileAll(ctx context.Context, o options) <-chan batch {
 	return compiled
 }
 
-// prepare lists and compiles the wanted tests of a module.
+// prepare lists and compiles the selected tests of a module.
 func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 	if m.onlyAll && o.set != setAll {
 		return nil, nil

@@ -6,14 +6,14 @@ import "time"
 
 // module is one Go module of the repository.
 type module struct {
-	dir     string // from the repository's root
-	race    bool   // whether its tests run under the race detector
+	dir     string // relative to the repository's root
+	race    bool   // run its tests with the race detector
 	onlyAll bool   // no test is in setMain
 }
 
-// modules are compiled in this order. The tests of build and test start programs and
-// read their output, so they are compiled once, without the race detector. test/support/lab
-// runs the service under it.
+// modules returns the modules in the order of compilation. The tests of build and test
+// start programs and read their output, so they run without the race detector. test/lab
+// runs the service with it.
 func modules() []module {
 	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
 }
@@ -24,21 +24,21 @@ const (
 	setAll  = "all"  // everything: make test-all
 )
 
-// suite describes how the tests of one package run. The zero value is one process
-// with all tests, in both sets.
+// suite describes how the tests of one package run. The zero value is one process with all
+// tests, in both sets.
 type suite struct {
-	processes int            // how many processes share its tests
-	each      bool           // a process for each test, because no test shares anything
-	together  []string       // tests that share what is brought up once, and so a process
+	processes int            // number of processes that share its tests
+	each      bool           // one process per test, because tests share nothing
+	together  []string       // tests that share a setup and therefore a process
 	main      []string       // the tests in setMain; nil: all
 	onlyAll   bool           // no test is in setMain
-	seconds   map[string]int // what the long tests take, so that they are spread and begin first
+	seconds   map[string]int // duration of long tests, which are spread and start first
 	timeout   time.Duration  // of one process; 0: ten minutes
-	slots     int            // that a process takes, because it keeps more than one core busy at times; 0: one
+	slots     int            // slots of one process, for packages that use more than one core; 0: one
 }
 
-// table has the packages whose tests do not run in one process, and those that
-// are not in setMain as a whole. The keys are folders from the repository's root.
+// table has the packages whose tests do not run in one process, and those that setMain does
+// not run completely. The keys are folders relative to the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
 		"build":                    {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
@@ -55,7 +55,7 @@ func table() map[string]suite {
 		"test/support/bench":  {slots: 3, onlyAll: true},
 		"test/suites/check": {
 			processes: 5,
-			// One finding of each check, and none where all is well.
+			// One finding of each check, and a healthy cluster.
 			main: []string{
 				"TestHealthy",
 				"TestNftablesDenied", "TestPortTaken", "TestUserManaged", "TestCarrierLost", "TestRuleset", "TestIngress",
@@ -129,19 +129,22 @@ func table() map[string]suite {
 	}
 }
 
-// fuzzer is one fuzz test, and how many inputs it runs: some 20 s of one core. A
-// number and not a time, since Go before 1.27 may report the end of the time as a
-// failure (https://go.dev/issue/75804).
+// fuzzer is one fuzz test with its number of inputs, about 20 s on one core. A number is
+// used because Go before 1.27 can report the end of the time as a failure
+// (https://go.dev/issue/75804).
 type fuzzer struct {
 	dir   string
 	name  string
 	count string
 }
 
-// fuzzers read what a client, the ingress, keepalived's file, a bundle of CAs, the
-// file of the egress proxy, the cluster's objects and MicroShift's files can have.
+// fuzzers returns the fuzz tests of input from clients, the ingress, keepalived.conf, CA
+// bundles, proxy.env, cluster objects, MicroShift's files and child processes.
 func fuzzers() []fuzzer {
 	return []fuzzer{
+		{"pkg/proxy/protocol", "FuzzEvent", "100000x"},
+		{"pkg/exporter/protocol", "FuzzEvent", "100000x"},
+		{"pkg/prober/protocol", "FuzzResponse", "100000x"},
 		{"pkg/proxy/reqhead", "FuzzHead", "250000x"},
 		{"pkg/proxy/upstream", "FuzzAnswer", "150000x"},
 		{"pkg/proxy/upstream", "FuzzConnectAnswer", "150000x"},

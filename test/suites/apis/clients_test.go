@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// audited is a change that has nothing to do with the field.
+// audited changes a field other than spec.http01ChallengeProxy.
 const audited = "{spec: {audit: {profile: WriteRequestBodies}}}"
 
-// typed is what a client that was built with openshift/api, which does not know
-// the field, reads of an object: both forms of JSON are of that client.
+// typed returns the object as a client built with openshift/api sends it after change. That
+// client does not have the field.
 func typed(t *testing.T, document []byte, change func(*configv1.APIServer)) []byte {
 	t.Helper()
 	var o configv1.APIServer
@@ -30,29 +30,29 @@ func audit(o *configv1.APIServer) { o.Spec.Audit.Profile = configv1.WriteRequest
 
 func unchanged(*configv1.APIServer) {}
 
-// Old clients that change another field. Those that put the whole object take
-// the field away, without a word: docs/api.md says so. Those that send what
-// they change leave it.
+// TestOldClients changes another field with clients that do not have this field. A client
+// that replaces the whole object removes the field silently, as docs/api.md documents. A
+// client that sends only its change keeps it.
 func TestOldClients(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(t *testing.T, live []byte) []byte
 		keeps  bool
 	}{
-		{"typed, puts what it has read", func(t *testing.T, live []byte) []byte {
+		{"typed client, update", func(t *testing.T, live []byte) []byte {
 			t.Helper()
 			return typed(t, live, audit)
 		}, false},
-		{"a file that was written before, replaced", func(t *testing.T, _ []byte) []byte {
+		{"older file, replace", func(t *testing.T, _ []byte) []byte {
 			t.Helper()
 			return mergePatched(t, objectWith(""), audited)
 		}, false},
-		{"typed, patches what it has changed", func(t *testing.T, live []byte) []byte {
+		{"typed client, patch", func(t *testing.T, live []byte) []byte {
 			t.Helper()
 			patch := must1(jsonpatch.CreateMergePatch(typed(t, live, unchanged), typed(t, live, audit)))(t)
 			return mergePatched(t, live, string(patch))
 		}, true},
-		{"untyped, puts what it has read", func(t *testing.T, live []byte) []byte {
+		{"untyped client, update", func(t *testing.T, live []byte) []byte {
 			t.Helper()
 			return mergePatched(t, live, audited)
 		}, true},
@@ -76,8 +76,9 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
-// Whoever applies another field, before or after, does not touch this one; for
-// this one there is a conflict, until it is forced or given up.
+// TestOtherManagers applies another field before and after this one: this field stays.
+// Another manager that applies this field gets a conflict until it uses force or the owner
+// gives the field up.
 func TestOtherManagers(t *testing.T) {
 	s := testServers(t).patched
 	apply := func(live []byte, value, manager string, force bool) []byte {
@@ -95,22 +96,22 @@ func TestOtherManagers(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("applied by another: %v\nnot: %s", err, want)
 	}
-	// By force it takes the mode, and what the admin has set besides stays.
+	// The forced apply takes over the mode. The settings of the first manager stay.
 	_, err = s.Apply(live, objectWith("{mode: DefaultDeployment}"), "gitops", true)
-	checkError(t, err, union) // a mode taken by force leaves the settings behind
+	checkError(t, err, union) // the forced mode does not remove the settings
 	taken := apply(live, string(objectWith(customField("9889"))), "gitops", true)
 	checkStoredField(t, customField("9889"), taken)
 
-	// Given up by its only manager, it is gone; the other's field stays.
+	// The only manager removes the field. The field of the other manager stays.
 	gone := apply(live, string(objectWith("")), "admin", false)
 	checkStoredField(t, "", gone)
 	if !strings.Contains(string(gone), "profile: None") {
-		t.Errorf("the other manager's field is gone:\n%s", gone)
+		t.Errorf("the field of the other manager is missing:\n%s", gone)
 	}
 }
 
-// An API server without the patch, before it is applied and after the cluster
-// has taken it back.
+// TestOldServer uses an API server without the patch: before the patch is applied, and
+// after a cluster upgrade has removed it.
 func TestOldServer(t *testing.T) {
 	s := testServers(t)
 	for state, value := range fieldStates() {
@@ -134,8 +135,7 @@ func TestOldServer(t *testing.T) {
 	}
 }
 
-// What the typed client does not know is nothing of ours besides the field: the
-// objects that the platform has without it pass unchanged.
+// TestObjectsWithoutField stores objects without the field. The patch changes none of them.
 func TestObjectsWithoutField(t *testing.T) {
 	for _, document := range []string{
 		head + "spec: {}\n",

@@ -18,14 +18,13 @@ import (
 
 const (
 	root = "../../.."
-	// patchFile is what an admin hands to `oc patch`.
+	// patchFile is the patch that an administrator passes to `oc patch`.
 	patchFile = root + "/machineconfigs/crd/apiservers.config.openshift.io.patch.yaml"
-	// property is the schema of the field, within the CRD.
+	// property is the path of the field's schema in the CRD.
 	property = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/http01ChallengeProxy"
 )
 
-// shippedCRDs reads the CRDs of APIServer that OpenShift's releases ship, by the
-// name of the feature set.
+// shippedCRDs returns the APIServer CRDs of OpenShift releases by feature set.
 func shippedCRDs(ctx context.Context) (map[string][]byte, error) {
 	dir, err := judge.ModuleDir(ctx, "github.com/openshift/api")
 	if err != nil {
@@ -42,8 +41,8 @@ func shippedCRDs(ctx context.Context) (map[string][]byte, error) {
 	return crds, nil
 }
 
-// patchedDocument patches a YAML document as the API server does (apiserver
-// pkg/endpoints/handlers/patch.go), with the same library.
+// patchedDocument applies a patch to a YAML document with the library of the API server
+// (apiserver pkg/endpoints/handlers/patch.go).
 func patchedDocument(document, patch []byte) ([]byte, error) {
 	raw, err := yaml.YAMLToJSON(patch)
 	if err != nil {
@@ -64,8 +63,8 @@ func patchedDocument(document, patch []byte) ([]byte, error) {
 	return yaml.JSONToYAML(result)
 }
 
-// apiServers are API servers of a release with the default features: with the
-// patch, and as shipped.
+// apiServers has the API servers of a release with the default feature set: with the patch,
+// and as shipped.
 type apiServers struct{ patched, plain *judge.Validator }
 
 var loadServers = sync.OnceValues(func() (apiServers, error) {
@@ -101,7 +100,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call and ends the test on its error.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

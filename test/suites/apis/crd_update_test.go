@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// validateCRDUpdate judges an update of a CRD as the API server does: its schema is
-// structural, its defaults are valid, its CEL rules compile and their estimated
-// cost is within the limits.
+// validateCRDUpdate validates the update of a CRD with the API server's code. The schema
+// must be structural, its defaults valid, and its CEL rules must compile within the cost
+// limits.
 func validateCRDUpdate(before, after []byte) error {
 	old, err := decodeCRD(before)
 	if err != nil {
@@ -26,7 +26,7 @@ func validateCRDUpdate(before, after []byte) error {
 	return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, old).ToAggregate()
 }
 
-// decodeCRD reads a CRD as it is stored, in the API server's internal form.
+// decodeCRD decodes a CRD into the API server's internal form.
 func decodeCRD(document []byte) (*apiextensions.CustomResourceDefinition, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(document, &crd); err != nil {

@@ -18,8 +18,8 @@ func apiDocument(t *testing.T) string {
 	return string(must1(os.ReadFile(root + "/docs/api.md"))(t))
 }
 
-// Every YAML block of docs/api.md is an object that the API server accepts,
-// and together they show every mode.
+// TestDocumentedObjects holds that the API server accepts every YAML block of docs/api.md,
+// and that together they show every mode.
 func TestDocumentedObjects(t *testing.T) {
 	seen := map[string]bool{}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(apiDocument(t), -1)
@@ -53,7 +53,8 @@ func TestDocumentedObjects(t *testing.T) {
 	}
 }
 
-// checkOverrides applies the block beside what a cluster has, and takes it back.
+// checkOverrides applies the block to a cluster that has other overrides, and removes it
+// again.
 func checkOverrides(t *testing.T, block []byte) {
 	t.Helper()
 	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
@@ -69,12 +70,12 @@ func checkOverrides(t *testing.T, block []byte) {
 		}
 	}
 	if !strings.Contains(apiDocument(t), "`overrides: []`") {
-		t.Error("the document does not say how the override is taken back")
+		t.Error("the document does not show how to remove the override")
 	}
 	none := []byte(string(block[:strings.Index(string(block), "overrides:")]) + "overrides: []\n")
 	back := must1(j.Apply(both, none, "http01-proxyd", false))(t)
 	if s := specOf(t, back); !strings.Contains(s, "Deployment") || strings.Contains(s, "apiservers") {
-		t.Errorf("taken back:\n%s", s)
+		t.Errorf("after the removal:\n%s", s)
 	}
 }
 
@@ -85,7 +86,8 @@ func specOf(t *testing.T, document []byte) string {
 	return string(must1(yaml.Marshal(o.Spec))(t))
 }
 
-// Every merge patch that the document gives leads to its state from any other.
+// TestDocumentedPatches holds that every documented merge patch leads to its state from
+// every other state.
 func TestDocumentedPatches(t *testing.T) {
 	patches := regexp.MustCompile(`(?m)^oc patch apiserver cluster --type=merge -p '(.*)'$`).FindAllStringSubmatch(apiDocument(t), -1)
 	reached := map[string]bool{}
@@ -104,8 +106,8 @@ func TestDocumentedPatches(t *testing.T) {
 	}
 }
 
-// Every message that the document quotes is one that the API server gives, and
-// the files that it names are there.
+// TestDocumentedMessages holds that the API server returns every message that the document
+// quotes, and that the named files exist.
 func TestDocumentedMessages(t *testing.T) {
 	_, table, _ := strings.Cut(apiDocument(t), "| refused | mend |")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -120,11 +122,11 @@ func TestDocumentedMessages(t *testing.T) {
 	got = append(got, testServers(t).plain.Object(objectWith("{mode: DefaultDeployment}")).Error())
 	quoted := regexp.MustCompile("(?m)^\\| `(.*?)` \\|").FindAllStringSubmatch(table, -1)
 	if len(quoted) != len(got) {
-		t.Errorf("%d messages are quoted, %d are known", len(quoted), len(got))
+		t.Errorf("%d messages are quoted, want %d", len(quoted), len(got))
 	}
 	for _, q := range quoted {
 		if !strings.Contains(strings.Join(got, "\n"), q[1]) {
-			t.Errorf("nothing is refused with %q", q[1])
+			t.Errorf("no error of the API server contains %q", q[1])
 		}
 	}
 	if name := strings.TrimPrefix(patchFile, root+"/"); !strings.Contains(apiDocument(t), "--patch-file="+name+"\n") {

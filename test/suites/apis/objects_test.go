@@ -18,8 +18,8 @@ const (
 	portPath = field + ".customDeployment.internalPort"
 )
 
-// objectWith is an APIServer with the field as it is given, in YAML's flow style;
-// none without.
+// objectWith returns an APIServer with the given value of the field in YAML flow style. An
+// empty value means no field.
 func objectWith(value string) []byte {
 	if value == "" {
 		return []byte(head + "spec: {}\n")
@@ -27,22 +27,22 @@ func objectWith(value string) []byte {
 	return []byte(head + "spec:\n  http01ChallengeProxy: " + value + "\n")
 }
 
-// customField is the field with a port as it is given.
+// customField returns the field with the given port.
 func customField(port string) string {
 	return "{mode: CustomDeployment, customDeployment: {internalPort: " + port + "}}"
 }
 
-// objectCase is a value of the field, and what an admin who uses oc, which asks for
-// strict field validation, is told; nothing when it is taken. Stored is the field
-// as it is kept, where that is not what was given.
+// objectCase has a value of the field and the error of the API server under strict field
+// validation, which oc requests. An empty want means that the value is accepted. stored is
+// the stored field where it differs from the value.
 type objectCase struct{ name, value, want, stored string }
 
 const (
-	notStored        = "nothing" // is stored
-	messageSeparator = "\x00"    // stands between two messages
+	notStored        = "nothing" // the field is not stored
+	messageSeparator = "\x00"    // separates two messages
 )
 
-// messages are those of a case; none when the object is taken.
+// messages returns the expected messages. It returns nil for an accepted object.
 func (c objectCase) messages() []string {
 	if c.want == "" {
 		return nil
@@ -50,7 +50,7 @@ func (c objectCase) messages() []string {
 	return strings.Split(c.want, messageSeparator)
 }
 
-// errorText is what the API server makes of them.
+// errorText returns the messages as the API server aggregates them.
 func (c objectCase) errorText() string {
 	if all := c.messages(); len(all) > 1 {
 		return "[" + strings.Join(all, ", ") + "]"
@@ -58,8 +58,7 @@ func (c objectCase) errorText() string {
 	return c.want
 }
 
-// storedField is the field as it is stored, in the form of a value; empty when there is
-// none.
+// storedField returns the stored field, or "" when it is not stored.
 func (c objectCase) storedField() string {
 	switch c.stored {
 	case "":
@@ -99,10 +98,10 @@ func objectCases() []objectCase {
 		{"a port in octal, as YAML 1.2 has it", customField("0o23240"), "", customField("9888")},
 		{"a port in binary", customField("0b10011010100000"), "", customField("9888")},
 		{"a port in groups", customField("9_888"), "", customField("9888")},
-		{"a port in groups, one of nothing", customField("9__888"), "", customField("9888")},
-		{"a port with a line behind it", customField("9888_"), "", customField("9888")},
-		{"a port with a line before it", customField("_9888"), wrongType(portPath, "string", "integer"), ""},
-		{"a port with a line behind its sign", customField("+_9888"), "", customField("9888")},
+		{"a port in groups, one empty", customField("9__888"), "", customField("9888")},
+		{"a port with an underscore after it", customField("9888_"), "", customField("9888")},
+		{"a port with an underscore before it", customField("_9888"), wrongType(portPath, "string", "integer"), ""},
+		{"a port with an underscore after its sign", customField("+_9888"), "", customField("9888")},
 		{"a port in hexadecimal, in groups", customField("0x26_a0_"), "", customField("9888")},
 		{"a port with a fraction of zero, in groups", customField("9_888.0_"), "", customField("9888")},
 		{"a port with an exponent, in groups", customField("9.88_8e_3"), "", customField("9888")},
@@ -132,7 +131,7 @@ func objectCases() []objectCase {
 		{"a space for disabled", `{mode: " "}`, field + `.mode: Unsupported value: " ": ` + modes, ""},
 		{"a space behind the mode", `{mode: "DefaultDeployment "}`, field + `.mode: Unsupported value: "DefaultDeployment ": ` + modes, ""},
 		{"both modes", `{mode: "DefaultDeployment,CustomDeployment"}`, field + `.mode: Unsupported value: "DefaultDeployment,CustomDeployment": ` + modes, ""},
-		{"a truth value as mode", "{mode: false}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
+		{"a boolean as mode", "{mode: false}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
 		{"a number as mode", "{mode: 0}", both(wrongType(field+".mode", "integer", "string"), field+`.mode: Unsupported value: 0: `+modes), ""},
 		{"a list of modes", "{mode: [DefaultDeployment]}", both(wrongType(field+".mode", "array", "string"), field+`.mode: Unsupported value: ["DefaultDeployment"]: `+modes), ""},
 
@@ -157,23 +156,23 @@ func objectCases() []objectCase {
 		{"beyond int64", customField("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+noInt32, high("1e+20")), ""},
 		{"beyond uint64, below zero", customField("-99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+noInt32, low("-1e+20")), ""},
 		{"a port with a fraction", customField("9888.5"), both(wrongType(portPath, "float64", "int32"), noInt32), ""},
-		{"no number", customField(".nan"), "json: unsupported value: NaN", ""},
-		{"a port without an end", customField(".inf"), "json: unsupported value: +Inf", ""},
+		{"not a number", customField(".nan"), "json: unsupported value: NaN", ""},
+		{"an infinite port", customField(".inf"), "json: unsupported value: +Inf", ""},
 		{"a port with an exponent, low", customField("8e2"), low("800"), ""},
 		{"a port with a fraction of zero, high", customField("99999.0"), high("99999"), ""},
 		{"a port with a tag for text", customField("!!str 9888"), wrongType(portPath, "string", "integer"), ""},
-		{"a port in YAML's sixty", customField("1:30"), wrongType(portPath, "string", "integer"), ""},
+		{"a sexagesimal port", customField("1:30"), wrongType(portPath, "string", "integer"), ""},
 		{"a day as mode", "{mode: 2001-01-01}", field + `.mode: Unsupported value: "2001-01-01": ` + modes, ""},
 		{"yes as mode", "{mode: yes}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
 		{"off as mode", "{mode: off}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
 		{"y as mode", "{mode: y}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
-		{"nothing at all as mode", "{mode: }", field + ".mode: Required value", ""},
+		{"no value as mode", "{mode: }", field + ".mode: Required value", ""},
 		{"a tilde as mode", "{mode: ~}", field + ".mode: Required value", ""},
 		{"a port as text", customField(`"9888"`), wrongType(portPath, "string", "integer"), ""},
 		{"an address as port", customField(`":9888"`), wrongType(portPath, "string", "integer"), ""},
 		{"ports", customField("[9888]"), wrongType(portPath, "array", "integer"), ""},
-		{"a truth value as port", customField("true"), wrongType(portPath, "", "int32"), ""},
-		{"a port with two faults of the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}", both(low("80"), union), ""},
+		{"a boolean as port", customField("true"), wrongType(portPath, "", "int32"), ""},
+		{"a port with two errors in the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}", both(low("80"), union), ""},
 
 		{"text", "DefaultDeployment", wrongType(field, "string", "object"), ""},
 		{"a list", "[]", wrongType(field, "array", "object"), ""},
@@ -192,7 +191,7 @@ func objectCases() []objectCase {
 	}
 }
 
-// Objects that are made, and refused.
+// TestObjects creates each object and compares the error, or the stored field.
 func TestObjects(t *testing.T) {
 	for _, tt := range objectCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -210,11 +209,11 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// wholeCase is an object, and a part of what is told of it; nothing when it is
-// taken.
+// wholeCase is a whole object with a part of the expected error. An empty want means that
+// the object is accepted.
 type wholeCase struct{ name, object, want string }
 
-// The field elsewhere, and other objects.
+// The returns objects with the field in a wrong place, and other objects.
 func wholeCases() []wholeCase {
 	good := string(objectWith("{mode: DefaultDeployment}"))
 	return []wholeCase{
@@ -226,7 +225,7 @@ func wholeCases() []wholeCase {
 		{"in another case", strings.Replace(good, "http01C", "HTTP01C", 1), `unknown field "spec.HTTP01ChallengeProxy"`},
 		{"misspelt", strings.Replace(good, "Challenge", "Challeng", 1), `unknown field "spec.http01ChallengProxy"`},
 		{"beside an unknown one", good + "  frontDoor: {}\n", `unknown field "spec.frontDoor"`},
-		{"with a fault elsewhere too", strings.Replace(good, "DefaultDeployment}", "Disabled}\n  audit: {profile: All}", 1), `spec.audit.profile: Unsupported value: "All"`},
+		{"with an error elsewhere too", strings.Replace(good, "DefaultDeployment}", "Disabled}\n  audit: {profile: All}", 1), `spec.audit.profile: Unsupported value: "All"`},
 		{"no name", strings.Replace(good, "{name: cluster}", "{}", 1), "metadata.name: Required value: name or generateName is required"},
 		{"in a namespace", strings.Replace(good, "{name: cluster}", "{name: cluster, namespace: default}", 1), "metadata.namespace: Forbidden: not allowed on this type"},
 		{"another kind", strings.Replace(good, "kind: APIServer", "kind: KubeAPIServer", 1), "no schema for config.openshift.io/v1, Kind=KubeAPIServer"},
@@ -242,14 +241,14 @@ func TestWholeObjects(t *testing.T) {
 			case tt.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("judged: %v\nnot: %s", err, tt.want)
+				t.Errorf("error: %v\nwant: %s", err, tt.want)
 			}
 		})
 	}
 }
 
-// checkError wants the whole message, besides the object's name; no error when there
-// is none.
+// checkError compares the whole error without the object's name. An empty want means no
+// error.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
@@ -257,13 +256,13 @@ func checkError(t *testing.T, err error, want string) {
 	case want == "":
 		t.Errorf("refused: %v", err)
 	case err == nil:
-		t.Errorf("accepted, not: %s", want)
+		t.Errorf("accepted, want: %s", want)
 	case strings.TrimPrefix(err.Error(), `APIServer "cluster": `) != want:
-		t.Errorf("refused: %v\nnot: %s", err, want)
+		t.Errorf("error: %v\nwant: %s", err, want)
 	}
 }
 
-// checkStoredField compares what is stored of the field; an empty want is none.
+// checkStoredField compares the stored field. An empty want means no field.
 func checkStoredField(t *testing.T, want string, stored []byte) {
 	t.Helper()
 	if diff := cmp.Diff(proxyField(t, objectWith(want)), proxyField(t, stored)); diff != "" {

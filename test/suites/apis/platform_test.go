@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is what is read of a CRD's.
+// schema has the property names of a CRD's schema.
 type schema struct {
 	Properties map[string]schema `json:"properties"`
 }
 
-// schemas reads that of every feature set of a kind.
+// schemas returns the schemas of a resource in every feature set.
 func schemas(t *testing.T, plural string) map[string]schema {
 	t.Helper()
 	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
@@ -41,7 +41,7 @@ func schemas(t *testing.T, plural string) map[string]schema {
 	return all
 }
 
-// allFieldsNull is an object with all fields, and no value in any.
+// allFieldsNull returns an object with every field of the schema, all null.
 func allFieldsNull(s schema) map[string]any {
 	all := map[string]any{}
 	for key := range s.Properties {
@@ -50,8 +50,8 @@ func allFieldsNull(s schema) map[string]any {
 	return all
 }
 
-// The renderer knows the fields that an object may have in any feature set: with
-// --strict it refuses none of them.
+// TestRendererAcceptsPlatformFields holds that the renderer accepts with --strict every
+// field that an object has in any feature set.
 func TestRendererAcceptsPlatformFields(t *testing.T) {
 	render := buildRenderer(t)
 	for set, s := range schemas(t, "apiservers") {
@@ -63,7 +63,7 @@ func TestRendererAcceptsPlatformFields(t *testing.T) {
 			spec["http01ChallengeProxy"] = map[string]any{"mode": "DefaultDeployment"}
 			all := append([]byte(head), must1(yaml.Marshal(map[string]any{"spec": spec, "status": allFieldsNull(s.Properties["status"])}))(t)...)
 			if got := render(t, all, "--strict"); got.refused {
-				t.Errorf("it refuses %q of\n%s", got.messages, all)
+				t.Errorf("the renderer reports %q for\n%s", got.messages, all)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestRendererAcceptsPlatformFields(t *testing.T) {
 				}))(t)
 				must(t, os.WriteFile(file, all, 0o600))
 				if got := render(t, objectWith("{mode: DefaultDeployment}"), "--strict", "--infrastructure", file); got.refused {
-					t.Errorf("it refuses\n%s", all)
+					t.Errorf("the renderer refuses\n%s", all)
 				}
 			})
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// infrastructure is that of a cluster whose VIPs keepalived holds.
+// infrastructure is the Infrastructure of a cluster with keepalived VIPs.
 const infrastructure = `apiVersion: config.openshift.io/v1
 kind: Infrastructure
 metadata: {name: cluster}
@@ -29,14 +29,15 @@ status:
     baremetal: {apiServerInternalIPs: [192.0.2.5], ingressIPs: [192.0.2.6]}
 `
 
-// renderResult is what came of `http01-machineconfig render`.
+// renderResult is the result of `http01-machineconfig render`.
 type renderResult struct {
 	refused  bool
-	config   any      // for what the hosts' configuration asks
-	messages []string // of the APIServer, each without its place
+	config   any      // configuration for the hosts
+	messages []string // about the APIServer, without the position
 }
 
-// buildRenderer is the program, run as an admin does.
+// buildRenderer builds http01-machineconfig and returns a function that runs it as an
+// administrator does.
 func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) renderResult {
 	t.Helper()
 	program, err := lab.BuildCommand(t.Context(), "http01-machineconfig")
@@ -61,7 +62,7 @@ func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...s
 		switch {
 		case errors.As(err, &exit) && exit.ExitCode() == 1:
 			if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
-				t.Error("it is refused, and something is written")
+				t.Error("render refused the object and wrote output")
 			}
 			r.refused = true
 		case err != nil:
@@ -73,37 +74,37 @@ func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...s
 	}
 }
 
-// readRenderedConfig is what of a host's configuration is the API's.
+// readRenderedConfig returns the API fields of the rendered host configuration.
 func readRenderedConfig(t *testing.T, dir string) any {
 	t.Helper()
 	text := must1(lab.RenderedConfig(dir))(t)
 	var all map[string]any
 	must(t, yaml.Unmarshal(text, &all))
 	if all["mode"] == "" && all["vips"] != nil || all["mode"] != "" && all["vips"] == nil {
-		t.Errorf("VIPs do not go with the mode:\n%s", text)
+		t.Errorf("the VIPs do not match the mode:\n%s", text)
 	}
 	delete(all, "vips")
 	delete(all, "hosts")
 	return all
 }
 
-// expectedDifference is what the renderer says in another way than the API server, on
-// purpose; or takes, when it says nothing.
+// expectedDifference is an intended difference between the renderer and the API server.
+// Without messages the renderer accepts the object.
 type expectedDifference struct {
 	reason   string
 	messages []string
 }
 
-// differences are all that there are, by the case.
+// differences returns all intended differences by case.
 func differences() map[string]expectedDifference {
 	const (
-		oneReader = "which of the values counts is not left to a reader: what oc prints has none of these"
-		oneFault  = "the wrong type is all that there is to say of a value"
-		asYAML12  = "they are texts in YAML 1.2, and booleans to the API server; neither is a mode"
-		allFaults = "every problem is told at once; the API server stops before its rules, or after unknown fields"
-		itsPlace  = "the value has a place in the file, and a type"
-		notOurs   = "the values of the platform's other fields are not judged"
-		aFile     = "the file may be any"
+		ambiguous    = "the renderer rejects ambiguous values, which oc never prints"
+		oneError     = "one error about the type is enough"
+		asYAML12     = "YAML 1.2 strings, booleans for the API server; neither is a mode"
+		allErrors    = "the renderer reports all errors; the API server stops before its rules or after unknown fields"
+		position     = "the renderer reports the position and the type"
+		notValidated = "the renderer does not validate other fields of the platform"
+		anyFile      = "the renderer accepts any file"
 	)
 	wrongType := func(path, got, want string) string {
 		return path + `: Invalid value: "` + got + `": ` + path + ` in body must be of type ` + want + `: "` + got + `"`
@@ -114,76 +115,77 @@ func differences() map[string]expectedDifference {
 	const low, high = "greater than or equal to 1024", "less than or equal to 65535"
 	unsupported := func(mode string) string { return field + ".mode: Unsupported value: " + mode + ": " + modes }
 	return map[string]expectedDifference{
-		"a merge of nothing": {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"a merged mode":      {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"an anchor":          {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"a mode in base64":   {oneReader, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
-		"the mode twice":     {itsPlace, []string{`the key "mode" stands twice`}},
+		"a merge of nothing": {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"a merged mode":      {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"an anchor":          {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"a mode in base64":   {ambiguous, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
+		"the mode twice":     {position, []string{`the key "mode" stands twice`}},
 
-		"a truth value as mode": {oneFault, []string{wrongType(field+".mode", "boolean", "string")}},
-		"a number as mode":      {oneFault, []string{wrongType(field+".mode", "integer", "string")}},
-		"a list of modes":       {oneFault, []string{wrongType(field+".mode", "array", "string")}},
-		"yes as mode":           {asYAML12, []string{unsupported(`"yes"`)}},
-		"off as mode":           {asYAML12, []string{unsupported(`"off"`)}},
-		"y as mode":             {asYAML12, []string{unsupported(`"y"`)}},
+		"a boolean as mode": {oneError, []string{wrongType(field+".mode", "boolean", "string")}},
+		"a number as mode":  {oneError, []string{wrongType(field+".mode", "integer", "string")}},
+		"a list of modes":   {oneError, []string{wrongType(field+".mode", "array", "string")}},
+		"yes as mode":       {asYAML12, []string{unsupported(`"yes"`)}},
+		"off as mode":       {asYAML12, []string{unsupported(`"off"`)}},
+		"y as mode":         {asYAML12, []string{unsupported(`"y"`)}},
 
-		"beyond int32":                    {oneFault, []string{bounds("2147483648", high)}},
-		"a port below zero, beyond int32": {oneFault, []string{bounds("-2147483649", low)}},
-		"beyond int64":                    {oneFault, []string{bounds("100000000000000000000", high)}},
-		"beyond uint64, below zero":       {oneFault, []string{bounds("-100000000000000000000", low)}},
-		"a port with a fraction":          {oneFault, []string{wrongType(portPath, "number", "integer")}},
-		"a truth value as port":           {itsPlace, []string{wrongType(portPath, "boolean", "integer")}},
-		"no number":                       {itsPlace, []string{wrongType(portPath, "number", "integer")}},
-		"a port without an end":           {itsPlace, []string{wrongType(portPath, "number", "integer")}},
-		"a list of one":                   {oneFault, []string{wrongType(field, "array", "object")}},
-		"settings as a list of one":       {oneFault, []string{wrongType(field+".customDeployment", "array", "object")}},
-		"default with empty settings":     {allFaults, []string{union, portPath + ": Required value"}},
-		"disabled with empty settings":    {allFaults, []string{union, portPath + ": Required value"}},
-		"the port beside the mode":        {allFaults, []string{`unknown field "` + field + `.internalPort"`, union}},
-		"the mode in another case":        {allFaults, []string{`unknown field "` + field + `.Mode"`, field + ".mode: Required value"}},
-		"with a fault elsewhere too":      {notOurs, []string{unsupported(`"Disabled"`)}},
-		"no name":                         {aFile, []string{"metadata.name: Required value"}},
-		"another kind":                    {aFile, []string{`"KubeAPIServer" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1`}},
-		"another version":                 {aFile, []string{`"APIServer" of "config.openshift.io/v2" is not an APIServer of config.openshift.io/v1`}},
+		"beyond int32":                    {oneError, []string{bounds("2147483648", high)}},
+		"a port below zero, beyond int32": {oneError, []string{bounds("-2147483649", low)}},
+		"beyond int64":                    {oneError, []string{bounds("100000000000000000000", high)}},
+		"beyond uint64, below zero":       {oneError, []string{bounds("-100000000000000000000", low)}},
+		"a port with a fraction":          {oneError, []string{wrongType(portPath, "number", "integer")}},
+		"a boolean as port":               {position, []string{wrongType(portPath, "boolean", "integer")}},
+		"not a number":                    {position, []string{wrongType(portPath, "number", "integer")}},
+		"an infinite port":                {position, []string{wrongType(portPath, "number", "integer")}},
+		"a list of one":                   {oneError, []string{wrongType(field, "array", "object")}},
+		"settings as a list of one":       {oneError, []string{wrongType(field+".customDeployment", "array", "object")}},
+		"default with empty settings":     {allErrors, []string{union, portPath + ": Required value"}},
+		"disabled with empty settings":    {allErrors, []string{union, portPath + ": Required value"}},
+		"the port beside the mode":        {allErrors, []string{`unknown field "` + field + `.internalPort"`, union}},
+		"the mode in another case":        {allErrors, []string{`unknown field "` + field + `.Mode"`, field + ".mode: Required value"}},
+		"with an error elsewhere too":     {notValidated, []string{unsupported(`"Disabled"`)}},
+		"no name":                         {anyFile, []string{"metadata.name: Required value"}},
+		"another kind":                    {anyFile, []string{`"KubeAPIServer" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1`}},
+		"another version":                 {anyFile, []string{`"APIServer" of "config.openshift.io/v2" is not an APIServer of config.openshift.io/v1`}},
 	}
 }
 
-// What the API server refuses the renderer refuses, in the same words with a place
-// before them and a mend behind them, and what the one takes the other takes.
+// TestRendererAgrees holds that the renderer rejects what the API server rejects, with the
+// same message, a position before it and a remediation after it. It accepts what the API
+// server accepts.
 func TestRendererAgrees(t *testing.T) {
 	render, differ := buildRenderer(t), differences()
-	judged := func(t *testing.T, name string, document []byte, messages []string, stored string) {
+	agrees := func(t *testing.T, name string, document []byte, messages []string, stored string) {
 		t.Helper()
 		d, differs := differ[name]
 		delete(differ, name)
 		if differs {
 			if cmp.Equal(messages, d.messages) {
-				t.Errorf("there is no difference any more: %s", d.reason)
+				t.Errorf("the difference no longer exists: %s", d.reason)
 			}
 			messages = d.messages
 		}
 		got := render(t, document, "--strict")
 		if got.refused != (len(messages) > 0) {
-			t.Fatalf("refused: %t, with %q, not %q", got.refused, got.messages, messages)
+			t.Fatalf("refused: %t with %q, want %q", got.refused, got.messages, messages)
 		}
 		if !got.refused {
 			if diff := cmp.Diff(wantConfig(t, []byte(stored)), got.config); diff != "" {
-				t.Errorf("the hosts are told (-stored +told):\n%s", diff)
+				t.Errorf("configuration (-stored +rendered):\n%s", diff)
 			}
 			return
 		}
 		for _, m := range messages {
-			if !slices.ContainsFunc(got.messages, func(said string) bool { return strings.HasPrefix(said, m+": ") }) {
-				t.Errorf("it says %q, not %q", got.messages, m)
+			if !slices.ContainsFunc(got.messages, func(got string) bool { return strings.HasPrefix(got, m+": ") }) {
+				t.Errorf("messages %q, want %q", got.messages, m)
 			}
 		}
 		if len(got.messages) != len(messages) {
-			t.Errorf("it says %q, and is to say %q", got.messages, messages)
+			t.Errorf("messages %q, want %q", got.messages, messages)
 		}
 	}
 	for _, tt := range objectCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			judged(t, tt.name, objectWith(tt.value), tt.messages(), string(objectWith(tt.storedField())))
+			agrees(t, tt.name, objectWith(tt.value), tt.messages(), string(objectWith(tt.storedField())))
 		})
 	}
 	for _, tt := range wholeCases() {
@@ -192,15 +194,16 @@ func TestRendererAgrees(t *testing.T) {
 			if tt.want != "" {
 				messages = []string{tt.want}
 			}
-			judged(t, tt.name, []byte(tt.object), messages, tt.object)
+			agrees(t, tt.name, []byte(tt.object), messages, tt.object)
 		})
 	}
 	for name, d := range differ {
-		t.Errorf("no case is called %q: %s", name, d.reason)
+		t.Errorf("no case has the name %q: %s", name, d.reason)
 	}
 }
 
-// wantConfig is what a stored object asks of the hosts; an absent field disables.
+// wantConfig returns the host configuration for a stored object. An absent field means
+// disabled.
 func wantConfig(t *testing.T, document []byte) any {
 	t.Helper()
 	if asked := proxyField(t, document); asked != nil {
@@ -209,8 +212,8 @@ func wantConfig(t *testing.T, document []byte) any {
 	return map[string]any{"mode": ""}
 }
 
-// Without strict validation, as `oc --validate=warn` asks for, unknown fields are
-// left out with the same words by both.
+// TestRendererWarns holds that without strict validation (`oc --validate=warn`) the
+// renderer reports unknown fields with the words of the API server.
 func TestRendererWarns(t *testing.T) {
 	render := buildRenderer(t)
 	const unknown = `unknown field "`
@@ -227,28 +230,28 @@ func TestRendererWarns(t *testing.T) {
 			if err != nil {
 				return
 			}
-			for i, said := range got.messages { // it has a mend too
+			for i, said := range got.messages { // the remediation follows
 				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(said, `"`)
 			}
 			if diff := cmp.Diff(warnings, got.messages); diff != "" {
 				t.Errorf("warnings (-API server +renderer):\n%s", diff)
 			}
 			if diff := cmp.Diff(wantConfig(t, stored), got.config); diff != "" {
-				t.Errorf("the hosts are told (-stored +told):\n%s", diff)
+				t.Errorf("configuration (-stored +rendered):\n%s", diff)
 			}
 		})
 	}
 }
 
-// What the patched API server has stored and prints is rendered; what one without
-// the patch has stored disables.
+// TestRendererReadsStoredObjects renders objects as the API server prints them. An object
+// stored without the patch renders to disabled.
 func TestRendererReadsStoredObjects(t *testing.T) {
 	render := buildRenderer(t)
 	for name, value := range fieldStates() {
 		t.Run(name, func(t *testing.T) {
 			stored := must1(testServers(t).patched.Apply(nil, objectWith(value), "admin", false))(t)
 			if !bytes.Contains(stored, []byte("managedFields")) {
-				t.Fatalf("it is not as stored:\n%s", stored)
+				t.Fatalf("the object has no managedFields:\n%s", stored)
 			}
 			if got := render(t, stored, "--strict"); got.refused || !cmp.Equal(wantConfig(t, stored), got.config) {
 				t.Errorf("%+v", got)

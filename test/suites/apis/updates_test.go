@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fieldStates are all that the field can be; a change of the port is an update too.
+// fieldStates returns all values of the field. A change of the port is an update too.
 func fieldStates() map[string]string {
 	return map[string]string{
 		"absent":       "",
@@ -21,8 +21,8 @@ func fieldStates() map[string]string {
 	}
 }
 
-// From each to each, and to itself: as `oc replace`, as a merge patch that
-// clears what is not wanted, and as `oc apply --server-side` of one manager.
+// TestUpdates updates from each state to each state with `oc replace`, a merge patch, and
+// `oc apply --server-side`.
 func TestUpdates(t *testing.T) {
 	for from, before := range fieldStates() {
 		for to, after := range fieldStates() {
@@ -53,7 +53,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// mergePatchFor is the merge patch that docs/api.md gives for a state.
+// mergePatchFor returns the merge patch of docs/api.md for a state.
 func mergePatchFor(value string) string {
 	switch {
 	case value == "":
@@ -64,8 +64,8 @@ func mergePatchFor(value string) string {
 	return "{spec: {http01ChallengeProxy: " + strings.TrimSuffix(value, "}") + ", customDeployment: null}}}"
 }
 
-// A merge patch of the mode alone leaves the settings of a custom deployment
-// behind, and is refused.
+// TestModeUpdates holds that a merge patch of the mode alone is rejected while the settings
+// of a custom deployment remain.
 func TestModeUpdates(t *testing.T) {
 	for _, tt := range []struct{ from, mode, want string }{
 		{customField("9888"), "DefaultDeployment", union},
@@ -87,22 +87,21 @@ func TestModeUpdates(t *testing.T) {
 	}
 }
 
-// What was stored before the rules were there passes as long as it is left
-// alone, so that the patch locks nobody out of the other fields; a change of it
-// has to make it right.
+// TestRatcheting holds that a value stored before the rules existed stays valid while it is
+// unchanged. A change must make it valid.
 func TestRatcheting(t *testing.T) {
 	const both = "{mode: DefaultDeployment, customDeployment: {internalPort: 9888}}"
 	audit := func(value string) string { return value + "\n  audit: {profile: None}" }
 	for _, tt := range []struct{ name, before, after, want string }{
-		{"a bad port left alone", customField("80"), audit(customField("80")), ""},
-		{"a bad port for another", customField("80"), customField("81"), portPath + ": Invalid value: 81: " + portPath + " in body should be greater than or equal to 1024"},
-		{"a bad port mended", customField("80"), customField("9888"), ""},
-		{"a bad mode left alone", "{mode: Disabled}", audit("{mode: Disabled}"), ""},
-		{"a bad mode for another", "{mode: Disabled}", "{mode: Never}", field + `.mode: Unsupported value: "Never": ` + modes},
-		{"a bad mode mended", "{mode: Disabled}", `{mode: ""}`, ""},
-		{"a bad union left alone", both, audit(both), ""},
-		{"a bad union for another", both, strings.Replace(both, "9888", "9889", 1), union},
-		{"a bad union mended", both, "{mode: DefaultDeployment}", ""},
+		{"a bad port unchanged", customField("80"), audit(customField("80")), ""},
+		{"a bad port, another bad port", customField("80"), customField("81"), portPath + ": Invalid value: 81: " + portPath + " in body should be greater than or equal to 1024"},
+		{"a bad port corrected", customField("80"), customField("9888"), ""},
+		{"a bad mode unchanged", "{mode: Disabled}", audit("{mode: Disabled}"), ""},
+		{"a bad mode, another bad mode", "{mode: Disabled}", "{mode: Never}", field + `.mode: Unsupported value: "Never": ` + modes},
+		{"a bad mode corrected", "{mode: Disabled}", `{mode: ""}`, ""},
+		{"a bad union unchanged", both, audit(both), ""},
+		{"a bad union, another bad union", both, strings.Replace(both, "9888", "9889", 1), union},
+		{"a bad union corrected", both, "{mode: DefaultDeployment}", ""},
 		{"good, then a bad port", customField("9888"), customField("80"), portPath + ": Invalid value: 80: " + portPath + " in body should be greater than or equal to 1024"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,8 +111,8 @@ func TestRatcheting(t *testing.T) {
 	}
 }
 
-// mergePatched is the document with a JSON merge patch (RFC 7386), as the API server
-// makes it of `oc patch --type=merge`.
+// mergePatched returns the document with a JSON merge patch (RFC 7386), as `oc patch
+// --type=merge` sends it.
 func mergePatched(t *testing.T, document []byte, patch string) []byte {
 	t.Helper()
 	raw := must1(yaml.YAMLToJSON([]byte(patch)))(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
 )
 
-// suite is a file of openshift/api's own tests of the CRD, which it runs
-// against a real API server (openshift/api tests/README.md).
+// suite is a file of openshift/api's own CRD tests, which run against a real API server
+// (openshift/api tests/README.md).
 type suite struct {
 	Tests struct {
 		OnCreate []struct{ Name, Initial, Expected, ExpectedError string }
@@ -28,8 +28,8 @@ type suite struct {
 	}
 }
 
-// The other fields of APIServer are judged with the patch as OpenShift expects
-// it without. The feature set for developers has all of them.
+// TestUpstreamSuites holds that the patch does not change the validation of other fields.
+// The feature set for developers has all of them.
 func TestUpstreamSuites(t *testing.T) {
 	crds := must1(shippedCRDs(t.Context()))(t)
 	crd := must1(patchedDocument(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
@@ -51,20 +51,20 @@ func TestUpstreamSuites(t *testing.T) {
 		for _, tt := range s.Tests.OnUpdate {
 			updates++
 			t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
-				// What these change of the CRD is how the initial object could
-				// be stored: Replace takes it for granted.
+				// The changes of the CRD in these cases only let the initial object be
+				// stored. Replace accepts it as stored.
 				stored, _, err := server.Replace(withName(t, tt.Initial), withName(t, tt.Updated))
 				checkUpstreamCase(t, err, tt.ExpectedError, tt.Expected, stored)
 			})
 		}
 	}
 	if creates < 30 || updates < 10 {
-		t.Errorf("found %d cases of creation and %d of updates: where are the others?", creates, updates)
+		t.Errorf("found %d cases of creation and %d of updates: want more", creates, updates)
 	}
 }
 
-// printedValue is where an error repeats the offending value, whose form depends on
-// the API server's version.
+// printedValue matches the offending value in an error. Its form depends on the version of
+// the API server.
 var printedValue = regexp.MustCompile(`(Invalid value: )("[^"]*": ?|\{[^}]*\}: ?)?`)
 
 func checkUpstreamCase(t *testing.T, err error, want, expected string, stored []byte) {
@@ -74,9 +74,9 @@ func checkUpstreamCase(t *testing.T, err error, want, expected string, stored []
 	case want == "" && err != nil:
 		t.Errorf("refused: %v", err)
 	case want != "" && err == nil:
-		t.Errorf("accepted, not: %s", want)
+		t.Errorf("accepted, want: %s", want)
 	case want != "" && !strings.Contains(printedValue.ReplaceAllString(err.Error(), "$1"), want):
-		t.Errorf("refused: %v\nnot: %s", err, want)
+		t.Errorf("error: %v\nwant: %s", err, want)
 	case want == "":
 		if diff := cmp.Diff(specOf(t, []byte(expected)), specOf(t, stored)); diff != "" {
 			t.Errorf("stored (-want +got):\n%s", diff)
@@ -84,7 +84,7 @@ func checkUpstreamCase(t *testing.T, err error, want, expected string, stored []
 	}
 }
 
-// withName gives an object the name that the suites' runner would generate.
+// withName sets the name that the runner of the suites would generate.
 func withName(t *testing.T, document string) []byte {
 	t.Helper()
 	raw := must1(yaml.YAMLToJSON([]byte(document)))(t)

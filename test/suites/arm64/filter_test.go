@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// suite is a package of the service, and those of its tests that run in the guest.
+// suite is a package of the service with the tests that run in the guest.
 type suite struct {
 	folder string
 	tests  []string
@@ -22,23 +22,23 @@ type suite struct {
 
 func suites() []suite {
 	return []suite{
-		// Each forbidden call is refused, from inside of each kind of child process.
+		// Each forbidden call fails inside each kind of child process.
 		{"internal/sandbox", []string{
 			"TestForbidden/forbidden_to_proxy", "TestForbidden/forbidden_to_exporter", "TestForbidden/forbidden_to_prober",
 			"TestConfined", "TestChildHasNoCapability",
 		}},
-		// The controller's own children have the filter, and the allowed calls are enough
-		// for their work: the proxy answers challenges, the exporter serves metrics, and
-		// the prober reads certificates.
+		// The controller's children have the filter, and it allows the calls that they
+		// need. The proxy answers challenges, the exporter serves metrics, and the prober
+		// reads certificates.
 		{"pkg/controller", []string{"TestProxyIsUnprivileged", "TestExporterIsUnprivileged", "TestChallengeThroughTheVIP", "TestExpiryWatcher"}},
 		{"pkg/proxy", []string{"TestConfinedTLS"}},
 	}
 }
 
-// program is where the guest has the tests of the package.
+// program returns the path of the test program in the guest.
 func (s suite) program() string { return "/tests/" + path.Base(s.folder) + ".test" }
 
-// command runs the tests in the guest.
+// command returns the shell command that runs the tests in the guest.
 func (s suite) command() string {
 	var names []string
 	for _, test := range s.tests {
@@ -71,7 +71,7 @@ func TestFilter(t *testing.T) {
 	}
 	for _, s := range suites() {
 		for _, test := range s.tests {
-			// A test that was skipped has not passed.
+			// A skipped test counts as not passed.
 			if !strings.Contains(printed, "--- PASS: "+test+" (") {
 				t.Errorf("%s: %s did not pass", s.folder, test)
 			}

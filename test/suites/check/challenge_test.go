@@ -9,8 +9,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// requestChallenge has somebody ask for a challenge of the API's name, and waits until the
-// holder's service has counted it.
+// requestChallenge requests a challenge for the API's name and waits until the holder's
+// service has counted it.
 func (c *cluster) requestChallenge(agent, token string, status int) {
 	c.t.Helper()
 	answer, err := c.Internet.GetAs(c.t.Context(), agent, "http://"+apiName+acmePath+token)
@@ -21,15 +21,15 @@ func (c *cluster) requestChallenge(agent, token string, status int) {
 	_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
 		n := len(s.Challenges.Recent)
 		if n == 0 || s.Challenges.Recent[n-1].TokenPrefix != token[:8] {
-			return fmt.Errorf("it is not counted yet: %+v", s.Challenges)
+			return fmt.Errorf("not counted yet: %+v", s.Challenges)
 		}
 		return nil
 	})
 	must(c.t, err)
 }
 
-// TestRecentChallenges: what cert-manager's self checks got a moment ago says why
-// they fail; what strangers and former checks got says nothing.
+// TestRecentChallenges holds that recent requests of cert-manager's self check explain a
+// failure. Requests of other clients and earlier checks do not.
 func TestRecentChallenges(t *testing.T) {
 	c := healthy(t, nil)
 	const stranger = "Mozilla/5.0"
@@ -40,27 +40,27 @@ func TestRecentChallenges(t *testing.T) {
 		}}
 	}
 	c.runFaults(t, []fault{
-		{name: "a stranger's made-up token", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(stranger, "scanner123-and-more", 503) }},
+		{name: "a made-up token of another client", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(stranger, "scanner123-and-more", 503) }},
 		{
-			name: "a former check of a token that there is not", on: holder, want: []string{},
+			name: "an earlier check of an unknown token", on: holder, want: []string{},
 			inject: func(c *cluster) {
-				c.expectFindings(c.holder(), []string{"route-none"}, "--token", "made-up-token-of-a-check")
+				c.expectFindings(c.holder(), []string{"route-missing"}, "--token", "made-up-token-of-a-check")
 			},
 		},
-		failing("no-route", 503, func(*cluster) {}, []string{"route-none"}, map[string]string{"route-none": "with the challenge selfchec…, for cert-manager"}),
+		failing("no-route", 503, func(*cluster) {}, []string{"route-missing"}, map[string]string{"route-missing": "for the challenge selfchec… of cert-manager"}),
 		failing("error", 500, func(c *cluster) {
 			c.startWebServer(500, "text/plain", "oops")
 			c.addRoute(acmePath+"selfcheck-of-error", webPort)
-		}, []string{"answer-status"}, map[string]string{"answer-status": "answered status 500"}),
+		}, []string{"response-status"}, map[string]string{"response-status": "answered status 500"}),
 		failing("redirect", 302, func(c *cluster) {
 			end, err := c.Worker.RedirectElsewhere(c.t.Context(), apiName, "https://elsewhere.lab.test/", false)
 			must(c.t, err)
 			c.onCleanup(end)
-		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "for cert-manager"}),
+		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "of cert-manager"}),
 		failing("claimed", 404, func(c *cluster) {
 			c.startWebServer(404, "text/html", "<html>not here</html>")
 			c.addRoute("", webPort)
-		}, []string{"name-served-already"}, map[string]string{"name-served-already": "for cert-manager"}),
+		}, []string{"name-already-served"}, map[string]string{"name-already-served": "of cert-manager"}),
 		{
 			name: "well again", on: holder, want: []string{},
 			inject: func(c *cluster) {

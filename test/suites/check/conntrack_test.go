@@ -28,7 +28,7 @@ const (
 	seenReplyAssuredConfirmed             = 2 | 4 | 8
 )
 
-// conntrackTable is a node's table of connections.
+// conntrackTable fills the connection tracking table of a node.
 type conntrackTable struct {
 	t    *testing.T
 	node *lab.Node
@@ -38,14 +38,14 @@ type conntrackTable struct {
 
 func openConntrack(t *testing.T, n *lab.Node) *conntrackTable {
 	t.Helper()
-	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max") // one for the whole machine
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max") // one limit for the whole machine
 	must(t, err)
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
 	c := &conntrackTable{t: t, node: n, conn: dialNetfilter(t, n), max: limit}
 	t.Cleanup(func() {
 		must(t, c.conn.Close())
-		// On a fresh socket: what could not be added is an answer on the old one.
+		// A new socket: the old one still returns errors of failed additions.
 		conn := dialNetfilter(t, n)
 		_, err := conn.Execute(message(ctDelete, netlink.Acknowledge, nil))
 		must(t, err)
@@ -70,8 +70,8 @@ func message(kind netlink.HeaderType, flags netlink.HeaderFlags, attributes []by
 	}
 }
 
-// fill adds connections that have seen traffic both ways, which the kernel does
-// not give up for new ones.
+// fill adds connections with traffic in both directions. The kernel does not evict these
+// for new ones.
 func (c *conntrackTable) fill(from, to int) {
 	c.t.Helper()
 	const batch = 128
@@ -117,7 +117,7 @@ func (c *conntrackTable) entry(number uint32) []byte {
 	return b
 }
 
-// sendPackets sends packets that begin connections, until the context ends.
+// sendPackets sends packets that start connections until the context ends.
 func (c *conntrackTable) sendPackets(ctx context.Context) {
 	_ = c.node.Inside(func() error {
 		s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
@@ -132,14 +132,14 @@ func (c *conntrackTable) sendPackets(ctx context.Context) {
 			case <-ctx.Done():
 				return nil
 			case <-tick.C:
-				// What is dropped is an error to the sender.
+				// A dropped packet returns an error to the sender.
 				_ = unix.Sendto(s, []byte("x"), 0, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port})
 			}
 		}
 	})
 }
 
-// TestConntrack fills the table of a master for real.
+// TestConntrack fills the kernel's connection tracking table for a control-plane node.
 func TestConntrack(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.Masters[2].Node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check holds the lab tests of `http01-proxyd check`: each puts one fault
-// into a cluster that is well, with real parts, and wants exactly that one named.
+// Package check has the lab tests of `http01-proxyd check`. Each test puts one fault into a
+// healthy cluster of real parts and expects exactly one finding.
 package check

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestEgressReadiness: the proxy that the service is to use, where nobody listens:
-// the host itself refuses the connection.
+// TestEgressReadiness configures an egress proxy on which nothing listens: the host itself
+// refuses the connection.
 func TestEgressReadiness(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -30,14 +30,14 @@ func TestEgressReadiness(t *testing.T) {
 	}{
 		{
 			"not ready, and not used", configured(endpoint), "egress-not-ready", "warning",
-			[]string{"http://xxxxx@", "of configuration", "http://ready.lab.test/ is not ready", "refused", "nothing goes through a proxy until then"},
+			[]string{"http://xxxxx@", "from configuration", "http://ready.lab.test/ is not ready", "refused", "Until then, no egress proxy is used"},
 		},
 		{"not ready", configured(endpoint + ", upstream: auto"), "egress-not-ready", "problem", nil},
 		{
-			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-refused", "problem",
+			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-invalid", "problem",
 			[]string{ca, "spec.trustedCA of proxy/cluster"},
 		},
-		{"no endpoints", configured("upstream: auto"), "egress-without-readiness", "warning", []string{"egressProxy.readinessEndpoints is empty"}},
+		{"no endpoints", configured("upstream: auto"), "egress-no-readiness-endpoints", "warning", []string{"egressProxy.readinessEndpoints is empty"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			must(t, n.WriteConfig(tt.config))
@@ -58,7 +58,7 @@ func TestEgressReadiness(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "other.env")
 		must(t, os.WriteFile(path, []byte("# one\nHTTP_PROXY=\"http://user:s3cret@proxy"), 0o600))
 		c.configure(n.DefaultConfig()+"egressProxy: {file: "+path+"}\n", "Serving")
-		r := c.expectFindings(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test")
-		c.expectText(r, "egress-proxy-unreadable", path, "line 2")
+		r := c.expectFindings(n, []string{"proxy-file-invalid"}, "--name", "api.lab.test")
+		c.expectText(r, "proxy-file-invalid", path, "line 2")
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestHealthy: where all is well, on the master that holds the VIPs and on one
-// that does not, check finds nothing and exits with 0.
+// TestHealthy holds that check finds nothing in a healthy cluster and exits with 0, on the
+// VIP holder and on another control-plane node.
 func TestHealthy(t *testing.T) {
 	c := healthy(t, nil)
 	for _, m := range c.Masters[:2] {
@@ -21,8 +21,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// expectHealthy wants every check to have looked, and to have found nothing. On a machine that
-// does much else a question can end without an answer: check then runs again.
+// expectHealthy expects every check to run completely without a finding. On a busy machine
+// a query can time out, so check runs again.
 func (c *cluster) expectHealthy(n *lab.Node) {
 	c.t.Helper()
 	var unseen []string
@@ -40,7 +40,7 @@ func (c *cluster) expectHealthy(n *lab.Node) {
 	c.t.Error(strings.Join(unseen, "\n"))
 }
 
-// What others keep on a node of OpenShift.
+// Rules of other programs on an OpenShift node.
 var (
 	//go:embed testdata/openshift.iptables
 	openshiftChains string
@@ -48,10 +48,10 @@ var (
 	openshiftTables string
 )
 
-// TestHealthyOpenShift is the same on masters as OpenShift has them: tables of
-// kubelet and OVN-Kubernetes, a firewall that opens what is needed, a single IPv6
-// address on br-ex and OVN-Kubernetes's own beside it, a second NIC in the same
-// network, a resolver on the node that knows the VIPs, and an egress proxy.
+// TestHealthyOpenShift repeats TestHealthy on nodes as OpenShift has them: tables of
+// kubelet and OVN-Kubernetes, a firewall with the needed ports, a single IPv6 address on
+// br-ex beside OVN-Kubernetes's own, a second NIC in the same network, a resolver on the
+// node that answers with the VIPs, and an egress proxy.
 func TestHealthyOpenShift(t *testing.T) {
 	c := healthy(t, nil)
 	for _, m := range []*lab.Master{c.Masters[0], c.Masters[2]} {
@@ -75,7 +75,7 @@ func TestHealthyOpenShift(t *testing.T) {
 	}
 }
 
-// loadOpenShiftRules loads the rules of others on a node until the test ends.
+// loadOpenShiftRules loads the rules of other programs on a node until the test ends.
 func (c *cluster) loadOpenShiftRules(n *lab.Node) {
 	c.t.Helper()
 	other := strings.NewReplacer(

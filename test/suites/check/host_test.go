@@ -19,13 +19,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// eventually tries until it succeeds.
+// eventually calls try until it succeeds.
 func eventually(t *testing.T, try func() error) error {
 	t.Helper()
 	return lab.Eventually(t.Context(), t.Name(), func(context.Context) error { return try() })
 }
 
-// exitCode is that of a command that was run, 0 for one that went well.
+// exitCode returns the exit code of a command, 0 for success.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -34,8 +34,8 @@ func exitCode(err error) int {
 	return 0
 }
 
-// TestPortTaken: the service reports the process that has its port and installs
-// nothing, check reports the same, and the service serves once the port is free.
+// TestPortTaken holds that the service reports the process that uses its port and installs
+// no table. check reports the same. The service serves once the port is free.
 func TestPortTaken(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -52,25 +52,25 @@ func TestPortTaken(t *testing.T) {
 	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
 		t.Errorf("%+v with the table %+v", p, seen.Table)
 	}
-	r := c.expectFindings(n, []string{"port-taken"})
-	c.expectText(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
+	r := c.expectFindings(n, []string{"port-in-use"})
+	c.expectText(r, "port-in-use", "Port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
 	must(t, listener.Close())
 	c.awaitReason(s, "Serving")
 }
 
-// TestPortTakenWithoutService: so it is without the service too, which is then not
-// there either.
+// TestPortTakenWithoutService holds that check reports a used port while the service is
+// down.
 func TestPortTakenWithoutService(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
 	listener, err := c.holder().Listen(t.Context(), ":8888")
 	must(t, err)
 	defer listener.Close()
-	c.expectFindings(c.holder(), []string{"port-taken", "service-down"})
+	c.expectFindings(c.holder(), []string{"port-in-use", "service-not-running"})
 }
 
-// TestMetricsPortTaken: metrics are not served where somebody else listens, and
-// challenges are answered all the same.
+// TestMetricsPortTaken holds that challenges are answered when another process uses the
+// metrics port.
 func TestMetricsPortTaken(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -79,8 +79,8 @@ func TestMetricsPortTaken(t *testing.T) {
 	c.configure(n.DefaultConfig()+"metrics: {listenAddress: \":9645\"}\n", "Serving")
 	self, err := os.ReadFile("/proc/self/comm")
 	must(t, err)
-	r := c.expectFindings(n, []string{"metrics-port-taken"})
-	c.expectText(r, "metrics-port-taken", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
+	r := c.expectFindings(n, []string{"metrics-port-in-use"})
+	c.expectText(r, "metrics-port-in-use", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
 	if p := r.Check("port"); p.Outcome != "warning" {
 		t.Errorf("%+v", p)
 	}
@@ -98,20 +98,20 @@ func TestMetricsPortTaken(t *testing.T) {
 func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
-	c.expectFindings(c.holder(), []string{"service-down"})
+	c.expectFindings(c.holder(), []string{"service-not-running"})
 }
 
-// TestServiceHangs has a service that runs and does nothing any more. The process
-// that answers the clients goes on.
+// TestServiceHangs stops the controller with SIGSTOP. The proxy process continues to answer
+// clients.
 func TestServiceHangs(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[0])
-	r := c.expectFindings(c.holder(), []string{"service-hangs"})
-	c.expectText(r, "service-hangs", "the service runs and does not answer: ", "timeout")
+	r := c.expectFindings(c.holder(), []string{"service-unresponsive"})
+	c.expectText(r, "service-unresponsive", "The service runs but does not respond: ", "timeout")
 }
 
-// TestServiceReportUnreadable has the status socket answer with something else than a
-// report: the service runs, and nobody is advised to stop what has its port.
+// TestServiceReportUnreadable has the status socket answer with something other than a
+// report. The service runs, so check does not advise to stop the process on its port.
 func TestServiceReportUnreadable(t *testing.T) {
 	c := healthy(t, nil)
 	path := filepath.Join(t.TempDir(), "status.sock")
@@ -125,32 +125,32 @@ func TestServiceReportUnreadable(t *testing.T) {
 		}
 	}()
 	r := c.expectFindings(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
-	c.expectText(r, "service-report-unreadable", "does not say how it is: ", "year outside of range")
+	c.expectText(r, "service-report-unreadable", "its status report is not readable: ", "year outside of range")
 	if p := r.Check("port"); p.Outcome != "skipped" {
 		t.Errorf("%+v", p)
 	}
 }
 
-// freeze stops a service as a debugger does until the test ends.
+// freeze stops a service with SIGSTOP until the test ends.
 func (c *cluster) freeze(s *lab.Service) {
 	c.t.Helper()
 	must(c.t, s.Signal(unix.SIGSTOP))
 	c.onCleanup(func(context.Context) error { return s.Signal(unix.SIGCONT) })
 }
 
-// TestServiceNotReady: what the service complains about, and nothing else is seen
-// of, is a finding. Here it has another configuration than check.
+// TestServiceNotReady holds that check reports a condition of the service for which it
+// finds no other cause. Here the service uses another configuration than check.
 func TestServiceNotReady(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	c.configure(n.DefaultConfig()+"mode: \"\"\n", "Disabled")
 	other := filepath.Join(t.TempDir(), "config.yaml")
 	must(t, os.WriteFile(other, []byte(n.DefaultConfig()), 0o600))
-	r := c.expectFindings(n, []string{"service-unwell"}, "--config", other)
-	c.expectText(r, "service-unwell", "the service runs and is not ready: Disabled: ")
+	r := c.expectFindings(n, []string{"service-not-ready"}, "--config", other)
+	c.expectText(r, "service-not-ready", "The service runs but is not ready: Disabled: ")
 }
 
-// TestServiceRestartsProxy has the process that answers the clients end again and again.
+// TestServiceRestartsProxy kills the proxy process repeatedly.
 func TestServiceRestartsProxy(t *testing.T) {
 	c := healthy(t, nil)
 	must(t, eventually(t, func() error {
@@ -163,11 +163,11 @@ func TestServiceRestartsProxy(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.expectFindings(c.holder(), []string{"service-unwell"})
-	c.expectText(r, "service-unwell", "ProxyUnavailable")
+	r := c.expectFindings(c.holder(), []string{"service-not-ready"})
+	c.expectText(r, "service-not-ready", "ProxyUnavailable")
 }
 
-// TestEgressProxy: names are those of the configuration.
+// TestEgressProxy matches the names of the configuration against NO_PROXY.
 func TestEgressProxy(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -175,7 +175,7 @@ func TestEgressProxy(t *testing.T) {
 		name, text string
 		ids        []string
 	}{
-		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"egress-proxy-takes-api"}},
+		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"no-proxy-lacks-api"}},
 		{"covered by its domain", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=\".cluster.local,.lab.test\"\n", []string{}},
 		{"covered by name", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=api.lab.test\n", []string{}},
 		{"https alone", "HTTPS_PROXY=http://proxy.lab.test:3128\n", []string{}},
@@ -184,12 +184,12 @@ func TestEgressProxy(t *testing.T) {
 			must(t, os.WriteFile(n.ProxyEnv(), []byte(tt.text), 0o600))
 			defer os.Remove(n.ProxyEnv())
 			r := c.expectFindings(n, tt.ids, "--name", "api.lab.test")
-			if len(tt.ids) > 0 && tt.ids[0] == "egress-proxy-takes-api" {
+			if len(tt.ids) > 0 && tt.ids[0] == "no-proxy-lacks-api" {
 				c.expectText(r, tt.ids[0], "http://api.lab.test", "http://xxxxx@proxy.lab.test:3128", n.ProxyEnv())
 			}
 		})
 	}
 	t.Run("a directory", func(t *testing.T) {
-		c.expectFindings(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
+		c.expectFindings(n, []string{"proxy-file-invalid"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// configureEgress has the node on which check runs take a configuration, and waits until its
-// service has accepted the egress proxy, and when the test ends until it has none.
+// configureEgress configures the standby node and waits until its service has accepted the
+// egress proxy. At the end of the test it restores the configuration without one.
 func (c *cluster) configureEgress(config string) {
 	c.t.Helper()
 	n := c.standby()
@@ -27,21 +27,21 @@ func (c *cluster) configureEgress(config string) {
 	must(c.t, err)
 }
 
-// TestEgressProxyUnreachable: with an egress proxy at which nobody answers, and no DNS server that
-// does, check still ends in time.
+// TestEgressProxyUnreachable holds that check ends in time when neither the egress proxy
+// nor a DNS server answers.
 func TestEgressProxyUnreachable(t *testing.T) {
 	c := healthy(t, nil)
-	// No master has a route to the ingress other than the egress proxy.
+	// No control-plane node has a route to the ingress without the egress proxy.
 	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\nhosts: [%s]\nupstream: {scheme: https}\negressProxy: {upstream: auto, ",
 		c.API.V4, c.API.V6, c.Outside.V4, c.Outside.V6, apiName)
 	for _, tt := range []struct {
 		name, host string
-		dns        bool // answers
+		dns        bool // the DNS server answers
 		want       []string
 		says       []string
 	}{
-		{"a proxy that is silent", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: there was no answer in time"}},
-		{"and a DNS that is", lab.EgressName, false, []string{"dns-silent"}, []string{lab.EgressName, "does not answer"}},
+		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
+		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-no-server"}, []string{lab.EgressName, "does not answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := c.forSubtest(t)
@@ -51,7 +51,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 			if !tt.dns {
 				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
-			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-without-readiness"}, tt.want...), "--token", token)
+			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-no-readiness-endpoints"}, tt.want...), "--token", token)
 			c.expectText(r, "egress-unreachable", tt.says...)
 			c.expectDuration(r)
 		})

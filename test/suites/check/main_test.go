@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared is the one lab that all tests use in turn, and the program.
+// shared has the lab that all tests use in turn, and the program.
 var shared struct {
 	lab    *lab.Lab
 	binary string
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	}, lab.WithEgress())
 }
 
-// cluster is what a test begins with: all that check looks at is well. The
-// service runs on every master, and master 0 holds the API VIPs.
+// cluster is the healthy state with which a test begins. The service runs on every
+// control-plane node, and the first one holds the API VIPs.
 type cluster struct {
 	*lab.Lab
 	t        *testing.T
@@ -43,8 +43,8 @@ type cluster struct {
 	env      clusterServices
 }
 
-// healthy waits for a quiet lab and starts the services, with the configuration
-// that config gives for a node; nil means the lab's default.
+// healthy waits until the VIPs are in place and starts the services. config returns the
+// configuration of a node; nil selects the lab's default.
 func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -60,7 +60,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 		}
 		s, err := m.StartService(t.Context(), o)
 		must(t, err)
-		// The test's context has ended by then.
+		// The context of the test has ended at that time.
 		t.Cleanup(func() { c.stop(s) })
 		c.Services = append(c.Services, s)
 		want := "Standby"
@@ -79,7 +79,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 
 func (c *cluster) stop(s *lab.Service) { must(c.t, s.End(context.Background())) }
 
-// holder is the master that holds the API VIPs.
+// holder returns the control-plane node that holds the API VIPs.
 func (c *cluster) holder() *lab.Node { return c.Masters[0].Node }
 
 // check runs the check command on a node.
@@ -90,8 +90,8 @@ func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {
 	return r, code
 }
 
-// expectFindings wants check to find these and nothing else on a node, and to exit
-// with 1 when one of them is a problem.
+// expectFindings runs check on a node and expects exactly these findings. The exit code
+// must be 1 when one of them is a problem.
 func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) lab.CheckReport {
 	c.t.Helper()
 	r, code := c.check(n, flags...)
@@ -99,8 +99,8 @@ func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) la
 	return r
 }
 
-// expectReport fails the test unless a report has these findings and nothing else, and
-// the exit code is 1 when one of them is a problem.
+// expectReport expects a report with exactly these findings. The exit code must be 1 when
+// one of them is a problem.
 func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 	c.t.Helper()
 	got := r.IDs()
@@ -118,31 +118,31 @@ func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 	}
 }
 
-// expectDuration wants check to have ended when it promises to, by its own clock.
+// expectDuration expects that check ended within its time limit by its own measurement.
 func (c *cluster) expectDuration(r lab.CheckReport) {
 	c.t.Helper()
 	if r.Took <= 0 || r.Took > 15000 {
-		c.t.Errorf("it took %v ms", r.Took)
+		c.t.Errorf("duration %v ms", r.Took)
 	}
 	c.t.Logf("%v ms, %v", r.Took, r.IDs())
 }
 
-// texts wants a finding's cause and mend to have these parts.
+// texts expects the message and the remediation of a finding to contain these parts.
 func (c *cluster) expectText(r lab.CheckReport, id string, parts ...string) {
 	c.t.Helper()
 	texts := r.Texts(id)
 	if len(texts) == 0 {
-		c.t.Errorf("there is no finding %s", id)
+		c.t.Errorf("no finding %s", id)
 		return
 	}
 	for _, part := range parts {
 		if !strings.Contains(texts[0], part) {
-			c.t.Errorf("%s says %q, want it to have %q", id, texts[0], part)
+			c.t.Errorf("%s: text %q, want %q", id, texts[0], part)
 		}
 	}
 }
 
-// restartService starts the holder's service anew, in another way, and waits for a reason.
+// restartService restarts the holder's service with other options and waits for a reason.
 func (c *cluster) restartService(o lab.ServiceOptions, reason string) {
 	c.t.Helper()
 	c.stop(c.Services[0])
@@ -153,8 +153,7 @@ func (c *cluster) restartService(o lab.ServiceOptions, reason string) {
 	c.awaitReason(s, reason)
 }
 
-// configure replaces the configuration of the holder's service and waits for a
-// reason.
+// configure replaces the configuration of the holder's service and waits for a reason.
 func (c *cluster) configure(text, reason string) {
 	c.t.Helper()
 	must(c.t, c.holder().WriteConfig(text))
@@ -169,7 +168,7 @@ func (c *cluster) awaitReason(s *lab.Service, reason string) lab.Status {
 	return seen
 }
 
-// writeTestFile writes a file that goes with the test.
+// writeTestFile writes a file and removes it when the test ends.
 func writeTestFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o750))

@@ -19,13 +19,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// withoutNetfilter makes the test binary a program that runs another as if the
-// kernel had no netfilter netlink. It has to be a stand-in: what nftables needs is
-// compiled into the kernels that tests run on, and cannot be taken out.
+// withoutNetfilter makes the test binary run another program as if the kernel had no
+// netfilter netlink. A simulation is necessary: the kernels that tests run on have nftables
+// compiled in.
 const withoutNetfilter = "HTTP01_CHECK_WITHOUT_NETFILTER"
 
-// runWithoutNetfilter has socket(2) say what af_netlink.c (netlink_create) says
-// without CONFIG_NETFILTER_NETLINK, and becomes the program.
+// runWithoutNetfilter makes socket(2) return the error of af_netlink.c (netlink_create)
+// without CONFIG_NETFILTER_NETLINK, and executes the program.
 func runWithoutNetfilter(args []string) error {
 	const (
 		number   = 0           // of the system call, in struct seccomp_data
@@ -64,7 +64,7 @@ func runWithoutNetfilter(args []string) error {
 	return unix.Exec(args[0], args, os.Environ())
 }
 
-// TestNftablesMissing has the service and check in such a world.
+// TestNftablesMissing runs the service and check without netfilter netlink.
 func TestNftablesMissing(t *testing.T) {
 	c := healthy(t, nil)
 	self, err := os.Executable()
@@ -78,19 +78,19 @@ func TestNftablesMissing(t *testing.T) {
 	}
 	r, parsed := lab.ParseCheck(out)
 	must(t, parsed)
-	c.expectReport(r, exitCode(err), []string{"nftables-missing"})
-	c.expectText(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
+	c.expectReport(r, exitCode(err), []string{"nftables-unsupported"})
+	c.expectText(r, "nftables-unsupported", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }
 
-// TestNftablesDenied has the service without its capability.
+// TestNftablesDenied runs the service without its capability.
 func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
 	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
-	r := c.expectFindings(c.holder(), []string{"nftables-denied"})
-	c.expectText(r, "nftables-denied", "no CAP_NET_ADMIN in its effective set")
+	r := c.expectFindings(c.holder(), []string{"nftables-permission-denied"})
+	c.expectText(r, "nftables-permission-denied", "no CAP_NET_ADMIN in its effective set")
 }
 
-// TestNftablesRefused has a second service on a host: the first one owns the table.
+// TestNftablesRefused runs a second service on a host where the first one owns the table.
 func TestNftablesRefused(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -109,6 +109,6 @@ func TestNftablesRefused(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.expectFindings(n, []string{"nftables-refused"}, flags...)
-	c.expectText(r, "nftables-refused", "the table belongs to process", "(http01-proxyd)")
+	r := c.expectFindings(n, []string{"nftables-rejected"}, flags...)
+	c.expectText(r, "nftables-rejected", "the table belongs to process", "(http01-proxyd)")
 }

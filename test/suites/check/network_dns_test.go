@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestDNS: servers that know half of the name, or fail, while the one on the node
-// knows the VIPs as OpenShift's does.
+// TestDNS uses DNS servers that fail or answer for one family only. The resolver on the
+// node answers with the VIPs, as OpenShift's does.
 func TestDNS(t *testing.T) {
 	c := healthy(t, nil)
 	fails, silent := lab.NameAnswer{Fails: true}, lab.NameAnswer{Silent: true}
@@ -24,17 +24,17 @@ func TestDNS(t *testing.T) {
 	c.runFaults(t, []fault{
 		{
 			name: "AAAA fails", want: []string{"dns-server-fails"}, inject: serve(a, fails),
-			texts: map[string]string{"dns-server-fails": "192.0.2.1 answers with an error, such as SERVFAIL, when it is asked for the AAAA record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 returns an error, such as SERVFAIL, to a query for the AAAA record of api.lab.test"},
 		},
 		{
 			name: "no answer for A", want: []string{"dns-server-fails"}, inject: serve(silent, aaaa),
-			texts: map[string]string{"dns-server-fails": "192.0.2.1 does not answer when it is asked for the A record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 does not respond to a query for the A record of api.lab.test"},
 		},
 		{name: "both fail", want: []string{"dns-server-fails", "dns-server-fails"}, inject: serve(fails, fails)},
-		{name: "outside is silent", want: []string{}, inject: serve(silent, silent)},
+		{name: "the outside server does not answer", want: []string{}, inject: serve(silent, silent)},
 		{
-			name: "many addresses that nobody has", want: []string{
-				"dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-family-absent",
+			name: "many unused addresses", want: []string{
+				"dns-other-address-unreachable", "dns-other-address-unreachable", "dns-other-address-unreachable", "dns-other-address-unreachable", "dns-family-missing",
 			},
 			inject: func(c *cluster) {
 				var many []netip.Addr
@@ -47,8 +47,8 @@ func TestDNS(t *testing.T) {
 	})
 }
 
-// addLocalResolver gives a node a resolver of its own that knows the VIPs, as
-// OpenShift's CoreDNS on each node does; it stands first in resolv.conf.
+// addLocalResolver runs a resolver on a node that answers with the VIPs, as OpenShift's
+// CoreDNS does. It is the first one in resolv.conf.
 func (c *cluster) addLocalResolver(n *lab.Node) {
 	c.t.Helper()
 	c.serveNames(n, n.Addresses.V4, func(name string, ipv6 bool) lab.NameAnswer {
@@ -64,8 +64,8 @@ func (c *cluster) addLocalResolver(n *lab.Node) {
 	c.writeResolvConf(n, n.Addresses.V4, c.DNS()[0])
 }
 
-// serveOutsideDNS has the gateway's DNS server say something of all names until the test
-// ends, and the standby ask it.
+// serveOutsideDNS has the gateway's DNS server return an answer for all names, and the
+// standby node use it, until the test ends.
 func (c *cluster) serveOutsideDNS(a, aaaa lab.NameAnswer) {
 	c.t.Helper()
 	at := c.Gateway.Addresses.V4

@@ -16,40 +16,40 @@ import (
 
 const day = 24 * time.Hour
 
-// TestClusterEnvironment: what goes wrong around the cluster: names, certificates, the path to
-// the ingress, and time.
+// TestClusterEnvironment puts faults into names, certificates, the network path and the
+// clock.
 func TestClusterEnvironment(t *testing.T) {
 	c := healthy(t, nil)
 	both := c.API
 	named := func(p lab.Pair) func(*cluster) { return func(c *cluster) { c.publishName(p) } }
 	nowhere := netip.MustParseAddr("192.0.2.77")
 	c.runFaults(t, []fault{
-		{name: "a name without addresses", inject: named(lab.Pair{}), want: []string{"dns-absent"}},
-		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-absent"}},
-		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-absent"}},
+		{name: "a name without addresses", inject: named(lab.Pair{}), want: []string{"dns-no-record"}},
+		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-missing"}},
+		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-missing"}},
 		{
-			name: "an A that leads to another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-elsewhere"},
-			texts: map[string]string{"dns-elsewhere": "the A record of api.lab.test leads to 192.0.2.21, which is no API VIP and shows no front door (status 503)"},
+			name: "an A record of another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-other-address"},
+			texts: map[string]string{"dns-other-address": "The A record of api.lab.test is 192.0.2.21, which is not an API VIP, and http01-proxyd does not respond there (status 503)"},
 		},
-		{name: "an A that leads to nobody here", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-elsewhere"}},
+		{name: "an A record of an unused address", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-other-address"}},
 		{
-			name: "an A that leads to a host outside which refuses those inside", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
-			want:  []string{"dns-elsewhere-unreachable"},
-			texts: map[string]string{"dns-elsewhere-unreachable": "leads to 198.51.100.10, which is no API VIP, and cannot be connected to from here (it refuses connections)"},
+			name: "an A record of an outside host that refuses connections", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
+			want:  []string{"dns-other-address-unreachable"},
+			texts: map[string]string{"dns-other-address-unreachable": "is 198.51.100.10, which is not an API VIP and not reachable from this host (it refuses connections)"},
 		},
 		{
-			name: "no DNS server answers", want: []string{"dns-silent"},
+			name: "no DNS server answers", want: []string{"dns-no-server"},
 			inject: func(c *cluster) {
 				c.replaceHostFile("resolv.conf", "nameserver 192.0.2.77\nnameserver fd4e:5f2a:9c01:1::77\n")
 				c.replaceHostFile("chrony.conf", "server "+c.Internet.Addresses.V4.String()+"\n")
 			},
 		},
-		{name: "a name that the certificate does not hold", want: []string{"certificate-name-absent"}, inject: presentCertificate(90*day, 80*day, "api-int.lab.test")},
+		{name: "a name that is not in the certificate", want: []string{"certificate-name-missing"}, inject: presentCertificate(90*day, 80*day, "api-int.lab.test")},
 		{name: "an expired certificate", want: []string{"certificate-expired"}, inject: presentCertificate(90*day, -time.Hour, apiName)},
-		{name: "a certificate that is not valid yet", want: []string{"certificate-not-valid-yet"}, inject: presentCertificate(80*day, 90*day, apiName)},
+		{name: "a certificate that is not valid yet", want: []string{"certificate-not-yet-valid"}, inject: presentCertificate(80*day, 90*day, apiName)},
 		{name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"}, inject: presentCertificate(90*day, 20*day, apiName)},
-		{name: "less than a tenth of 90 days left", want: []string{"certificate-expires-now"}, inject: presentCertificate(90*day, 8*day, apiName)},
-		{name: "less than a day of six left", want: []string{"certificate-expires-now"}, inject: presentCertificate(6*day, 23*time.Hour, apiName)},
+		{name: "less than a tenth of 90 days left", want: []string{"certificate-expiry-urgent"}, inject: presentCertificate(90*day, 8*day, apiName)},
+		{name: "less than a day of six left", want: []string{"certificate-expiry-urgent"}, inject: presentCertificate(6*day, 23*time.Hour, apiName)},
 		{name: "two days of six left", want: []string{}, inject: presentCertificate(6*day, 2*day, apiName)},
 		{
 			name: "one certificate over IPv4, another over IPv6", want: []string{"certificate-differs-by-address"},
@@ -66,23 +66,23 @@ func TestClusterEnvironment(t *testing.T) {
 			},
 		},
 		{
-			name: "a black hole for whole packets", want: []string{"path-black-hole", "path-black-hole"},
+			name: "a black hole for whole packets", want: []string{"path-mtu-black-hole", "path-mtu-black-hole"},
 			inject: func(c *cluster) {
 				c.run(c.Worker.Node, "ip link set br-ex mtu 1400", "ip link set br-ex mtu 1500")
 			},
 		},
 		{
-			name: "a clock that is behind", want: []string{"clock-off"},
+			name: "a clock that is behind", want: []string{"clock-offset"},
 			inject: shiftClock(2 * time.Minute),
-			texts:  map[string]string{"clock-off": "this host's clock is 2m0s behind that of 198.51.100.10"},
+			texts:  map[string]string{"clock-offset": "This host's clock is 2m0s behind that of 198.51.100.10"},
 		},
 		{
-			name: "a clock that is ahead", want: []string{"clock-off"},
+			name: "a clock that is ahead", want: []string{"clock-offset"},
 			inject: shiftClock(-90 * time.Second),
-			texts:  map[string]string{"clock-off": "this host's clock is 1m30s ahead of that of 198.51.100.10"},
+			texts:  map[string]string{"clock-offset": "This host's clock is 1m30s ahead of that of 198.51.100.10"},
 		},
 		{
-			name: "a clock that is behind, by what the API server says", want: []string{"clock-off"},
+			name: "a clock that is behind, by the Date of the API server", want: []string{"clock-offset"},
 			inject: func(c *cluster) {
 				c.replaceHostFile("chrony.conf", "")
 				for _, a := range c.env.servers {
@@ -95,8 +95,7 @@ func TestClusterEnvironment(t *testing.T) {
 	})
 }
 
-// TestTwoNames: of the configuration's two names one has a certificate of another
-// CA.
+// TestTwoNames presents certificates of two CAs for two configured names.
 func TestTwoNames(t *testing.T) {
 	const other = "api.other.test"
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [" + apiName + ", " + other + "]\n" })
@@ -106,51 +105,50 @@ func TestTwoNames(t *testing.T) {
 	c.expectFindings(c.standby(), []string{"certificate-differs-by-name"})
 }
 
-// TestNoAPIServer: nothing answers on the API's own port of a VIP that is here.
+// TestNoAPIServer stops the API server behind a VIP of this host.
 func TestNoAPIServer(t *testing.T) {
 	c := healthy(t, nil)
 	must(t, c.env.servers[0].Close())
-	r := c.expectFindings(c.holder(), []string{"api-server-absent"})
-	c.expectText(r, "api-server-absent", "192.0.2.5:6443", "connection refused", "; the same with [fd4e:5f2a:9c01:1::5]:6443")
+	r := c.expectFindings(c.holder(), []string{"api-server-unreachable"})
+	c.expectText(r, "api-server-unreachable", "192.0.2.5:6443", "connection refused", " (also [fd4e:5f2a:9c01:1::5]:6443)")
 	text, code, err := c.holder().CheckText(t.Context(), shared.binary)
 	must(t, err)
-	if code != 0 || strings.Contains(text, "All is well") {
+	if code != 0 || strings.Contains(text, "No problems") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
-// TestNameOfTheCertificate: without a configuration and a kubeconfig that tell the
-// name, the certificate does.
+// TestNameOfTheCertificate holds that check takes the API's name from the certificate when
+// neither configuration nor kubeconfig has it.
 func TestNameOfTheCertificate(t *testing.T) {
 	c := healthy(t, nil)
 	c.replaceHostFile("kubeconfig", "")
 	c.publishName(lab.Pair{})
-	r := c.expectFindings(c.standby(), []string{"dns-absent"})
-	c.expectText(r, "dns-absent", "198.51.100.10 knows no address of api.lab.test")
+	r := c.expectFindings(c.standby(), []string{"dns-no-record"})
+	c.expectText(r, "dns-no-record", "198.51.100.10 has no address of api.lab.test")
 }
 
-// TestNothingAnswers: with nobody at the VIPs, at the ingress, in the DNS and
-// behind the time servers, and a service that hangs, check still ends in time and
-// names what it can tell.
+// TestNothingAnswers holds that check ends in time and reports useful findings when the
+// VIPs, the ingress, the DNS and the time servers do not answer and the service hangs.
 func TestNothingAnswers(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[2])
-	// What is asked is lost on the way, and nothing says so. VRRP and ARP go on.
+	// Queries are lost without an error. VRRP and ARP continue to work.
 	c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; "+
 		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
-	c.replaceHostFile("kubeconfig", "") // the name has to be asked for too
+	c.replaceHostFile("kubeconfig", "") // check must look for the name
 	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
-		want := []string{"front-door-closed", "front-door-closed", "ingress-timeout", "service-hangs"}
+		want := []string{"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive"}
 		if slices.Contains(flags, "--name") {
-			want = append(want, "dns-silent") // else nobody tells the name to ask for
+			want = append(want, "dns-no-server") // without --name there is no name to query
 		}
 		r := c.expectFindings(c.standby(), want, flags...)
 		c.expectDuration(r)
 	}
 }
 
-// presentCertificate has the API servers present a certificate for a name, of whose life left is
-// left.
+// presentCertificate has the API servers present a certificate for a name, of whose
+// lifetime left remains.
 func presentCertificate(life, left time.Duration, name string) func(*cluster) {
 	return func(c *cluster) {
 		made := issue(c.t, "Lab CA", life, left, name)
@@ -158,8 +156,8 @@ func presentCertificate(life, left time.Duration, name string) func(*cluster) {
 	}
 }
 
-// presentBy has the API servers present the first of two certificates where is holds,
-// and else the second.
+// presentBy has the API servers present the first certificate where is returns true, and
+// otherwise the second.
 func (c *cluster) presentBy(is func(name string, local netip.Addr) bool, first, second *tls.Certificate) {
 	c.t.Helper()
 	c.setCertificates(func(name string, local netip.Addr) *tls.Certificate {
@@ -170,7 +168,7 @@ func (c *cluster) presentBy(is func(name string, local netip.Addr) bool, first, 
 	})
 }
 
-// shiftClock sets the time server's clock until the test ends.
+// shiftClock shifts the time server's clock until the test ends.
 func shiftClock(by time.Duration) func(*cluster) {
 	return func(c *cluster) {
 		c.env.clock.Shift(by)
@@ -178,7 +176,8 @@ func shiftClock(by time.Duration) func(*cluster) {
 	}
 }
 
-// setCertificates has all API servers present what f says until the test ends.
+// setCertificates has all API servers present the certificates that f returns until the
+// test ends.
 func (c *cluster) setCertificates(f func(name string, local netip.Addr) *tls.Certificate) {
 	c.t.Helper()
 	good := issue(c.t, "Lab CA", 90*day, 80*day, apiName)
@@ -193,7 +192,7 @@ func (c *cluster) setCertificates(f func(name string, local netip.Addr) *tls.Cer
 	})
 }
 
-// writeTestFile replaces a file of the standby's until the test ends.
+// writeTestFile replaces a file of the standby node until the test ends.
 func (c *cluster) replaceHostFile(name, text string) {
 	c.t.Helper()
 	must(c.t, c.standby().WriteHostFile(name, text))

@@ -14,14 +14,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// fault is one thing that goes wrong in a cluster that is well otherwise.
+// fault is one fault in a healthy cluster.
 type fault struct {
 	name   string
-	inject func(*cluster)           // and has it healed when the test ends
-	on     func(*cluster) *lab.Node // where check runs; nil: where no API VIP is
+	inject func(*cluster)           // puts the fault in until the test ends
+	on     func(*cluster) *lab.Node // node for check; nil: a node without an API VIP
 	flags  []string
-	want   []string          // the findings
-	texts  map[string]string // the text of some
+	want   []string          // expected findings
+	texts  map[string]string // expected parts of their texts
 }
 
 // runFaults puts each fault into one cluster in turn.
@@ -41,16 +41,16 @@ func (c *cluster) runFaults(t *testing.T, faults []fault) {
 			}
 			for _, result := range r.Checks {
 				for _, found := range result.Findings {
-					t.Logf("%s\n    mend: %s", found.Message, found.Remediation)
+					t.Logf("%s\n    remediation: %s", found.Message, found.Remediation)
 				}
 			}
 		})
 	}
-	// What was put in has been taken out again.
+	// Every fault has been removed.
 	c.forSubtest(t).expectFindings(c.standby(), []string{})
 }
 
-// forSubtest is the cluster for a subtest.
+// forSubtest returns the cluster for a subtest.
 func (c *cluster) forSubtest(t *testing.T) *cluster {
 	t.Helper()
 	sub := *c
@@ -60,10 +60,11 @@ func (c *cluster) forSubtest(t *testing.T) *cluster {
 
 func holder(c *cluster) *lab.Node { return c.holder() }
 
-// standby is a master without an API VIP.
+// standby returns a control-plane node without an API VIP.
 func (c *cluster) standby() *lab.Node { return c.Masters[2].Node }
 
-// replaceRouter has something else than the router on its port until the test ends.
+// replaceRouter stops the router, starts a replacement, and restores the router when the
+// test ends.
 func (c *cluster) replaceRouter(start func()) {
 	c.t.Helper()
 	must(c.t, c.Worker.StopRouter(c.t.Context()))
@@ -73,8 +74,8 @@ func (c *cluster) replaceRouter(start func()) {
 	start()
 }
 
-// serveBytes answers every connection to port 80 of the worker with some bytes: what no
-// real program sends that speaks HTTP.
+// serveBytes answers every connection to port 80 of the worker with fixed bytes that no
+// real HTTP server sends.
 func (c *cluster) serveBytes(text string) {
 	c.t.Helper()
 	l, err := c.Worker.Listen(c.t.Context(), ":80")
@@ -93,7 +94,7 @@ func (c *cluster) serveBytes(text string) {
 	}()
 }
 
-// onCleanup runs f when the test ends, however it does.
+// onCleanup runs f when the test ends.
 func (c *cluster) onCleanup(f func(context.Context) error) {
 	c.t.Cleanup(func() {
 		if err := f(context.Background()); err != nil {
@@ -108,7 +109,7 @@ func (c *cluster) loadFaultRules(n *lab.Node, body string) {
 	c.loadTable(n, "inet fault", "table inet fault {\n"+body+"\n}\n")
 }
 
-// loadTable loads the nft table of a name into a node until the test ends.
+// loadTable loads the named nft table into a node until the test ends.
 func (c *cluster) loadTable(n *lab.Node, table, text string) {
 	c.t.Helper()
 	_, err := n.Input(c.t.Context(), text, "nft", "-f", "-")
@@ -137,8 +138,7 @@ func (c *cluster) publishName(addresses lab.Pair) {
 	c.onCleanup(func(ctx context.Context) error { return c.Internet.SetName(ctx, apiName, c.API) })
 }
 
-// addRoute leads a path of the API's name to a port of the worker until the test
-// ends.
+// addRoute routes a path of the API's name to a port of the worker until the test ends.
 func (c *cluster) addRoute(path string, port int) {
 	c.t.Helper()
 	r, err := c.Worker.AddRoute(c.t.Context(), apiName, path, port)
@@ -155,18 +155,18 @@ func (c *cluster) startSolver(token string) *lab.Solver {
 	return s
 }
 
-// webPort is where nginx answers on the worker.
+// webPort is the port of nginx on the worker.
 const webPort = 8099
 
-// startWebServer has the real nginx answer everything on the worker with one status, type
-// and body until the test ends.
+// startWebServer runs an nginx on the worker that returns one status, type and body until
+// the test ends.
 func (c *cluster) startWebServer(status int, kind, body string) {
 	c.t.Helper()
 	quoted := strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(body)
 	c.startNginx(webPort, fmt.Sprintf("default_type %s; location / { return %d \"%s\"; }", kind, status, quoted))
 }
 
-// startNginx runs the real one on a port of the worker until the test ends.
+// startNginx runs nginx on a port of the worker until the test ends.
 func (c *cluster) startNginx(port int, server string) {
 	c.t.Helper()
 	dir := filepath.Join(c.Worker.Dir, "nginx")

@@ -21,8 +21,7 @@ const (
 	acmePath   = "/.well-known/acme-challenge/"
 )
 
-// TestIngress: what goes wrong at the ingress VIPs, at the router and with what
-// is behind it.
+// TestIngress puts faults into the ingress VIPs, the router and the backends.
 func TestIngress(t *testing.T) {
 	c := healthy(t, nil)
 	trace := []string{"--token", token}
@@ -42,9 +41,9 @@ func TestIngress(t *testing.T) {
 			c.startNginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
 		})
 	}
-	filtered := func(verdict string) func(*cluster) {
+	filtered := func(action string) func(*cluster) {
 		return func(c *cluster) {
-			c.loadFaultRules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+verdict+"; }")
+			c.loadFaultRules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+action+"; }")
 		}
 	}
 	c.runFaults(t, []fault{
@@ -70,25 +69,25 @@ func TestIngress(t *testing.T) {
 		},
 		{name: "a firewall drops the router's port", inject: filtered("drop"), want: []string{"ingress-timeout"}},
 		{
-			name: "a router that closes connections", want: []string{"ingress-closed"},
-			texts:  map[string]string{"ingress-closed": "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController): set upstream.proxyProtocol"},
+			name: "a router that closes connections", want: []string{"ingress-closed-connection"},
+			texts:  map[string]string{"ingress-closed-connection": "The router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController). In that case, set upstream.proxyProtocol"},
 			inject: func(c *cluster) { c.replaceRouter(func() { c.startNginx(80, "return 444;") }) },
 		},
 		{name: "a firewall rejects the router's port", inject: filtered("reject with icmpx admin-prohibited"), want: []string{"ingress-unreachable"}},
 		{
-			name: "not HTTP", want: []string{"answer-malformed"},
+			name: "not HTTP", want: []string{"response-malformed"},
 			inject: func(c *cluster) { c.replaceRouter(func() { c.serveBytes("SSH-2.0-OpenSSH_9.2\r\n") }) },
 		},
 		{
-			name: "an answer that breaks off", want: []string{"answer-truncated"},
+			name: "a truncated answer", want: []string{"response-truncated"},
 			inject: func(c *cluster) {
 				c.replaceRouter(func() { c.serveBytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello") })
 			},
 		},
-		{name: "a page without an end", inject: endless, want: []string{"answer-too-large"}},
-		{name: "a page without an end, followed", inject: endless, flags: trace, want: []string{"answer-too-large"}},
+		{name: "an endless page", inject: endless, want: []string{"response-too-large"}},
+		{name: "an endless page, with --token", inject: endless, flags: trace, want: []string{"response-too-large"}},
 		{
-			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
+			name: "a route back to the API VIP", want: []string{"route-loop"},
 			inject: func(c *cluster) {
 				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)
 				must(c.t, err)
@@ -96,17 +95,17 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{
-			name: "the router is frozen", want: []string{"ingress-silent"},
+			name: "the router is frozen", want: []string{"ingress-no-response"},
 			inject: func(c *cluster) {
 				must(c.t, c.Worker.FreezeRouter())
 				c.onCleanup(func(context.Context) error { return c.Worker.ThawRouter() })
 			},
 		},
-		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
-		{name: "a router with a page of the cluster's own", inject: ownPage, want: []string{}},
-		{name: "no route, says a router with a page of the cluster's own", inject: ownPage, flags: trace, want: []string{"route-none"}},
+		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-missing"}},
+		{name: "a custom error page", inject: ownPage, want: []string{}},
+		{name: "no route and a custom error page", inject: ownPage, flags: trace, want: []string{"route-missing"}},
 		{
-			name: "another route serves the name", want: []string{"name-served-already"},
+			name: "another route serves the name", want: []string{"name-already-served"},
 			inject: func(c *cluster) { c.startWebServer(200, "text/html", "<html>hello</html>"); c.addRoute("", webPort) },
 		},
 		{
@@ -115,18 +114,18 @@ func TestIngress(t *testing.T) {
 				c.addRoute(acmePath+token, c.startSolver("another").Port)
 			},
 		},
-		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"answer-status"}},
+		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"response-status"}},
 		{
-			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"answer-trailing-space"},
-			texts: map[string]string{"answer-trailing-space": "the answer carries more than the key: a line break follows it; the same with [fd4e:5f2a:9c01:1::6]:80"},
+			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"response-trailing-space"},
+			texts: map[string]string{"response-trailing-space": "The response contains more than the key: a line break follows it (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 		{
-			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"answer-too-long"},
-			texts: map[string]string{"answer-too-long": "the answer carries more than the key: it has 137 bytes, and CAs read 127; the same with [fd4e:5f2a:9c01:1::6]:80"},
+			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"response-too-long"},
+			texts: map[string]string{"response-too-long": "The response contains more than the key: it has 137 bytes, and CAs read 127 (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 		{
-			name: "an HTML page", flags: trace, inject: answer(200, "text/html", "<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"answer-not-key"},
-			texts: map[string]string{"answer-not-key": "the answer is not the key of this token: it is an HTML page of 46 bytes; the same with [fd4e:5f2a:9c01:1::6]:80"},
+			name: "an HTML page", flags: trace, inject: answer(200, "text/html", "<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is an HTML page of 46 bytes (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 	})
 }

@@ -13,44 +13,44 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestVIP: VIPs on no host, on two, and on a link that is down.
+// TestVIP places VIPs on no host, on two hosts, and on a link that is down.
 func TestVIP(t *testing.T) {
 	c := healthy(t, nil)
 	c.runFaults(t, []fault{
 		{
-			name: "on no host", want: []string{"vip-nobody", "vip-nobody"}, inject: stopAllKeepalived,
+			name: "on no host", want: []string{"vip-unassigned", "vip-unassigned"}, inject: stopAllKeepalived,
 		},
-		{name: "on two hosts, seen from a third", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders},
-		{name: "on two hosts, seen from one of them", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders, on: holder},
+		{name: "on two hosts, seen from a third", want: []string{"vip-duplicate", "vip-duplicate"}, inject: twoHolders},
+		{name: "on two hosts, seen from one of them", want: []string{"vip-duplicate", "vip-duplicate"}, inject: twoHolders, on: holder},
 		{name: "on a host with two NICs in one network, seen from another", want: []string{}, inject: secondNICs},
 		{name: "on a host with two NICs in one network, seen from itself", want: []string{}, inject: secondNICs, on: holder},
 		{
-			name: "on two hosts, one with two NICs", want: []string{"vip-two-hosts", "vip-two-hosts"},
+			name: "on two hosts, one with two NICs", want: []string{"vip-duplicate", "vip-duplicate"},
 			inject: func(c *cluster) { secondNICs(c); twoHolders(c) },
 		},
 		{
-			// The worker is one with which the master has never spoken.
-			name: "on a stranger with two NICs", want: []string{"vip-two-addresses"},
+			// The control-plane node has no neighbour entry for the worker.
+			name: "on an unknown host with two NICs", want: []string{"vip-two-macs"},
 			inject: func(c *cluster) {
 				c.secondNIC(c.Worker.Node)
 				c.suppressARP(c.Worker.Node, c.standby())
 				_, err := c.standby().Run(c.t.Context(), "ip", "neighbour", "flush", "to", c.Worker.Addresses.V4.String())
 				must(c.t, err)
 			},
-			texts: map[string]string{"vip-two-addresses": "answer for the ingress VIP 192.0.2.6: two hosts have it, or one host with two NICs"},
+			texts: map[string]string{"vip-two-macs": "answer for the ingress VIP 192.0.2.6. Two hosts have it, or one host with two NICs"},
 		},
 		{name: "beside a router with proxy ARP, seen from the holder", want: []string{}, inject: proxyARP, on: holder},
 		{name: "beside a router with proxy ARP, seen from another", want: []string{}, inject: proxyARP},
 		{
-			name: "on no host, beside a router with proxy ARP", want: []string{"vip-nobody", "vip-nobody"},
+			name: "on no host, beside a router with proxy ARP", want: []string{"vip-unassigned", "vip-unassigned"},
 			inject: func(c *cluster) { proxyARP(c); stopAllKeepalived(c) },
 		},
 		{
-			name: "with a single IPv6 address of the host that looks", want: []string{},
+			name: "with a single IPv6 address on the checking host", want: []string{},
 			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]) },
 		},
 		{
-			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-nobody", "vip-nobody"},
+			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-unassigned", "vip-unassigned"},
 			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]); stopAllKeepalived(c) },
 		},
 		{
@@ -58,18 +58,18 @@ func TestVIP(t *testing.T) {
 			inject: func(c *cluster) {
 				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
 			},
-			texts: map[string]string{"vip-link-down": "the API VIP 192.0.2.5 is on left of this host, which is down"},
+			texts: map[string]string{"vip-link-down": "The API VIP 192.0.2.5 is on left of this host, and this link is down"},
 		},
 	})
 }
 
-// TestCarrierLost: a host that still has the VIPs, and is cut off, is told that
-// alone: neither the ingress nor the DNS is to blame.
+// TestCarrierLost holds that a disconnected host that still has the VIPs gets only this
+// finding, and none about the ingress or the DNS.
 func TestCarrierLost(t *testing.T) {
 	c := healthy(t, nil)
 	twoHolders(c)
 	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
-	// The kernel may take a second to say so (net/core/link_watch.c).
+	// The kernel can take a second to report it (net/core/link_watch.c).
 	must(t, lab.Eventually(t.Context(), "the carrier to be lost", func(ctx context.Context) error {
 		shown, err := c.holder().Run(ctx, "ip", "link", "show", "dev", "br-ex")
 		if err == nil && !strings.Contains(shown, "NO-CARRIER") {
@@ -87,7 +87,8 @@ func stopAllKeepalived(c *cluster) {
 	c.onCleanup(c.restartKeepalived(c.Masters...))
 }
 
-// restartKeepalived has keepalived running on masters and waits for the VIPs.
+// restartKeepalived returns a function that starts keepalived on control-plane nodes and
+// waits for the VIPs.
 func (c *cluster) restartKeepalived(masters ...*lab.Master) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		for _, m := range masters {
@@ -97,7 +98,7 @@ func (c *cluster) restartKeepalived(masters ...*lab.Master) func(context.Context
 	}
 }
 
-// proxyARP has the gateway answer for every address.
+// proxyARP has the gateway answer ARP for every address.
 func proxyARP(c *cluster) {
 	_, bridge := c.Switch()
 	p, err := c.Gateway.ProxyARP(bridge)
@@ -105,14 +106,15 @@ func proxyARP(c *cluster) {
 	c.onCleanup(func(context.Context) error { return p.Close() })
 }
 
-// secondNICs plugs the holder into the machine network a second time, and has
-// the standby speak with it as masters do.
+// secondNICs gives the holder a second NIC in the machine network and connects to it from
+// the standby node.
 func secondNICs(c *cluster) {
 	c.secondNIC(c.holder())
 	c.connectTo(c.standby(), c.holder())
 }
 
-// connectTo has a node speak with another one's own address, as masters always do.
+// connectTo connects from a node to another node's own address, as control-plane nodes
+// regularly do.
 func (c *cluster) connectTo(n, to *lab.Node) {
 	c.t.Helper()
 	conn, err := n.Dial(c.t.Context(), "tcp", netip.AddrPortFrom(to.Addresses.V4, 6443).String())
@@ -120,8 +122,9 @@ func (c *cluster) connectTo(n, to *lab.Node) {
 	must(c.t, conn.Close())
 }
 
-// suppressARP has a node send no ARP request to another one until the test ends, since each
-// would give the other an entry for the node. keepalived continues to send advertisements.
+// suppressARP keeps a node from sending ARP requests to another one until the test ends.
+// Each request would create a neighbour entry there. keepalived continues to send
+// advertisements.
 func (c *cluster) suppressARP(n, to *lab.Node) {
 	c.t.Helper()
 	shown, err := to.Run(c.t.Context(), "ip", "-o", "link", "show", "dev", "br-ex")
@@ -132,13 +135,13 @@ func (c *cluster) suppressARP(n, to *lab.Node) {
 	c.run(n, "ip neighbour replace "+entry+" lladdr "+mac+" nud permanent", "ip neighbour del "+entry)
 }
 
-// secondNIC plugs a node into the machine network a second time. Its kernel then
-// answers ARP from both.
+// secondNIC gives a node a second NIC in the machine network. Its kernel then answers ARP
+// from both.
 func (c *cluster) secondNIC(n *lab.Node) {
 	c.t.Helper()
 	_, bridge := c.Switch()
 	c.onCleanup(func(ctx context.Context) error {
-		// Others have learnt the address of the NIC that is gone.
+		// Other nodes have a neighbour entry for the removed NIC.
 		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.Masters[0].Node, c.Masters[1].Node, c.Masters[2].Node} {
 			if _, err := other.Run(ctx, "ip", "neighbour", "flush", "all"); err != nil {
 				return err
@@ -147,17 +150,15 @@ func (c *cluster) secondNIC(n *lab.Node) {
 		return nil
 	})
 	peer := "second-" + n.Name
-	// A bridge takes the lowest hardware address among its ports for its own: this
-	// one is not to be it.
+	// A bridge uses the lowest hardware address of its ports; it must not be this one.
 	high := fmt.Sprintf("fe:ff:ff:ff:ff:%02x", n.Addresses.V4.As4()[3])
 	c.run(n, fmt.Sprintf("ip link add second type veth peer name %s address %s netns %s; ip link set second up", peer, high, c.Gateway.Namespace), "ip link delete second")
 	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
 	must(c.t, err)
 }
 
-// useSingleIPv6Address gives a master its IPv6 address as DHCPv6 does: what else is on its network
-// it knows by a route. Its keepalived, which speaks from that address, rests
-// meanwhile.
+// useSingleIPv6Address gives a node its IPv6 address as DHCPv6 does, with a route for the
+// network. keepalived uses that address and is stopped during the change.
 func (c *cluster) useSingleIPv6Address(m *lab.Master) {
 	c.t.Helper()
 	begin := c.restartKeepalived(m)
@@ -172,8 +173,8 @@ func (c *cluster) useSingleIPv6Address(m *lab.Master) {
 	c.onCleanup(m.StopKeepalived)
 }
 
-// twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,
-// and another takes them too.
+// twoHolders kills keepalived with SIGKILL on the VIP holder. The holder keeps the VIPs and
+// another node adds them too.
 func twoHolders(c *cluster) {
 	first, second := c.Masters[0], c.Masters[1]
 	must(c.t, first.KillKeepalived(c.t.Context()))
@@ -185,7 +186,8 @@ func twoHolders(c *cluster) {
 					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
 				}
 			}
-			// The third may have become master for a moment, until it heard the second.
+			// The third node can become VRRP master briefly before it receives the second
+			// node's advertisement.
 			if held, err := c.standby().Holds(ctx, vip); err != nil || held {
 				return errors.Join(err, fmt.Errorf("%s holds %s", c.standby(), vip))
 			}
@@ -194,18 +196,18 @@ func twoHolders(c *cluster) {
 	}))
 }
 
-// TestProxyReachability: what a self check on this host gets, and what others do.
+// TestProxyReachability tests connections to the proxy from this host and from others.
 func TestProxyReachability(t *testing.T) {
 	c := healthy(t, nil)
 	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
 	c.runFaults(t, []fault{
 		{
-			name: "the host's own clients are kept away", on: holder, want: []string{"self-check-fails", "self-check-fails"},
+			name: "clients on the host are blocked", on: holder, want: []string{"self-check-fails", "self-check-fails"},
 			inject: dropHostClients,
-			texts:  map[string]string{"self-check-fails": "this host itself finds no front door at 192.0.2.5:80"},
+			texts:  map[string]string{"self-check-fails": "it does not reach the proxy at 192.0.2.5:80"},
 		},
 		{
-			name: "the host's own clients are kept away, and others are not", on: holder, want: []string{"self-check-differs", "self-check-differs"},
+			name: "only clients on the host are blocked", on: holder, want: []string{"self-check-differs", "self-check-differs"},
 			inject: func(c *cluster) {
 				dropHostClients(c)
 				for _, vip := range c.API.Both() {
@@ -220,38 +222,38 @@ func TestProxyReachability(t *testing.T) {
 				})
 				must(c.t, err)
 			},
-			texts: map[string]string{"self-check-differs": "; the front door has answered 198.51.100.10:"},
+			texts: map[string]string{"self-check-differs": ", 198.51.100.10:"},
 		},
 		{
-			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"front-door-answer-differs"},
+			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"proxy-response-differs"},
 			inject: func(c *cluster) {
 				c.startSolver(token)
 				c.startNginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
 				c.loadFaultRules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
 					c.API.V4, c.Worker.Addresses.V4, webPort))
 			},
-			texts: map[string]string{"front-door-answer-differs": "through the front door at 192.0.2.5:80 (status 404"},
+			texts: map[string]string{"proxy-response-differs": "The proxy at 192.0.2.5:80 and the ingress at 192.0.2.6:80 give different responses to the challenge: status 404"},
 		},
 		{
-			name: "a firewall on the way to the VIP", want: []string{"front-door-closed", "front-door-closed"},
+			name: "a firewall before the VIP", want: []string{"proxy-unreachable", "proxy-unreachable"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; "+port80+" }")
 			},
 		},
 		{
-			name: "one family does not get through", want: []string{"family-broken"},
+			name: "one family is blocked", want: []string{"address-family-broken"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
 			},
-			texts: map[string]string{"family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
+			texts: map[string]string{"address-family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
 				"(it does not reply to connection attempts), while 192.0.2.5:80 does"},
 		},
 	})
 }
 
-// dropHostClients drops what the holder itself sends to the VIPs' port 80, ahead of the
-// local routes, where no ruleset shows it. What comes from outside has another
-// port by then.
+// dropHostClients drops connections from the holder itself to port 80 of the VIPs. The rule
+// precedes the local routes and is not in a ruleset. Connections from outside have another
+// port at that point.
 func dropHostClients(c *cluster) {
 	for _, family := range []string{"-4", "-6"} {
 		vip := c.API.V4
@@ -263,8 +265,7 @@ func dropHostClients(c *cluster) {
 	}
 }
 
-// TestAddressInHosts: an address among the names that are answered for is no name
-// to ask the DNS for.
+// TestAddressInHosts holds that check sends no DNS query for an address in hosts.
 func TestAddressInHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string {
 		return n.DefaultConfig() + "hosts: [192.0.2.5, " + apiName + "]\n"
@@ -272,29 +273,29 @@ func TestAddressInHosts(t *testing.T) {
 	c.expectFindings(c.holder(), []string{})
 }
 
-// TestHosts: the configuration does not list the name that the challenge is for.
+// TestHosts runs check for a name that the configuration does not list.
 func TestHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
 	c.startSolver(token)
 	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
-	c.expectText(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
-	// The configuration shows it without a token too, and where no VIP is yet.
+	c.expectText(r, "name-not-in-hosts", "The proxy at 192.0.2.5:80 does not accept challenges for api.lab.test")
+	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
 	c.expectFindings(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
 }
 
-// TestVIPNotServed: nobody serves the VIP.
+// TestVIPNotServed stops the service on the VIP holder.
 func TestVIPNotServed(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
-	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed"})
-	// What is wrong on a host that does not hold the VIPs is no cause of that.
+	c.expectFindings(c.standby(), []string{"proxy-unreachable", "proxy-unreachable"})
+	// A stopped service on another host is not the cause.
 	c.stop(c.Services[2])
-	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed", "service-down"})
+	c.expectFindings(c.standby(), []string{"proxy-unreachable", "proxy-unreachable", "service-not-running"})
 }
 
-// TestTrace: the hops of a challenge that is well, and of one whose answer has a
-// line break too much: Let's Encrypt would take it, cert-manager would not.
+// TestTrace compares the hops of a working challenge and of an answer with an extra line
+// break. Let's Encrypt accepts that answer; cert-manager does not.
 func TestTrace(t *testing.T) {
 	c := healthy(t, nil)
 	key := token + "." + thumbprint
@@ -302,7 +303,7 @@ func TestTrace(t *testing.T) {
 		c := c.forSubtest(t)
 		c.startSolver(token)
 		r := c.expectFindings(c.holder(), []string{}, "--token", token)
-		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
 			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")
 		text, _, err := c.holder().CheckText(t.Context(), shared.binary, "--token", token)
 		must(t, err)
@@ -312,8 +313,8 @@ func TestTrace(t *testing.T) {
 		c := c.forSubtest(t)
 		c.startWebServer(200, "text/plain", key+"\n")
 		c.addRoute(acmePath+token, webPort)
-		r := c.expectFindings(c.standby(), []string{"answer-trailing-space"}, "--token", token)
-		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+		r := c.expectFindings(c.standby(), []string{"response-trailing-space"}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
 			"solver problem", "solver problem", "lets-encrypt ok", "cert-manager problem")
 	})
 }

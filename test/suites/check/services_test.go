@@ -13,17 +13,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// apiName is the API's, which the nodes' kubeconfig tells.
+// apiName is the API's name, which clients find in the kubeconfig of a node.
 const apiName = "api.lab.test"
 
-// clusterServices is what a cluster has around the service: names, an API server on
-// each master, and the time.
+// clusterServices has what a cluster runs beside the service: names, an API server on each
+// control-plane node, and a time server.
 type clusterServices struct {
 	servers []*lab.APIServer
 	clock   *lab.TimeServer
 }
 
-// startClusterServices gives the cluster its surroundings, all well, until the test ends.
+// startClusterServices starts healthy names, API servers and a time server until the test
+// ends.
 func (c *cluster) startClusterServices() {
 	c.t.Helper()
 	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.API))
@@ -41,7 +42,8 @@ func (c *cluster) startClusterServices() {
 	c.t.Cleanup(func() { _ = c.env.clock.Close() })
 }
 
-// writeHostFiles writes the files that tell a node about its surroundings.
+// writeHostFiles writes the host files that name the DNS server, the time server and the
+// API.
 func (c *cluster) writeHostFiles(n *lab.Node) error {
 	return errors.Join(
 		n.WriteHostFile("resolv.conf", fmt.Sprintf("# of the lab\nsearch lab.test\nnameserver %s\n", c.DNS()[0])),
@@ -49,8 +51,7 @@ func (c *cluster) writeHostFiles(n *lab.Node) error {
 		n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://api-int.lab.test:6443\n"))
 }
 
-// issue makes a certificate for some names that lives for life, of which left is
-// left.
+// issue makes a certificate for names with the given lifetime, of which left remains.
 func issue(t *testing.T, issuer string, life, left time.Duration, names ...string) *tls.Certificate {
 	t.Helper()
 	made, err := lab.Issue(issuer, life, left, names...)

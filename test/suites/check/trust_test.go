@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestTrustedCA has the file of trusted CAs be what the service refuses, or takes in
-// part. Its states say the same as check.
+// TestTrustedCA uses CA files that the service rejects or accepts in part. Its conditions
+// and check report the same.
 func TestTrustedCA(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -32,7 +32,7 @@ func TestTrustedCA(t *testing.T) {
 	must(t, err)
 	c.replaceRouter(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
 	good, old := string(root.Certificate()), string(expired.Certificate())
-	// Without the last good bundle of another test.
+	// Another test may have left a last good bundle.
 	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
 	write(t, "nothing")
 	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
@@ -40,10 +40,10 @@ func TestTrustedCA(t *testing.T) {
 		name, text, reason string
 		ids, says          []string
 	}{
-		{"nothing was ever good", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
-		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
-		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
-		{"nothing left", old, "NoUsableCertificate", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
+		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
+		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
+		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": there is no certificate in it"}},
+		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// configFor is the configuration that points to another keepalived.conf.
+// configFor returns the configuration for another keepalived.conf.
 func configFor(path string) string { return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", path) }
 
 const vrrpInstance = `vrrp_instance %s {
@@ -28,25 +28,25 @@ const vrrpInstance = `vrrp_instance %s {
 }
 `
 
-// TestKeepalivedConf has the service read files as they happen to be.
+// TestKeepalivedConf has the service read incomplete and unusual files.
 func TestKeepalivedConf(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
-	// Without it, a host with ingress VIPs alone is a worker.
+	// Without the static pod, a host with ingress VIPs only is a worker.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	for _, tt := range []struct {
 		name, text, reason, id string
 		says                   string
 	}{
-		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-half-written", path},
-		{"empty", "\n", "NoVIPs", "keepalived-half-written", path},
-		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
+		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-incomplete", path},
+		{"empty", "\n", "NoVIPs", "keepalived-config-incomplete", path},
+		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-no-api-instance", path},
 		{
-			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
-			fmt.Sprintf("gives API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
+			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "ingress-vip-missing",
+			fmt.Sprintf("has the API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,20 +61,19 @@ func TestKeepalivedConf(t *testing.T) {
 		must(t, os.MkdirAll(path, 0o750))
 		t.Cleanup(func() { must(t, os.Remove(path)) })
 		c.configure(configFor(path), "NoVIPs")
-		c.expectFindings(n, []string{"keepalived-unreadable"})
+		c.expectFindings(n, []string{"keepalived-config-unreadable"})
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 	t.Run("absent", func(t *testing.T) {
 		writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
 		c.configure(configFor(path), "NoVIPs")
-		r := c.expectFindings(n, []string{"keepalived-absent"})
-		c.expectText(r, "keepalived-absent", path, n.Manifests())
+		r := c.expectFindings(n, []string{"keepalived-config-missing"})
+		c.expectText(r, "keepalived-config-missing", path, n.Manifests())
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 }
 
-// TestLastGoodVIPs: the service goes on with the VIPs that it knows, and so does
-// check.
+// TestLastGoodVIPs holds that the service and check continue with the last good VIPs.
 func TestLastGoodVIPs(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -95,7 +94,7 @@ func TestLastGoodVIPs(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			r := c.expectFindings(n, []string{"keepalived-half-written"})
+			r := c.expectFindings(n, []string{"keepalived-config-incomplete"})
 			for _, result := range r.Checks {
 				if result.Name != "vips" && result.Outcome != "ok" {
 					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
@@ -111,7 +110,7 @@ func TestUserManaged(t *testing.T) {
 	writeTestFile(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
 	c.awaitReason(c.Services[0], "ExternalLoadBalancer")
 	r := c.expectFindings(c.holder(), []string{"vips-user-managed"})
-	c.expectText(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
+	c.expectText(r, "vips-user-managed", "OpenShift has disabled keepalived ("+filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+")")
 }
 
 // TestSharedVIPs has API and ingress share their addresses, as on a single node.
@@ -123,8 +122,8 @@ func TestSharedVIPs(t *testing.T) {
 	c.expectText(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
 }
 
-// TestNotAClusterNode: on a host that has nothing to do with VIPs there is nothing to
-// check, and that is no failure.
+// TestNotAClusterNode holds that check has nothing to check on a host without VIPs, and
+// that this is no failure.
 func TestNotAClusterNode(t *testing.T) {
 	c := healthy(t, nil)
 	pod := c.Pods[0]
@@ -135,7 +134,8 @@ func TestNotAClusterNode(t *testing.T) {
 	}
 }
 
-// expectNothingToCheck wants check to find nothing to look at on a node, and to print a part of why.
+// expectNothingToCheck expects that check has nothing to check on a node, and that it
+// prints why.
 func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
@@ -145,8 +145,7 @@ func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	}
 }
 
-// TestWorker: a worker's keepalived keeps ingress VIPs alone, and that is no
-// fault of it.
+// TestWorker holds that a worker with ingress VIPs only is no failure.
 func TestWorker(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.Worker.Node
@@ -155,15 +154,16 @@ func TestWorker(t *testing.T) {
 	must(t, n.WriteConfig(configFor(path)))
 	writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
 	c.expectNothingToCheck(n, " is a worker, ")
-	// An API server's static pod makes it a master, which lacks its API VIP.
+	// The static pod of an API server makes it a control-plane node, which lacks its API
+	// VIP.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
-	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
+	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-no-api-instance") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
 
-// TestConfiguration has the file changed to what is refused, while the service
-// goes on with the last good one.
+// TestConfiguration writes an invalid configuration while the service continues with the
+// last good one.
 func TestConfiguration(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -173,12 +173,12 @@ func TestConfiguration(t *testing.T) {
 	}{
 		{
 			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
-			[]string{"config-refused"},
-			[]string{"config.yaml:4:3: ", `"prot"`, "; the service takes the file up by itself"},
+			[]string{"config-invalid"},
+			[]string{"config.yaml:4:3: ", `"prot"`, " A corrected file is reloaded automatically."},
 		},
 		{
 			"two mistakes", n.DefaultConfig() + "upstream:\n  port: 99999\nhosts: [a b]\n", "InvalidConfig",
-			[]string{"config-refused", "config-refused"},
+			[]string{"config-invalid", "config-invalid"},
 			[]string{"config.yaml:4:9: "},
 		},
 		{"switched off", n.DefaultConfig() + "mode: \"\"\n", "Disabled", []string{"disabled"}, []string{"config.yaml"}},
@@ -197,18 +197,18 @@ func TestConfiguration(t *testing.T) {
 	})
 }
 
-// TestWithoutRoot: who may not look is told what was not looked at, and nothing
-// is a problem by that alone.
+// TestWithoutRoot holds that check without root lists what it could not check, and that
+// this alone is no problem.
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	text, code := checkAsNobody(t, c, n)
-	if code != 0 || !strings.Contains(text, "Run it as root to have everything looked at.") || !strings.Contains(text, "- ruleset ") {
+	if code != 0 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
-// checkAsNobody runs check without root, on files that all may read.
+// checkAsNobody runs check without root on world-readable files.
 func checkAsNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delivery owns the proof that the ways of docs/install.md work: its
-// commands run as they are written, on three masters that boot, from the first
-// installation to a host that is as it was before.
+// Package delivery tests the installation methods of docs/install.md. Its commands run as
+// written on three booted control-plane hosts, from the first installation to the removal.
 package delivery

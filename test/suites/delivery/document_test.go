@@ -18,9 +18,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// The documents whose commands are run here, and the marks of their blocks.
-// README's others, marked sh, are those of test/run-readme; the handbook's others,
-// of its packages, those of test/suites/packaging.
+// The documents whose commands run here, and the marks of their blocks. test/run-readme
+// runs README's blocks marked sh, and test/packaging runs those of docs/install.md marked
+// sh packaging.
 const (
 	installDocument = "docs/install.md"
 	installMark     = "sh"
@@ -37,7 +37,7 @@ type fenced struct {
 	line    int // of the fence
 }
 
-// readDocument lists all of a document's fenced blocks.
+// readDocument returns all fenced blocks of a document.
 func readDocument(name string) ([]fenced, error) {
 	text, err := os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name)))
 	if err != nil {
@@ -60,12 +60,12 @@ func readDocument(name string) ([]fenced, error) {
 		}
 	}
 	if open {
-		return nil, fmt.Errorf("%s:%d: this block has no end", name, all[len(all)-1].line)
+		return nil, fmt.Errorf("%s:%d: the block is not closed", name, all[len(all)-1].line)
 	}
 	return all, nil
 }
 
-// commandBlocks is a document's blocks with commands, by section.
+// commandBlocks has the command blocks of a document by section.
 type commandBlocks struct {
 	name   string
 	blocks map[string][]string
@@ -99,19 +99,19 @@ func readCommandBlocks(name, mark string) (*commandBlocks, error) {
 	return h, nil
 }
 
-// onlyBlock is a section's only block, which the caller runs.
+// onlyBlock returns the only block of a section, which the caller runs.
 func (h *commandBlocks) onlyBlock(t *testing.T, section string) string {
 	t.Helper()
 	return h.block(t, section, 0, 1)
 }
 
-// block is one of a section's blocks, which the caller runs. The section has to
-// have as many as the caller knows of.
+// block returns one block of a section, which the caller runs. The section must have the
+// expected number of blocks.
 func (h *commandBlocks) block(t *testing.T, section string, i, of int) string {
 	t.Helper()
 	blocks := h.blocks[section]
 	if len(blocks) != of {
-		t.Fatalf("%s: %q has %d blocks with commands, the test knows of %d", h.name, section, len(blocks), of)
+		t.Fatalf("%s: %q has %d blocks with commands, want %d", h.name, section, len(blocks), of)
 	}
 	shared.ran[h.title(section, i)] = true
 	return blocks[i]
@@ -121,7 +121,7 @@ func (h *commandBlocks) title(section string, i int) string {
 	return fmt.Sprintf("%s, %q, block %d", h.name, section, i+1)
 }
 
-// unusedBlocks lists the documents' blocks of which no test has asked to run them.
+// unusedBlocks returns the documents' blocks that no test ran.
 func unusedBlocks(ran map[string]bool) ([]string, error) {
 	var left []string
 	for name, mark := range map[string]string{installDocument: installMark, readmeDocument: readmeMark} {
@@ -141,10 +141,10 @@ func unusedBlocks(ran map[string]bool) ([]string, error) {
 	return left, nil
 }
 
-// Commands are in blocks whose mark has them run, here or by test/run-readme,
-// and in no others.
+// TestEveryCommandIsMarked holds that commands are only in blocks with a mark that a test
+// runs.
 func TestEveryCommandIsMarked(t *testing.T) {
-	// How a line of commands begins, be it after a prompt.
+	// The beginning of a command line, optionally after a prompt.
 	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
 	for name, marks := range map[string][]string{
 		installDocument: {installMark, packagingMark, "yaml MachineOSConfig", "yaml MachineConfig"},
@@ -154,21 +154,20 @@ func TestEveryCommandIsMarked(t *testing.T) {
 		for _, f := range all {
 			switch {
 			case f.mark == "" && command.MatchString(f.text):
-				t.Errorf("%s:%d: this block has commands and no mark, so that none of them is run", name, f.line)
+				t.Errorf("%s:%d: the block has commands and no mark: no test runs it", name, f.line)
 			case f.mark != "" && !slices.Contains(marks, f.mark):
-				t.Errorf("%s:%d: nothing runs a block that is marked %q, or knows that there is nothing to run: give one of %q", name, f.line, f.mark, marks)
+				t.Errorf("%s:%d: no test runs blocks marked %q: use one of %q", name, f.line, f.mark, marks)
 			}
 		}
 		text := must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)
 		if regexp.MustCompile("(?m)^\\s*(~~~|````)").Match(text) {
-			t.Errorf("%s: fence blocks with three backticks: nothing runs others", name)
+			t.Errorf("%s: use three backticks for fences: no test runs other blocks", name)
 		}
 	}
 }
 
-// shell runs blocks of the handbook in a directory of its own. `make` works on
-// the repository and writes into that directory; oc and the commands of hosts
-// come back into this process.
+// shell runs blocks of a document in its own directory. make works on the repository and
+// writes into that directory. oc and the commands of hosts call back into this process.
 type shell struct {
 	t        *testing.T
 	dir      string
@@ -176,9 +175,8 @@ type shell struct {
 	commands *oc.Commands
 }
 
-// prelude leads make to the repository and keeps files in this directory.
-// MAKE_ARGUMENTS are more of make's, and AFTER_MAKE a command that works on what
-// it has made.
+// prelude runs make in the repository and keeps files in this directory. MAKE_ARGUMENTS has
+// further arguments, and AFTER_MAKE a command that edits the output.
 const prelude = `set -euo pipefail
 make() {
 	local args=() arg
@@ -206,13 +204,13 @@ func newShell(t *testing.T, handlers map[string]oc.Handler) *shell {
 	return s
 }
 
-// write puts a file into the shell's directory.
+// write writes a file into the shell's directory.
 func (s *shell) write(name, content string) {
 	s.t.Helper()
 	must(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
 }
 
-// run executes text and returns all that it prints.
+// run executes text and returns its output.
 func (s *shell) run(ctx context.Context, text string, env ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", prelude+text)
 	cmd.Dir, cmd.Env = s.dir, slices.Concat(s.env, env)
@@ -224,7 +222,7 @@ func (s *shell) run(ctx context.Context, text string, env ...string) (string, er
 	return out.String(), nil
 }
 
-// section runs a section's commands, block after block.
+// section runs a section's commands block by block.
 func (s *shell) section(h *commandBlocks, name string, env ...string) string {
 	s.t.Helper()
 	of := len(h.blocks[name])

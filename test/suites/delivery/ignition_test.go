@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// ignitionProgram is the name by which Ignition's program is called to
-	// apply a configuration to a directory (coreos/ignition internal/main.go).
+	// ignitionProgram is the name with which Ignition's program applies a configuration to
+	// a directory (coreos/ignition internal/main.go).
 	ignitionProgram = "ignition-apply"
-	// fromIgnition is where it says which units are enabled.
+	// fromIgnition is the file in which Ignition lists enabled units.
 	fromIgnition = "/etc/systemd/system-preset/20-ignition.preset"
 )
 
-// ignitionPath is where the program is kept, by the release that also judges.
+// ignitionPath returns the path of the program and its version in go.mod.
 func ignitionPath(ctx context.Context) (path, version string, err error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/coreos/ignition/v2").Output()
 	if err != nil {
@@ -38,9 +38,8 @@ func ignitionPath(ctx context.Context) (path, version string, err error) {
 	return filepath.Join(host.Repository(), ".cache", "tools", ignitionProgram+"-"+version), version, nil
 }
 
-// buildIgnition makes Ignition's own program when it is not there yet, which
-// takes the network, and the headers of libblkid. Debian's is too old: it knows
-// the specification up to 3.3.
+// buildIgnition builds Ignition's program when it is missing. The build needs the network
+// and the headers of libblkid. Debian's Ignition supports the specification only up to 3.3.
 func buildIgnition(ctx context.Context) error {
 	path, version, err := ignitionPath(ctx)
 	if err != nil {
@@ -66,26 +65,26 @@ func buildIgnition(ctx context.Context) error {
 }
 
 // applyIgnition has Ignition apply a configuration to the host's disk, as at its first
-// boot: the host is off, and no network is used.
+// boot. The host is off, and no network is used.
 func (w *installMethod) applyIgnition(config []byte) {
 	w.t.Helper()
 	path, _, err := ignitionPath(w.t.Context())
 	must(w.t, err)
 	cmd := exec.CommandContext(w.t.Context(), path, "--root="+w.Root, "--offline", "-")
 	cmd.Args[0] = ignitionProgram
-	cmd.Env = append(os.Environ(), "container=yes") // elsewhere it refuses, lest it be a machine in use
+	cmd.Env = append(os.Environ(), "container=yes") // without it Ignition refuses to run on a machine in use
 	cmd.Stdin = bytes.NewReader(config)
 	out, err := cmd.CombinedOutput()
 	w.t.Logf("%s", out)
 	must(w.t, err)
-	// Ignition leaves presets, which systemd follows at the first boot of a
-	// machine (machine-id(5)); this one has had its own.
+	// Ignition writes presets, which systemd applies at the first boot of a machine
+	// (machine-id(5)). This host has booted before.
 	out, err = exec.CommandContext(w.t.Context(), "systemctl", "--root="+w.Root, "preset", service, catalogUnit).CombinedOutput()
 	w.t.Logf("%s", out)
 	must(w.t, err)
 }
 
-// parentConfig is an admin's own configuration, which takes another in.
+// parentConfig returns an administrator's configuration that merges another one.
 func parentConfig(t *testing.T, config string) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -116,12 +115,12 @@ func TestFedoraCoreOS(t *testing.T) {
 	must(t, w.Boot(t.Context()))
 	must(t, w.Settled(t.Context()))
 	if got, err := w.ReadFile("/etc/motd"); err != nil || got != "hello\n" {
-		t.Errorf("the admin's own part is lost: %q, %v", got, err)
+		t.Errorf("the administrator's own part is missing: %q, %v", got, err)
 	}
 	w.expectServing(binary, w.builtChecksum(), "fedora-coreos")
 	w.expectJournalCatalog(t, w.Host)
 
-	// Such a machine is made anew; this one goes on.
+	// Such a machine is reinstalled; this host is cleaned up instead.
 	w.runOnHost("systemctl", "disable", "--now", service, catalogUnit)
 	w.runOnHost("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{

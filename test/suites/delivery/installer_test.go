@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-// node is one master under a machine-config-daemon, for what goes wrong on it.
+// node is one control-plane host under a machine-config-daemon, for tests of failures.
 type node struct {
 	*site
 	*host.Host
@@ -28,8 +28,8 @@ type node struct {
 	shell  *shell
 }
 
-// newNode gives a test a master that has nothing of ours, and looks in the end
-// that it has nothing of ours again.
+// newNode returns a clean control-plane host. At the end of the test it removes the
+// MachineConfigs and compares the host with the earlier snapshot.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	s := useCluster(t)
@@ -44,14 +44,13 @@ func newNode(t *testing.T) *node {
 		}
 		after := must1(snapshot(ctx, n.Host))(t)
 		if diff := before.Diff(after); diff != "" {
-			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
+			t.Errorf("%s has changed:\n%s", n.Host, diff)
 		}
 	})
 	return n
 }
 
-// newServingNode gives a test such a master after it has installed the first
-// release.
+// newServingNode returns a host on which the first release is installed.
 func newServingNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
@@ -60,8 +59,8 @@ func newServingNode(t *testing.T) *node {
 	return n
 }
 
-// apply renders an image's MachineConfigs, brings them and others to the node,
-// and demands that the daemon sees no failure.
+// apply renders the MachineConfigs of an image and updates the host. The daemon must not
+// report a failure.
 func (n *node) apply(image string, more ...string) mcd.Report {
 	n.t.Helper()
 	must1(n.shell.run(n.t.Context(), renderer+` render --out rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image))(n.t)
@@ -70,7 +69,7 @@ func (n *node) apply(image string, more ...string) mcd.Report {
 	return n.update()
 }
 
-// update brings what lies in the shell's directory to the node.
+// update applies the MachineConfigs in the shell's directory to the host.
 func (n *node) update() mcd.Report {
 	n.t.Helper()
 	files := must1(filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml")))(n.t)
@@ -87,7 +86,7 @@ func (n *node) update() mcd.Report {
 	return report
 }
 
-// addMachineConfig adds a MachineConfig of somebody else's to what update brings.
+// addMachineConfig adds a MachineConfig of another owner to the next update.
 func (n *node) addMachineConfig(name, spec string) {
 	n.t.Helper()
 	n.shell.write("rendered/"+name+".yaml", `apiVersion: machineconfiguration.openshift.io/v1
@@ -101,8 +100,8 @@ spec:
 `+spec)
 }
 
-// dropIn sets something of a unit until undo or the test's end, where no
-// MachineConfig has a say.
+// dropIn adds a runtime drop-in of a unit until undo or the end of the test. No
+// MachineConfig manages it.
 func (n *node) dropIn(unit, text string) (undo func()) {
 	n.t.Helper()
 	dir := "/run/systemd/system/" + unit + ".d"
@@ -124,7 +123,7 @@ func (n *node) starts() int {
 // awaitUnitState waits for a state of a unit.
 func (n *node) awaitUnitState(unit, state string) {
 	n.t.Helper()
-	must(n.t, eventually(n.t, fmt.Sprintf("%s of %s to be %s", unit, n.Host, state), func(ctx context.Context) error {
+	must(n.t, eventually(n.t, fmt.Sprintf("%s on %s to be %s", unit, n.Host, state), func(ctx context.Context) error {
 		got, err := n.Properties(ctx, unit, "ActiveState")
 		if err == nil && got["ActiveState"] != state {
 			err = fmt.Errorf("it is %s", got["ActiveState"])
@@ -133,7 +132,7 @@ func (n *node) awaitUnitState(unit, state string) {
 	}))
 }
 
-// scriptImage makes an image whose program is a shell script.
+// scriptImage builds an image whose program is a shell script.
 func (n *node) scriptImage(name, text string) string {
 	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), name)
@@ -142,7 +141,8 @@ func (n *node) scriptImage(name, text string) string {
 	return n.images[name]
 }
 
-// A MachineConfig can be deleted before the installer has ever succeeded.
+// TestRemovedBeforeInstallation deletes the MachineConfig before the installer has
+// succeeded.
 func TestRemovedBeforeInstallation(t *testing.T) {
 	n := newNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
@@ -150,18 +150,18 @@ func TestRemovedBeforeInstallation(t *testing.T) {
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.awaitUnitState(service, "inactive")
 	if text := status(t.Context(), n.Host, service); strings.Contains(text, "failed") {
-		t.Errorf("a service that waits for its binary counts as failed:\n%s", text)
+		t.Errorf("a service without its binary is failed:\n%s", text)
 	}
 }
 
-// expireFailure makes the last failure be long ago: a timer's attempt soon after
-// one only repeats it.
+// expireFailure makes the last failure appear old: an attempt of the timer soon after a
+// failure only repeats its message.
 func (n *node) expireFailure() {
 	n.t.Helper()
 	n.runScript("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
 }
 
-// The timer brings what the first attempt could not, without anybody.
+// TestTimerRetries holds that the timer installs what the first attempt could not.
 func TestTimerRetries(t *testing.T) {
 	n := newNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
@@ -175,8 +175,8 @@ func TestTimerRetries(t *testing.T) {
 	n.awaitUnitState(timer, "inactive")
 }
 
-// A pull that hangs is given up, and one that was killed leaves nothing in the
-// way of the next.
+// TestPullHangs holds that a hanging pull times out and that a killed one does not affect
+// the next.
 func TestPullHangs(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
@@ -202,7 +202,8 @@ func TestPullHangs(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
-// What is not fit to run is not installed, and the journal says why.
+// TestRefusedImages holds that unusable images are not installed and that the journal has
+// the reason.
 func TestRefusedImages(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
@@ -230,8 +231,8 @@ func TestRefusedImages(t *testing.T) {
 	}
 }
 
-// A binary that runs and does not get ready is taken back, and is not tried
-// again until somebody says so.
+// TestBinaryNotReady holds that a binary that does not become ready is replaced by the
+// previous one and is not tried again automatically.
 func TestBinaryNotReady(t *testing.T) {
 	n := newServingNode(t)
 	bad := n.scriptImage("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
@@ -252,8 +253,8 @@ func TestBinaryNotReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
-// What somebody else's MachineConfig says of the service is followed: the
-// daemon itself does not stop a unit that it disables.
+// TestServiceDisabled holds that a MachineConfig of another owner can disable the service.
+// The daemon itself does not stop a unit that it disables.
 func TestServiceDisabled(t *testing.T) {
 	n := newServingNode(t)
 	n.addMachineConfig("99-master-off", `    systemd:
@@ -268,8 +269,8 @@ func TestServiceDisabled(t *testing.T) {
 	n.awaitUnitState(service, "active")
 }
 
-// A host without keepalived, a worker for instance, is left alone: it needs no
-// configuration and has no table.
+// TestHostWithoutVIPs holds that a host without keepalived, such as a worker, needs no
+// configuration and gets no table.
 func TestHostWithoutVIPs(t *testing.T) {
 	n := newNode(t)
 	must1(n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived"))(t)
@@ -284,12 +285,12 @@ func TestHostWithoutVIPs(t *testing.T) {
 		t.Errorf("%+v, table: %+v", got.Condition(), got.Table)
 	}
 	if _, err := n.Run(t.Context(), "stat", "/etc/http01-proxyd/config.yaml"); err == nil {
-		t.Error("there is a configuration file")
+		t.Error("the host has a configuration file")
 	}
 }
 
-// timedMachine is a machine that notes when the daemon's first action began: what
-// comes before it are files, and units that are enabled.
+// timedMachine is a machine that records the time of the daemon's first action. Files and
+// enabled units come before it.
 type timedMachine struct {
 	*host.Host
 
@@ -303,8 +304,8 @@ func (w *timedMachine) Run(ctx context.Context, name string, args ...string) (st
 	return w.Host.Run(ctx, name, args...)
 }
 
-// A host with the image on its disk needs no registry; how long it takes from
-// the daemon's first action to a service that runs is printed.
+// TestImageAlreadyPresent holds that a host with the image needs no registry. It prints the
+// time from the daemon's first action to the running service.
 func TestImageAlreadyPresent(t *testing.T) {
 	n := newNode(t)
 	must1(n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first]))(t)
@@ -320,7 +321,7 @@ func TestImageAlreadyPresent(t *testing.T) {
 	}
 	fmt.Printf("image there already: active (running) %.2f s after the first action began (to reach: 2 s)\n", running.Sub(machine.acted).Seconds())
 	if _, err := n.Run(t.Context(), "podman", "image", "exists", n.images[first]); err != nil {
-		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
+		t.Errorf("the installer removed an image that it had not pulled: %v", err)
 	}
 	must1(n.Run(t.Context(), "podman", "rmi", n.images[first]))(t)
 }

@@ -15,7 +15,7 @@ import (
 
 const installState = "/var/lib/http01-proxyd/install/"
 
-// otherEnvironment is a drop-in of somebody else's for the service.
+// otherEnvironment is a drop-in of another owner for the service.
 const otherEnvironment = `    systemd:
       units:
       - name: http01-proxyd.service
@@ -23,14 +23,14 @@ const otherEnvironment = `    systemd:
         - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
 `
 
-// runScript runs a shell's script on the node.
+// runScript runs a shell script on the host.
 func (n *node) runScript(script string) string {
 	n.t.Helper()
 	out := must1(n.Run(n.t.Context(), "sh", "-c", script))(n.t)
 	return out
 }
 
-// override writes a drop-in that outlives a boot, until the test ends.
+// override writes a persistent drop-in until the test ends.
 func (n *node) override(unit, text string) {
 	n.t.Helper()
 	path := "/etc/systemd/system/" + unit + ".d/99-test.conf"
@@ -42,8 +42,8 @@ func (n *node) override(unit, text string) {
 	n.runScript("systemctl daemon-reload")
 }
 
-// A first binary that never gets ready stays a failure, however often the
-// installer runs, and the timer goes on.
+// TestFirstBinaryNotReady holds that a first binary that does not become ready stays a
+// failure in every attempt, and the timer stays active.
 func TestFirstBinaryNotReady(t *testing.T) {
 	n := newNode(t)
 	n.apply(n.scriptImage("never", "if [ \"$1\" = version ]; then echo never; else exit 1; fi\n"))
@@ -56,8 +56,8 @@ func TestFirstBinaryNotReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 }
 
-// Power is lost after the swap, before anybody knows whether the binary gets
-// ready: the next boot finds out, and takes it back.
+// TestPowerLossBeforeReady cuts the power after the swap, before the new binary is ready.
+// After the next boot the previous binary is restored.
 func TestPowerLossBeforeReady(t *testing.T) {
 	n := newServingNode(t)
 	n.override(service, "[Service]\nTimeoutStartSec=3s\n")
@@ -75,15 +75,15 @@ func TestPowerLossBeforeReady(t *testing.T) {
 	n.runScript("test ! -e " + installState + "pending")
 }
 
-// An admin stops the service while the new binary gets ready. That says nothing
-// against the binary.
+// TestStopBeforeReady stops the service while the new binary starts. The binary is not
+// rejected for that.
 func TestStopBeforeReady(t *testing.T) {
 	n := newServingNode(t)
 	n.override(service, "[Service]\nExecStartPre=/usr/bin/sleep 5\n")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+n.images[second]+"\n")
 	n.runScript("systemctl start --no-block " + installer)
-	// Its ExecStartPre runs: systemd leaves a directory in /tmp when it is stopped
-	// amid what it does before that for PrivateDevices=.
+	// ExecStartPre is running: before it, a stopped systemd would leave a directory of
+	// PrivateDevices= in /tmp.
 	must(t, eventually(t, "the service to get ready", func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "grep sleep /proc/$(systemctl show --property=ControlPID --value "+service+")/comm")
 		return err
@@ -97,8 +97,8 @@ func TestStopBeforeReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
-// An attempt that fails at once is one attempt, though it has started the timer,
-// which fires a second later: what an admin asks next is not taken for the
+// TestImmediateFailure holds that an attempt that fails at once is one attempt, although
+// the timer fires a second later. The administrator's next request is not mistaken for the
 // timer's.
 func TestImmediateFailure(t *testing.T) {
 	n := newNode(t)
@@ -114,12 +114,12 @@ func (n *node) expectTimerFired() {
 	n.t.Helper()
 	got := must1(n.Properties(n.t.Context(), timer, "ActiveState", "LastTriggerUSecMonotonic"))(n.t)
 	if got["ActiveState"] != "active" || got["LastTriggerUSecMonotonic"] == "0" {
-		n.t.Errorf("the timer has still to fire: %v", got)
+		n.t.Errorf("the timer has not fired: %v", got)
 	}
 }
 
-// What changed while the installer could not do its work is in force once it
-// can: also after a boot.
+// TestUnitChangedDuringFailedPull holds that changes made while the installer failed take
+// effect once it succeeds, also after a boot.
 func TestUnitChangedDuringFailedPull(t *testing.T) {
 	n := newServingNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
@@ -135,7 +135,8 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	}
 }
 
-// The removal does not rest on the installer having run since the boot.
+// TestRemovedWithTimerDisabled holds that the removal works when the installer has not run
+// since the boot.
 func TestRemovedWithTimerDisabled(t *testing.T) {
 	n := newServingNode(t)
 	n.addMachineConfig("99-master-timer", `    systemd:
@@ -147,7 +148,7 @@ func TestRemovedWithTimerDisabled(t *testing.T) {
 	n.awaitUnitState(service, "active")
 }
 
-// The removal does not wait for a podman that hangs.
+// TestRemovedWhilePodmanHangs holds that the removal does not wait for a hanging podman.
 func TestRemovedWhilePodmanHangs(t *testing.T) {
 	n := newServingNode(t)
 	const stub = "/usr/local/sbin/podman"
@@ -160,8 +161,8 @@ func TestRemovedWhilePodmanHangs(t *testing.T) {
 	n.runScript("test ! -e /usr/local/bin/http01-proxyd")
 }
 
-// A binary that cannot get ready costs one attempt, though several units of the
-// same update ask for one.
+// TestBadBinaryIsTriedOnce holds that a binary that does not become ready costs one
+// attempt, although several units of the update request one.
 func TestBadBinaryIsTriedOnce(t *testing.T) {
 	n := newServingNode(t)
 	before := n.installerStarts()
@@ -175,9 +176,9 @@ func TestBadBinaryIsTriedOnce(t *testing.T) {
 	}
 }
 
-// installerStarts is how often the installer has started the service with another
-// binary. systemd's own restarts are not counted: one may come before the installer has
-// put the previous binary back, or after.
+// installerStarts returns how often the installer started the service with another binary.
+// It does not count systemd's own restarts, which can come before or after the previous
+// binary is restored.
 func (n *node) installerStarts() int {
 	n.t.Helper()
 	out := must1(n.Run(n.t.Context(), "sh", "-c", "journalctl --sync; journalctl --quiet --boot --output=cat --unit=http01-proxyd-install.service | grep -c '^starting http01-proxyd.service' || :"))(n.t)

@@ -28,7 +28,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-// foreignPolicy is what an admin has put into the cluster before us.
+// foreignPolicy is the policy of the cluster's administrator.
 const foreignPolicy = `apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
 metadata:
@@ -64,7 +64,7 @@ spec:
         contents: {source: "data:,hello%0A"}
 `
 
-// kernelConfig is one more of the pool, which no policy can spare a reboot.
+// kernelConfig is a MachineConfig for which every policy needs a reboot.
 const kernelConfig = `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
@@ -77,11 +77,11 @@ spec:
   kernelArguments: [quiet]
 `
 
-// digests are the checksums in a SHA256SUMS.
+// digests matches the checksums in SHA256SUMS.
 var digests = regexp.MustCompile(`(?m)^[0-9a-f]{64}`)
 
-// admin is who sits at oc: a cluster whose three nodes are under the daemons of
-// three ranges of OpenShift releases.
+// admin is the administrator of a cluster whose three nodes run the daemons of three ranges
+// of OpenShift releases.
 type admin struct {
 	*site
 	*shell
@@ -106,7 +106,7 @@ func newAdmin(t *testing.T) *admin {
 		}})
 	}
 	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
-	c.Rollouts() // of what was there before
+	c.Rollouts() // of the base configuration
 	a := &admin{site: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
 	handlers["oc"] = c.Run
@@ -114,8 +114,7 @@ func newAdmin(t *testing.T) *admin {
 	a.env = append(a.env, "IMAGE="+s.images[first])
 	t.Cleanup(func() {
 		ctx := context.Background()
-		// The nodes and the registry have to be as they were for the next test,
-		// also after a failure.
+		// The nodes and the registry are restored for the next test, also after a failure.
 		must(t, s.Registry.Up(ctx))
 		for _, n := range nodes {
 			n.Daemon.Update(ctx, mcd.Rendered{})
@@ -124,15 +123,14 @@ func newAdmin(t *testing.T) *admin {
 	return a
 }
 
-// expect is what a step may do to the hosts.
+// expect lists the allowed effects of a step on the hosts.
 type expect struct {
-	starts  int  // of the service, on each master
+	starts  int  // service starts on each host
 	changes bool // the nodes get a new configuration
-	reboots bool // the nodes are to reboot, by what is not ours
+	reboots bool // the nodes reboot because of another MachineConfig
 }
 
-// step runs act and prints what came of it: a line for each node with the
-// daemon's actions and their times.
+// step runs act and prints the daemon's actions with their times, one line per node.
 func (a *admin) step(name string, want expect, act func()) {
 	a.t.Helper()
 	before := a.serviceStarts()
@@ -164,7 +162,7 @@ func (a *admin) step(name string, want expect, act func()) {
 			a.t.Errorf("%s: %s: reboot: %v, drain: %v, want %v", name, r.Node, r.Report.Rebooted, r.Report.Drained, want.reboots)
 		}
 		if len(r.Report.Notes) > 0 {
-			a.t.Errorf("%s: %s: the daemon passed over: %v", name, r.Node, r.Report.Notes)
+			a.t.Errorf("%s: %s: failures that the daemon ignored: %v", name, r.Node, r.Report.Notes)
 		}
 	}
 	for i, m := range a.Masters {
@@ -200,9 +198,9 @@ func (a *admin) expectCertificate(label string) {
 	fmt.Printf("          certificate for %s in %.2f s\n", got.DNSNames[0], time.Since(begin).Seconds())
 }
 
-// Every step of the handbook's first way, on three hosts, with the daemons of
-// three ranges of releases: no reboot, no failed action, no drift, at most one
-// start of the service, and in the end hosts as they were.
+// TestByMachineConfig runs every step of the first method on three hosts with the daemons
+// of three ranges of releases. No reboot, failed action or drift may occur, the service
+// starts at most once a step, and at the end the hosts are unchanged.
 func TestByMachineConfig(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
@@ -256,8 +254,8 @@ func TestByMachineConfig(t *testing.T) {
 	a.remove(before)
 }
 
-// A release can bring a unit that the policy in force does not know. Following
-// the handbook, the upgrade to it reboots nobody.
+// TestUpgradeAddsUnit upgrades to a release with a unit that the current policy does not
+// list. The documented commands upgrade without a reboot.
 func TestUpgradeAddsUnit(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
@@ -276,9 +274,8 @@ func TestUpgradeAddsUnit(t *testing.T) {
 	a.remove(before)
 }
 
-// Another change of the pool can make the removal a reboot, on which no action
-// follows. What is left then runs nothing, and the handbook's command takes it
-// away.
+// TestRemovalReboots combines the removal with a change that reboots the node, so that no
+// action follows. The remaining files run nothing, and the documented command removes them.
 func TestRemovalReboots(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
@@ -303,11 +300,11 @@ func TestRemovalReboots(t *testing.T) {
 	a.expectUnchanged(before)
 }
 
-// leftovers: binary and state are there, nothing of ours runs or has a rule, and
-// no unit has failed.
+// leftovers expects that binary and state exist, that no unit of the service runs or
+// failed, and that there is no table.
 func checkLeftovers(ctx context.Context, m *host.Host) error {
 	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
-		return fmt.Errorf("what a reboot leaves: %w", err)
+		return fmt.Errorf("files after the reboot: %w", err)
 	}
 	for command, want := range map[string]string{
 		"systemctl list-units --failed --plain --no-legend":               "",
@@ -327,14 +324,14 @@ func checkLeftovers(ctx context.Context, m *host.Host) error {
 	return nil
 }
 
-// README's shortest way is enough.
+// TestREADME runs the commands of the README.
 func TestREADME(t *testing.T) {
 	a := newAdmin(t)
 	readme := openDocument(t, readmeDocument, readmeMark)
 	a.step("README's commands", expect{starts: 1, changes: true}, func() {
 		out := a.section(readme, "On a cluster")
 		if !strings.Contains(out, "Active: active (running)") {
-			t.Errorf("the last command does not show a service that runs:\n%s", out)
+			t.Errorf("the last command does not show a running service:\n%s", out)
 		}
 	})
 	a.awaitRelease(first)
@@ -342,7 +339,7 @@ func TestREADME(t *testing.T) {
 	a.remove(nil)
 }
 
-// install is the handbook's first three steps.
+// install runs the first three steps of the document.
 func (a *admin) install() {
 	a.t.Helper()
 	a.setRelease(first)
@@ -355,22 +352,22 @@ func (a *admin) install() {
 	a.expectCertificate("installed")
 }
 
-// setRelease gives make, from now on, the checksums that come with a release.
+// setRelease passes the checksums of a release to make from now on.
 func (a *admin) setRelease(release string) {
 	a.t.Helper()
 	a.write("SHA256SUMS", a.checksums[release])
 	a.env = append(a.env, "MAKE_ARGUMENTS=SUMS="+filepath.Join(a.dir, "SHA256SUMS"))
 }
 
-// upgradeTo is the handbook's upgrade to a release, or downgrade.
+// upgradeTo runs the documented upgrade or downgrade to a release.
 func (a *admin) upgradeTo(release string, env ...string) {
 	a.t.Helper()
 	a.setRelease(release)
 	a.section(a.book, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
 }
 
-// expectUnits looks at what distinguishes the units and the installer of releases, as
-// systemd has them in memory and the host on its disk.
+// expectUnits compares the units and the installer of releases in systemd's memory and on
+// the host's disk.
 func (a *admin) expectUnits(tasks, timeout, script string) {
 	a.t.Helper()
 	for _, m := range a.Masters {
@@ -385,7 +382,7 @@ func (a *admin) expectUnits(tasks, timeout, script string) {
 			}
 		}
 		text := must1(m.ReadFile("/usr/local/bin/http01-proxyd-install"))(a.t)
-		// What a release calls its entries goes and comes with it.
+		// The catalog entry of a release is installed and removed with it.
 		if _, err := m.Run(a.t.Context(), "journalctl", "--list-catalog", nextMessage); (err == nil) != (script != "") {
 			a.t.Errorf("the catalog of %s has the entry of the next release: %v", m, err == nil)
 		}
@@ -395,7 +392,7 @@ func (a *admin) expectUnits(tasks, timeout, script string) {
 	}
 }
 
-// expectForeignPolicy: the admin's own entries are there still, before ours.
+// expectForeignPolicy expects that the administrator's own entries remain in the policy.
 func (a *admin) expectForeignPolicy() {
 	a.t.Helper()
 	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
@@ -405,7 +402,7 @@ func (a *admin) expectForeignPolicy() {
 	}
 	for _, key := range []string{"/etc/chrony.conf", "/etc/motd", "audit-rules.service"} {
 		if !slices.Contains(keys, key) {
-			a.t.Errorf("the admin's entry for %s is lost: %v", key, keys)
+			a.t.Errorf("the administrator's entry for %s is missing: %v", key, keys)
 		}
 	}
 }
@@ -426,7 +423,7 @@ func (a *admin) awaitPort(port int) {
 				return err
 			}
 			if got.Table.Present && got.Table.Port != port {
-				return fmt.Errorf("the table leads to port %d", got.Table.Port)
+				return fmt.Errorf("the table redirects to port %d", got.Table.Port)
 			}
 			if m == a.Masters[0] && !got.Table.Present {
 				return errors.New("no table")
@@ -447,8 +444,8 @@ func (a *admin) awaitDisabled() {
 	}
 }
 
-// failingUpgrades: what runs goes on, untouched, and the daemon sees no
-// failure; the installer says why, as the handbook's table has it.
+// failingUpgrades runs failing upgrades. The running release stays unchanged, the daemon
+// reports no failure, and the installer logs the documented reason.
 func (a *admin) failingUpgrades() {
 	a.t.Helper()
 	ctx := a.t.Context()
@@ -471,11 +468,11 @@ func (a *admin) failingUpgrades() {
 		for _, m := range a.Masters {
 			a.awaitInstallerOn(m, tt.says, "status=1/FAILURE")
 			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
-				a.t.Errorf("%s: the timer that tries again is %v: %v", m, got, err)
+				a.t.Errorf("%s: the retry timer is %v: %v", m, got, err)
 			}
 		}
 	}
-	// The unit is inactive by now, which systemctl tells by its exit code.
+	// The unit is inactive at this point, which is the exit status 3 of systemctl.
 	const section = "When a pull fails"
 	out, err := a.run(ctx, strings.TrimSpace(a.book.block(a.t, section, 0, 2))+" || [ $? -eq 3 ]")
 	must(a.t, err)
@@ -483,25 +480,25 @@ func (a *admin) failingUpgrades() {
 	out, err = a.run(ctx, a.book.block(a.t, section, 1, 2))
 	must(a.t, err)
 	if !strings.Contains(out, "connection refused") {
-		a.t.Errorf("the journal does not have what podman said:\n%s", out)
+		a.t.Errorf("the journal does not have podman's error:\n%s", out)
 	}
 	a.expectCertificate("after-failed-upgrades")
 	a.unknownKeyInOldBinary()
 	for _, m := range a.Masters {
-		a.awaitInstallerOn(m, "cannot pull", "status=1/FAILURE") // an attempt under way would meet the registry
+		a.awaitInstallerOn(m, "cannot pull", "status=1/FAILURE") // a running attempt would reach the registry
 	}
 	must(a.t, a.Registry.Up(ctx))
 	a.step("back to the image that runs", expect{changes: true}, func() { a.upgradeTo(second) })
 	a.awaitRelease(second)
 }
 
-// unknownKeyInOldBinary: the configuration of the release that could not be
-// pulled has a key that the old binary does not know, and then the host is
-// rebooted. It serves with what it has accepted before.
+// unknownKeyInOldBinary applies the configuration of the release that was not pulled. It
+// has a key that the old binary does not support, and then the host is rebooted. The
+// service serves with the last accepted configuration.
 func (a *admin) unknownKeyInOldBinary() {
 	a.t.Helper()
 	ctx := a.t.Context()
-	a.step("a new key meets the old binary", expect{changes: true}, func() {
+	a.step("a new key with the old binary", expect{changes: true}, func() {
 		must(a.t, a.cluster.Edit(ctx, "98-master-http01-proxyd-config", func(text []byte) []byte {
 			return withContents(a.t, text, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
 		}))
@@ -521,7 +518,7 @@ func (a *admin) unknownKeyInOldBinary() {
 	a.expectCertificate("with-the-last-accepted")
 }
 
-// bootsWithoutRegistry: a host with the right binary asks the registry nothing.
+// bootsWithoutRegistry holds that a host with the right binary does not query the registry.
 func (a *admin) bootsWithoutRegistry() {
 	a.t.Helper()
 	ctx := a.t.Context()
@@ -537,19 +534,18 @@ func (a *admin) bootsWithoutRegistry() {
 	}
 	must(a.t, a.Registry.Up(ctx))
 	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {
-		a.t.Errorf("the hosts asked the registry (-want +got):\n%s", diff)
+		a.t.Errorf("requests of the hosts to the registry (-want +got):\n%s", diff)
 	}
 	a.expectCertificate("booted")
 }
 
-// remove is the handbook's way out; the hosts are as they were, if that is
-// given.
+// remove runs the documented removal. With snapshots it also compares the hosts with them.
 func (a *admin) remove(before []host.Snapshot) {
 	a.t.Helper()
 	a.step("remove", expect{changes: true}, func() {
 		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2)))(a.t)
 	})
-	a.step("give the policy's entries up", expect{}, func() {
+	a.step("remove the policy's entries", expect{}, func() {
 		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2)))(a.t)
 	})
 	a.expectForeignPolicy()
@@ -560,7 +556,7 @@ func (a *admin) remove(before []host.Snapshot) {
 		}
 	}
 	if _, err := a.Certificate(a.t.Context(), "removed"); err == nil {
-		a.t.Error("a certificate was issued with nothing installed")
+		a.t.Error("a certificate was issued without the service")
 	}
 	if before == nil {
 		return
@@ -572,14 +568,14 @@ func (a *admin) remove(before []host.Snapshot) {
 		}
 		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", ours)
 		if err == nil && out != "" {
-			err = fmt.Errorf("%s has units of ours after a boot: %s", m, out)
+			err = fmt.Errorf("%s has units of the service after a boot: %s", m, out)
 		}
 		return err
 	})
 	a.expectUnchanged(before)
 }
 
-// expectUnchanged compares the hosts with what they were.
+// expectUnchanged compares the hosts with earlier snapshots.
 func (a *admin) expectUnchanged(before []host.Snapshot) {
 	a.t.Helper()
 	for i, now := range a.snapshots(a.t) {
@@ -589,11 +585,11 @@ func (a *admin) expectUnchanged(before []host.Snapshot) {
 	}
 }
 
-// says waits for what `systemctl status` of the installer is to show: the timer
-// may just have started it again.
+// awaitInstaller waits until `systemctl status` of the installer shows these texts. The
+// timer may have just started it again.
 func (s *site) awaitInstaller(t *testing.T, m *host.Host, want ...string) {
 	t.Helper()
-	must(t, eventually(t, fmt.Sprintf("the installer on %s to say %q", m, want), func(ctx context.Context) error {
+	must(t, eventually(t, fmt.Sprintf("the installer on %s to log %q", m, want), func(ctx context.Context) error {
 		text := status(ctx, m, installer)
 		for _, w := range want {
 			if !strings.Contains(text, w) {
@@ -609,7 +605,7 @@ func (a *admin) awaitInstallerOn(m *host.Host, want ...string) {
 	a.awaitInstaller(a.t, m, want...)
 }
 
-// read is a file of the shell's directory, or nothing.
+// read returns a file of the shell's directory, or "" when it does not exist.
 func (s *shell) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -618,7 +614,7 @@ func (s *shell) read(name string) string {
 	return string(text)
 }
 
-// withContents is a MachineConfig of one file with other contents for it.
+// withContents returns a MachineConfig of one file with other contents.
 func withContents(t *testing.T, text []byte, contents string) []byte {
 	t.Helper()
 	var o map[string]any

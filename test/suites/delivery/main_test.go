@@ -21,14 +21,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// The inside of the cell gets these from the outside.
+// Variables from the outside for the inside of the cell.
 const binariesVariable = "HTTP01_DELIVERY_BINARIES"
 
-// shared is the one site that the tests use in turn.
+// shared is the cluster that the tests use in turn.
 var shared *site
 
 func TestMain(m *testing.M) {
-	oc.Client() // when a shell of ours has called this program as one of its commands
+	oc.Client() // when a shell of a test called this program as a command
 	tests := func() int {
 		code := m.Run()
 		if os.Geteuid() == 0 {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(tests))
 }
 
-// prepare builds what wants the machine's own network: hosts' tree, programs,
-// and the modules of the rest.
+// prepare builds what needs the machine's own network: the tree of the hosts, programs, and
+// their modules.
 func prepare(ctx context.Context) ([]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	var env []string
@@ -60,8 +60,8 @@ func prepare(ctx context.Context) ([]string, error) {
 	return append(env, binariesVariable+"="+dir), nil
 }
 
-// build makes the binaries of three releases, which differ by what the linker
-// calls them, and the tool that renders.
+// build builds the binaries of three releases, which differ in their build ID, and the
+// renderer.
 func build(ctx context.Context, dir string) error {
 	for _, release := range releases() {
 		if err := goBuild(ctx, filepath.Join(dir, release), "-ldflags=-s -w -buildid="+release, "./cmd/http01-proxyd"); err != nil {
@@ -91,8 +91,8 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 	}, nil
 }
 
-// checkAllBlocksRun fails when all tests have run, in this process and in those that share
-// its group, and some command of the documents has not.
+// checkAllBlocksRun returns 1 when all tests have run, in all processes of the group, and a
+// command of the documents has not.
 func checkAllBlocksRun(ctx context.Context, ran map[string]bool) int {
 	if os.Getenv(host.GroupVariable) == "" {
 		for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
@@ -119,7 +119,7 @@ func checkAllBlocksRun(ctx context.Context, ran map[string]bool) int {
 		return 1
 	}
 	for _, title := range left {
-		fmt.Fprintln(os.Stderr, "no test runs the commands of", title)
+		fmt.Fprintln(os.Stderr, "no test ran the commands of", title)
 	}
 	return min(len(left), 1)
 }

@@ -20,8 +20,8 @@ import (
 
 const byItself = "On a host by itself"
 
-// installMethod is one of the handbook's ways, tried on the master that holds the VIPs, so
-// that a certificate tells whether it serves.
+// installMethod tests one installation method on the VIP holder, where an issued
+// certificate shows that the service serves.
 type installMethod struct {
 	*site
 	*host.Host
@@ -29,7 +29,7 @@ type installMethod struct {
 
 	t      *testing.T
 	book   *commandBlocks
-	bin    string // the directory that `make build` builds into
+	bin    string // output directory of `make build`
 	before host.Snapshot
 }
 
@@ -47,7 +47,7 @@ func newInstallMethod(t *testing.T, s *site, handlers map[string]oc.Handler) *in
 	return w
 }
 
-// cleanUp leaves the host to the next test when this one has failed on its way.
+// cleanUp cleans up the host for the next test after a failure.
 func (w *installMethod) cleanUp(ctx context.Context) {
 	if !w.On() {
 		must(w.t, w.Boot(ctx))
@@ -58,30 +58,29 @@ func (w *installMethod) cleanUp(ctx context.Context) {
 	must(w.t, err)
 }
 
-// block runs one of a section's blocks.
+// block runs one block of a section.
 func (w *installMethod) block(section string, i, of int, env ...string) {
 	w.t.Helper()
-	// What the handbook removes, it removes on the host.
+	// The document's rm commands run on the host.
 	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...))(w.t)
 	w.t.Log(out)
 }
 
-// runOnHost runs a command on the host and demands that it goes well.
+// runOnHost runs a command on the host and ends the test on its error.
 func (w *installMethod) runOnHost(name string, args ...string) string {
 	w.t.Helper()
 	out := must1(w.Run(w.t.Context(), name, args...))(w.t)
 	return strings.TrimSpace(out)
 }
 
-// reboot is what the machine-config-daemon would do after an update.
+// reboot reboots the host as the machine-config-daemon does after an update.
 func (w *installMethod) reboot() {
 	w.t.Helper()
 	must(w.t, w.Reboot(w.t.Context()))
 	must(w.t, w.Settled(w.t.Context()))
 }
 
-// expectServing waits until the service runs a program, and has a certificate issued
-// through it.
+// expectServing waits until the service runs a program, and orders a certificate.
 func (w *installMethod) expectServing(program, sum, label string) {
 	w.t.Helper()
 	must(w.t, eventually(w.t, program+" to serve", func(ctx context.Context) error {
@@ -100,21 +99,21 @@ func (w *installMethod) expectServing(program, sum, label string) {
 	}
 	got := must1(runningChecksum(w.t.Context(), w.Host))(w.t)
 	if got != sum {
-		w.t.Errorf("the service runs the program %s, not %s", got, sum)
+		w.t.Errorf("running program %s, want %s", got, sum)
 	}
 	must1(w.Certificate(w.t.Context(), label))(w.t)
 }
 
-// expectUnchanged compares the host with what it was before.
+// expectUnchanged compares the host with the snapshot from before.
 func (w *installMethod) expectUnchanged() {
 	w.t.Helper()
 	after := must1(snapshot(w.t.Context(), w.Host))(w.t)
 	if diff := w.before.Diff(after); diff != "" {
-		w.t.Errorf("%s is not as it was:\n%s", w.Host, diff)
+		w.t.Errorf("%s has changed:\n%s", w.Host, diff)
 	}
 }
 
-// documentedYAML is the handbook's YAML block of a kind.
+// documentedYAML returns the document's YAML block of a kind.
 func documentedYAML(t *testing.T, kind string) string {
 	t.Helper()
 	all := must1(readDocument(installDocument))(t)
@@ -125,7 +124,7 @@ func documentedYAML(t *testing.T, kind string) string {
 	return all[i].text
 }
 
-// builtChecksum is the checksum of what `make build` has made.
+// builtChecksum returns the checksum of the output of `make build`.
 func (w *installMethod) builtChecksum() string {
 	w.t.Helper()
 	content := must1(os.ReadFile(filepath.Join(w.bin, "http01-proxyd")))(w.t)
@@ -133,8 +132,8 @@ func (w *installMethod) builtChecksum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// commands are the host's, for the shell: systemctl and journalctl by their
-// names, and others by way of "host".
+// commands returns the host's commands for the shell: systemctl and journalctl by name, and
+// others through "host".
 func commands(m *host.Host) map[string]oc.Handler {
 	byName := func(name string) oc.Handler {
 		return func(ctx context.Context, _ string, args ...string) (string, error) { return m.Run(ctx, name, args...) }
@@ -150,11 +149,11 @@ func commands(m *host.Host) map[string]oc.Handler {
 func TestStandaloneHost(t *testing.T) {
 	s := useCluster(t)
 	w := newInstallMethod(t, s, commands(s.Masters[0]))
-	// What an admin does on the host itself is done to its disk.
+	// Commands of the administrator on the host work on its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
 	w.block(byItself, 0, 3, build)
 	w.expectServing(binary, w.builtChecksum(), "by-itself")
-	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR make leaves it to a package's scripts
+	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR, a package's scripts do this
 	w.expectJournalCatalog(t, w.Host)
 	w.reboot()
 	w.expectServing(binary, w.builtChecksum(), "by-itself-booted")
@@ -165,15 +164,15 @@ func TestStandaloneHost(t *testing.T) {
 		t.Error("the upgrade has not restarted the service")
 	}
 
-	// With DESTDIR make asks no systemctl; here it is to ask the host's.
+	// With DESTDIR make does not call systemctl. Here it must call the host's.
 	inside := w.Root + "/usr/local"
 	place := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
 	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
-		t.Errorf("make uninstall of what runs: %v\n%s", err, out)
+		t.Errorf("make uninstall of a running service: %v\n%s", err, out)
 	}
 	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
 	w.block(byItself, 2, 3, place)
-	// make leaves the directories that it made: they may be others' by then.
+	// make keeps the directories that it created, because others may use them.
 	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
 	w.expectUnchanged()
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// What a release after this one can do beside another binary, as commands that
-// work on what make has rendered.
+// Changes that a later release can make besides another binary, as commands that edit the
+// output of make.
 const (
 	otherUnits  = "release-with-other-units"
 	anotherUnit = "release-with-another-unit"
 )
 
-// The marks that they leave.
+// Texts by which the tests recognise the changes.
 const (
 	otherScript = "# of the next release\n"
 	nextUnit    = "http01-proxyd-next.service"
@@ -71,7 +71,7 @@ func withOtherUnits(o map[string]any) error {
 		return nil
 	}, "spec", "config", "systemd", "units")
 	if err != nil || len(edits) > 0 {
-		return errors.Join(err, fmt.Errorf("the units that are left to change: %v", edits))
+		return errors.Join(err, fmt.Errorf("units without a change: %v", edits))
 	}
 	more := map[string]string{"http01-proxyd-install": otherScript, "http01-proxyd.catalog": otherCatalog}
 	return eachOf(o, func(file map[string]any) error {
@@ -79,17 +79,17 @@ func withOtherUnits(o map[string]any) error {
 		name = filepath.Base(name)
 		text, err := os.ReadFile(filepath.Join(host.Repository(), "systemd", name))
 		if err != nil {
-			return fmt.Errorf("read what becomes %s: %w", name, err)
+			return fmt.Errorf("read the source of %s: %w", name, err)
 		}
 		if more[name] == "" {
-			return fmt.Errorf("nothing is known to change in %s", name)
+			return fmt.Errorf("unexpected file %s", name)
 		}
 		file["contents"] = map[string]any{"source": "data:," + url.PathEscape(string(text)+more[name])}
 		return nil
 	}, "spec", "config", "storage", "files")
 }
 
-// withAnotherUnit adds one that no policy before it knows.
+// withAnotherUnit adds a unit that no earlier policy lists.
 func withAnotherUnit(o map[string]any) error {
 	return add(o, map[string]any{
 		"name":     nextUnit,
@@ -103,7 +103,7 @@ func withUnitPolicy(o map[string]any) error {
 	}, "spec", "nodeDisruptionPolicy", "units")
 }
 
-// add puts an entry at the end of an object's list.
+// add appends an entry to an object's list.
 func add(o map[string]any, entry map[string]any, path ...string) error {
 	list, found, err := unstructured.NestedSlice(o, path...)
 	if err != nil || !found {
@@ -112,7 +112,7 @@ func add(o map[string]any, entry map[string]any, path ...string) error {
 	return unstructured.SetNestedSlice(o, append(list, entry), path...)
 }
 
-// eachOf edits the entries of an object's list, of which there is at least one.
+// eachOf edits the entries of an object's list. It returns an error for an empty list.
 func eachOf(o map[string]any, edit func(map[string]any) error, path ...string) error {
 	list, _, err := unstructured.NestedSlice(o, path...)
 	if err != nil || len(list) == 0 {
@@ -131,7 +131,7 @@ func eachOf(o map[string]any, edit func(map[string]any) error, path ...string) e
 func editFile(name string, edit func(map[string]any) error) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("read what is to be edited: %w", err)
+		return fmt.Errorf("read the file to edit: %w", err)
 	}
 	var o map[string]any
 	if err := yaml.Unmarshal(text, &o); err != nil {

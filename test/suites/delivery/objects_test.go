@@ -14,13 +14,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// hostReport is what a master's service prints.
+// hostReport is the status report of a control-plane host.
 const hostReport = `{"version": "1.0", "conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": %q,
 "message": "m", "lastTransitionTime": "2026-11-21T12:13:41Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q}]}`
 
-// objectsCommand stands for oc. The objects are printed as a cluster with the patched
-// CRD does; test/suites/apis has the API server itself make them. Two masters of these
-// tests are hosts, and the document asks three: test/support/lab folds what three really say.
+// objectsCommand replaces oc. It prints the objects as a cluster with the patched CRD does.
+// In test/apis the API server itself makes them. The tests have hosts for two of the three
+// control-plane nodes that the document queries; test/lab combines the reports of three.
 func objectsCommand(_ context.Context, _ string, args ...string) (string, error) {
 	switch line := strings.Join(args, " "); line {
 	case "get infrastructure cluster -o yaml":
@@ -32,7 +32,7 @@ func objectsCommand(_ context.Context, _ string, args ...string) (string, error)
 	case "debug -q node/master1 -- chroot /host http01-proxyd status -o json", "debug -q node/master2 -- chroot /host http01-proxyd status -o json":
 		return fmt.Sprintf(hostReport, "Standby", "Standby"), nil
 	default:
-		return "", fmt.Errorf("the documents have no command oc %s", line)
+		return "", fmt.Errorf("no document has the command oc %s", line)
 	}
 }
 
@@ -41,8 +41,8 @@ func testdata(name string) (string, error) {
 	return string(text), err
 }
 
-// TestClusterObjects renders from the cluster's objects, and folds the masters'
-// reports, as the documents say.
+// TestClusterObjects renders from the cluster's objects and combines the reports of the
+// control-plane nodes with the documented commands.
 func TestClusterObjects(t *testing.T) {
 	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openInstallDocument(t)
 	said := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
@@ -51,7 +51,7 @@ func TestClusterObjects(t *testing.T) {
 		"CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
 	} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+			t.Errorf("no %q in the output:\n%s", want, said)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "rendered", "98-master-http01-proxyd-config.yaml")); err != nil {
@@ -59,6 +59,6 @@ func TestClusterObjects(t *testing.T) {
 	}
 	folded := s.section(book, "One condition for the cluster")
 	if !strings.Contains(folded, `"status": "True"`) || !strings.Contains(folded, `"192.0.2.5 is held and served by master0; 3 hosts have reported"`) {
-		t.Errorf("it says\n%s", folded)
+		t.Errorf("output:\n%s", folded)
 	}
 }

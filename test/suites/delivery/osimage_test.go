@@ -23,14 +23,14 @@ const (
 	inOSImage      = "/usr/bin/http01-proxyd"
 )
 
-// Both ways to an image with the binary in it. Each rollout reboots, but for one
-// of the configuration alone. No image is booted here, which takes ostree: the
-// host gets what is in the one that podman has built.
+// TestOSImage tests both methods to put the binary into an OS image. Each rollout reboots,
+// except one of the configuration alone. Booting an image needs ostree, so the host gets
+// the files of the image that podman built.
 func TestOSImage(t *testing.T) {
 	for name, tt := range map[string]struct {
-		base  string   // what the image is built upon
-		names []string // the documented objects beside rendered/ that bring it
-		late  bool     // the hosts get it after rendered/
+		base  string   // base of the image
+		names []string // documented objects beside rendered/
+		late  bool     // the image follows rendered/
 	}{
 		"on the cluster":  {"configs", nil, true},
 		"off the cluster": {"registry.example.com/rhel-coreos", []string{"MachineConfig"}, false},
@@ -50,7 +50,7 @@ func TestOSImage(t *testing.T) {
 			c := must1(oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
 			w := newInstallMethod(t, s, map[string]oc.Handler{"oc": c.Run})
-			w.expectRollout(c, len(base) > 0) // another image is another boot
+			w.expectRollout(c, len(base) > 0) // another image needs a reboot
 
 			w.block(osImageSection, 0, 4)
 			build := containerfile(t, document, tt.base, s.images[first])
@@ -76,7 +76,7 @@ func TestOSImage(t *testing.T) {
 
 			w.block(osImageSection, 2, 4)
 			w.expectRollout(c, true)
-			w.runOnHost("rm", inOSImage) // the image without it
+			w.runOnHost("rm", inOSImage) // the next image has no binary
 			w.reboot()
 			w.block(osImageSection, 3, 4)
 			w.expectUnchanged()
@@ -84,7 +84,7 @@ func TestOSImage(t *testing.T) {
 	}
 }
 
-// waits: without the binary the service is skipped, and has not failed.
+// waits expects that the service without its binary is skipped and not failed.
 func (w *installMethod) expectSkipped() {
 	w.t.Helper()
 	got := must1(w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState"))(w.t)
@@ -94,7 +94,7 @@ func (w *installMethod) expectSkipped() {
 	}
 }
 
-// awaitPort waits until the configuration's port is in the kernel.
+// awaitPort waits until the kernel's table has the port of the configuration.
 func (w *installMethod) awaitPort(port int) {
 	w.t.Helper()
 	must(w.t, eventually(w.t, fmt.Sprintf("port %d", port), func(ctx context.Context) error {
@@ -106,24 +106,24 @@ func (w *installMethod) awaitPort(port int) {
 	}))
 }
 
-// expectRollout looks at what an update has come to on the node.
+// expectRollout checks the result of an update on the node.
 func (w *installMethod) expectRollout(c *oc.Cluster, reboot bool) {
 	w.t.Helper()
 	rollouts := c.Rollouts()
 	if len(rollouts) != 1 {
-		w.t.Fatalf("the node got %d updates", len(rollouts))
+		w.t.Fatalf("%d updates of the node, want 1", len(rollouts))
 	}
 	r := rollouts[0]
 	must(w.t, errors.Join(r.Report.Degraded, r.Drift))
 	if r.Report.Rebooted != reboot {
-		w.t.Fatalf("a reboot is asked for: %v\n%s", r.Report.Rebooted, r.Report)
+		w.t.Fatalf("reboot requested: %v\n%s", r.Report.Rebooted, r.Report)
 	}
 }
 
-// fromImage is the line of a Containerfile that names our image.
+// fromImage matches the line of a Containerfile with our image.
 var fromImage = regexp.MustCompile(`(?m)^FROM \S+@sha256:[0-9a-f]{64} AS http01-proxyd$`)
 
-// containerfile is that of a MachineOSConfig, for images that there are.
+// containerfile returns the Containerfile of a MachineOSConfig with the images of the test.
 func containerfile(t *testing.T, document, base, image string) string {
 	t.Helper()
 	var o struct {
@@ -143,8 +143,8 @@ func containerfile(t *testing.T, document, base, image string) string {
 	return strings.Replace(text, "FROM configs AS", "FROM "+base+" AS", 1)
 }
 
-// installOSImage builds the image upon a base of one file and puts onto the host what
-// has come into it.
+// installOSImage builds the image on a base of one file and copies the result onto the
+// host.
 func (w *installMethod) installOSImage(containerfile, base string) {
 	w.t.Helper()
 	const built = "localhost/os"
@@ -154,15 +154,15 @@ func (w *installMethod) installOSImage(containerfile, base string) {
 	must(w.t, err)
 	w.t.Log(out)
 	id := w.runOnHost("podman", "create", "--pull=never", built, "none")
-	w.runOnHost("podman", "cp", id+":/etc/os-release", "/tmp/os-release") // what the base has is still there
+	w.runOnHost("podman", "cp", id+":/etc/os-release", "/tmp/os-release") // the files of the base remain
 	w.runOnHost("podman", "cp", id+":"+inOSImage, inOSImage)
 	w.runOnHost("podman", "rm", id)
 	w.runOnHost("podman", "image", "prune", "--all", "--force")
 	w.runOnHost("rm", "/tmp/os-release")
 	if got := w.runOnHost("sha256sum", inOSImage); got != w.sums[first]+"  "+inOSImage {
-		w.t.Errorf("in the image that was built is %s, want %s", got, w.sums[first])
+		w.t.Errorf("checksum in the built image: %s, want %s", got, w.sums[first])
 	}
 	if got := w.runOnHost("stat", "--format=%A %U:%G", inOSImage); got != "-rwxr-xr-x root:root" {
-		w.t.Errorf("in the image that was built it is %s", got)
+		w.t.Errorf("mode in the built image: %s", got)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// proxyEnvironment is where a node's services read the cluster-wide proxy.
+// proxyEnvironment is the file with the cluster-wide proxy for a node's services.
 const proxyEnvironment = "/etc/mco/proxy.env"
 
-// blockDirectEgress keeps a host from reaching the world by itself, on the way out of the
-// machine network.
+// blockDirectEgress blocks direct connections of a host to networks outside the machine
+// network.
 func (n *node) blockDirectEgress() {
 	n.t.Helper()
 	i := slices.Index(n.Masters, n.Host)
@@ -32,7 +32,8 @@ func (n *node) blockDirectEgress() {
 	})
 }
 
-// A host that reaches the world by the cluster's proxy alone pulls by it.
+// TestPullThroughEgressProxy holds that a host pulls through the cluster's egress proxy
+// when it has no other route.
 func TestPullThroughEgressProxy(t *testing.T) {
 	n := newNode(t)
 	proxy := n.Lab.Egress
@@ -51,10 +52,10 @@ func TestPullThroughEgressProxy(t *testing.T) {
 	n.awaitUnitState(service, "active")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	requests := must1(proxy.Requests())(t)
-	// Start connects without a request to see whether the proxy listens.
+	// Start connects without a request to test that the proxy listens.
 	requests = slices.DeleteFunc(requests, func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })
 	connect := " CONNECT " + n.Registry.Name + ":443 "
 	if len(requests) == 0 || slices.ContainsFunc(requests, func(line string) bool { return !strings.Contains(line, connect) }) {
-		t.Errorf("the proxy got other requests than%s:\n%s", connect, strings.Join(requests, "\n"))
+		t.Errorf("requests at the proxy, want only%s:\n%s", connect, strings.Join(requests, "\n"))
 	}
 }

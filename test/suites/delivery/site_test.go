@@ -26,18 +26,18 @@ const (
 	companion = "http01-proxyd-table.service"
 	installer = "http01-proxyd-install.service"
 	timer     = "http01-proxyd-install.timer"
-	// catalogUnit is there where the installer is not.
+	// catalogUnit installs the journal catalog on hosts without the installer.
 	catalogUnit = "http01-proxyd-catalog.service"
 	binary      = "/usr/local/bin/http01-proxyd"
-	ours        = "http01-proxyd*" // the pattern of our units
+	ours        = "http01-proxyd*" // the pattern of the service's units
 	renderer    = "http01-machineconfig"
 
-	// unitStarted is the id of systemd's message that a unit has started
+	// unitStarted is the ID of systemd's message that a unit has started
 	// (SD_MESSAGE_UNIT_STARTED in sd-messages.h).
 	unitStarted = "39f53479d3a045ac8e11786248231fbf"
 )
 
-// The releases that there are images of.
+// Releases with images.
 const (
 	first  = "first"
 	second = "second"
@@ -46,15 +46,15 @@ const (
 
 func releases() []string { return []string{first, second, third} }
 
-// site is a cluster and the images in its registry.
+// site is a cluster with images in its registry.
 type site struct {
 	*cluster.Cluster
 
-	images    map[string]string // by release: references by digest
-	sums      map[string]string // by release: sha256 of the binary for this machine
-	checksums map[string]string // by release: its SHA256SUMS
+	images    map[string]string // image references by digest, by release
+	sums      map[string]string // SHA-256 of the binary for this machine, by release
+	checksums map[string]string // SHA256SUMS, by release
 
-	ran map[string]bool // blocks of the documents, by title
+	ran map[string]bool // executed blocks of the documents by title
 }
 
 func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
@@ -78,13 +78,12 @@ func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
 
 func (s *site) close(ctx context.Context) error { return s.Close(ctx) }
 
-// push puts an image into the registry, under a name: of a program, and for
-// every other architecture of a release of something that is no program for
-// this machine, so that it is podman who has to choose.
+// push pushes an image of a program into the registry. For other architectures it has files
+// that cannot run here, so that podman must select the right one.
 func (s *site) push(ctx context.Context, name, path string) error {
 	dir, err := os.MkdirTemp("", "http01-delivery-image-")
 	if err != nil {
-		return fmt.Errorf("make a directory for other architectures: %w", err)
+		return fmt.Errorf("create a directory for other architectures: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binaries := make(map[string]string)
@@ -95,10 +94,10 @@ func (s *site) push(ctx context.Context, name, path string) error {
 		if arch == runtime.GOARCH {
 			binaries[arch] = path
 			if content, err = os.ReadFile(path); err != nil {
-				return fmt.Errorf("read what goes into the image: %w", err)
+				return fmt.Errorf("read the program for the image: %w", err)
 			}
 		} else if err := os.WriteFile(binaries[arch], content, 0o600); err != nil {
-			return fmt.Errorf("write what is for %s: %w", arch, err)
+			return fmt.Errorf("write the file for %s: %w", arch, err)
 		}
 		sum := sha256.Sum256(content)
 		fmt.Fprintf(&checksums, "%x  http01-proxyd-linux-%s\n", sum, arch)
@@ -117,8 +116,7 @@ func (s *site) push(ctx context.Context, name, path string) error {
 	return nil
 }
 
-// useCluster gives a test the site as New left it, and shows what to read when it
-// fails.
+// useCluster returns the cluster, and logs a diagnosis when the test fails.
 func useCluster(t *testing.T) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -140,7 +138,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call and ends the test on its error.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -149,7 +147,7 @@ func must1[T any](value T, err error) func(*testing.T) T {
 	}
 }
 
-// each runs act for all masters side by side.
+// each runs act for all control-plane hosts concurrently.
 func (s *site) each(t *testing.T, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
 	must(t, s.Each(t.Context(), act))
@@ -165,14 +163,15 @@ func (s *site) snapshots(t *testing.T) []host.Snapshot {
 	return all
 }
 
-// snapshot is what there is of a master, but for what two others leave.
+// snapshot returns a snapshot of a host without the files of the machine-config-daemon and
+// of the removal unit.
 func snapshot(ctx context.Context, m *host.Host) (host.Snapshot, error) {
 	s, err := m.Snapshot(ctx, ours)
 	return withoutRemover(withoutDaemon(s)), err
 }
 
-// withoutDaemon leaves out of a snapshot what is the machine-config-daemon's: its notes of
-// which files were not there before it wrote them, whose folders it never removes.
+// withoutDaemon removes the files of the machine-config-daemon from a snapshot: its records
+// of files that did not exist before. It never removes their folders.
 func withoutDaemon(s host.Snapshot) host.Snapshot {
 	s.Files = maps.Clone(s.Files)
 	maps.DeleteFunc(s.Files, func(path, _ string) bool {
@@ -181,8 +180,8 @@ func withoutDaemon(s host.Snapshot) host.Snapshot {
 	return s
 }
 
-// withoutRemover is a snapshot but for the unit that has taken everything away:
-// it stays on the tmpfs until the next boot.
+// withoutRemover removes the removal unit from a snapshot. It stays on the tmpfs until the
+// next boot.
 func withoutRemover(s host.Snapshot) host.Snapshot {
 	outputs := make(map[string]string, len(s.Outputs))
 	for command, out := range s.Outputs {
@@ -198,7 +197,7 @@ func withoutRemover(s host.Snapshot) host.Snapshot {
 	return s
 }
 
-// countStarts counts how often the service has started on a master since it booted.
+// countStarts returns how often the service has started on a host since its boot.
 func countStarts(ctx context.Context, m *host.Host) (int, error) {
 	if _, err := m.Run(ctx, "journalctl", "--sync"); err != nil {
 		return 0, err
@@ -212,14 +211,14 @@ func countStarts(ctx context.Context, m *host.Host) (int, error) {
 	return count, err
 }
 
-// runningChecksum is the checksum of the program that the service runs on a master.
+// runningChecksum returns the checksum of the running service's program.
 func runningChecksum(ctx context.Context, m *host.Host) (string, error) {
 	out, err := m.Run(ctx, "sh", "-c", `sha256sum "/proc/$(systemctl show --property=MainPID --value `+service+`)/exe"`)
 	sum, _, _ := strings.Cut(out, " ")
 	return sum, err
 }
 
-// checkRelease says whether a master runs a release.
+// checkRelease returns an error unless a host runs a release.
 func (s *site) checkRelease(ctx context.Context, m *host.Host, release string) error {
 	sum, err := runningChecksum(ctx, m)
 	if err != nil {
@@ -231,8 +230,8 @@ func (s *site) checkRelease(ctx context.Context, m *host.Host, release string) e
 	return nil
 }
 
-// expectJournalCatalog demands that `journalctl -x` on a master says what an entry means
-// that a certificate has left there.
+// expectJournalCatalog expects that `journalctl -x` on a host explains an entry of a
+// challenge.
 func (s *site) expectJournalCatalog(t *testing.T, m *host.Host) {
 	t.Helper()
 	text := must1(m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-started"))(t)
@@ -241,7 +240,7 @@ func (s *site) expectJournalCatalog(t *testing.T, m *host.Host) {
 	}
 }
 
-// status is what `systemctl status` prints, whatever its exit code says.
+// status returns the output of `systemctl status`, whatever its exit status.
 func status(ctx context.Context, m *host.Host, unit string) string {
 	out, _ := m.Run(ctx, "systemctl", "status", "--full", "--no-pager", unit)
 	return out

@@ -19,13 +19,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared is the one lab that all tests use in turn, and the program that attacks.
+// shared has the lab that all tests use in turn, and the program that attacks.
 var shared struct {
 	lab    *lab.Lab
 	binary string
 }
 
-// given names a program that attacks, instead of the one that is built: an older one.
+// given names a program that attacks, such as an older one, in place of the built one.
 const given = "HTTP01_PROXYD_HOSTILE"
 
 func TestMain(m *testing.M) {
@@ -45,21 +45,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// service runs on the holder of the API VIP, with a gate that attacks.
+// service is the service on the VIP holder with a proxy process that attacks.
 type service struct {
 	*testing.T
 	*lab.Service
 	node *lab.Node
-	from int64 // where its part of the log begins
+	from int64 // start of its part of the log
 }
 
-// startAttacked starts the service and does not wait for it.
+// startAttacked starts the service without waiting for it.
 func startAttacked(t *testing.T, attack string) *service {
 	t.Helper()
 	return startAttackedWith(t, attack, "")
 }
 
-// startAttackedWith starts it with a configuration.
+// startAttackedWith starts the service with a configuration.
 func startAttackedWith(t *testing.T, attack, config string) *service {
 	t.Helper()
 	l := shared.lab
@@ -71,8 +71,8 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	var err error
 	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
 		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
-		// Its children have its argv[0].
-		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+		// Its children inherit argv[0].
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:proxy:" + attack},
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -88,7 +88,7 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 
 func (s *service) logFile() string { return filepath.Join(s.node.Dir, "http01-proxyd.log") }
 
-// log is what the service has logged since it was started.
+// log returns the log of the service since its start.
 func (s *service) log() string {
 	s.Helper()
 	text, err := os.ReadFile(s.logFile())
@@ -96,14 +96,14 @@ func (s *service) log() string {
 	return string(text[s.from:])
 }
 
-// awaitLog waits until the log has each of these patterns.
+// awaitLog waits until the log matches each of these patterns.
 func (s *service) awaitLog(patterns ...string) {
 	s.Helper()
 	for _, pattern := range patterns {
 		e := regexp.MustCompile(pattern)
 		err := lab.Eventually(s.Context(), "the log has "+pattern, func(context.Context) error {
 			if !e.MatchString(s.log()) {
-				return errors.New("it has not")
+				return errors.New("no match")
 			}
 			return nil
 		})
@@ -113,7 +113,7 @@ func (s *service) awaitLog(patterns ...string) {
 	}
 }
 
-// expectRefused waits until the attack has tried these, none of which succeeded.
+// expectRefused waits until the attack has tried these acts and expects that all failed.
 func (s *service) expectRefused(acts ...string) {
 	s.Helper()
 	s.awaitLog("ATTACK: the attack is over")
@@ -128,7 +128,7 @@ func (s *service) expectRefused(acts ...string) {
 	}
 }
 
-// expectServing has clients ask from the internet: each gets the service's answer.
+// expectServing expects that clients on the internet get the service's answer.
 func (s *service) expectServing() {
 	s.Helper()
 	_, err := s.AwaitReason(s.Context(), "Serving")
@@ -137,14 +137,14 @@ func (s *service) expectServing() {
 		for range 20 {
 			answer, err := shared.lab.Internet.Get(s.Context(), "http://"+vip+"/")
 			if err != nil || answer.Status != 400 || !strings.Contains(answer.Body, "acme-challenge") {
-				s.Fatalf("a client gets %+v, %v", answer, err)
+				s.Fatalf("answer %+v, %v", answer, err)
 			}
 		}
 	}
 }
 
-// expectRecovery holds for a service that has replaced its gate, more than once, and was not
-// harmed itself.
+// expectRecovery expects that the service replaced its proxy process and that the
+// controller was not affected.
 func (s *service) expectRecovery(why string) {
 	s.Helper()
 	s.awaitLog(`the proxy process \d+[^\n]*` + why)
@@ -163,7 +163,7 @@ func (s *service) expectRecovery(why string) {
 	}
 }
 
-// H1: a gate cannot fork, neither with this host's namespaces nor with its own.
+// TestFork (H1) holds that a proxy cannot fork, with or without new namespaces.
 func TestFork(t *testing.T) {
 	s := startAttacked(t, "fork")
 	s.expectRefused("fork", "a user and a network namespace")
@@ -174,20 +174,20 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// H1: what a child leaves behind that was taken over before it had a filter ends with
-// it, though it has left the session.
+// TestOrphanedProcesses (H1) holds that processes of a child that was compromised before it
+// had a filter end with it, also in another session.
 func TestOrphanedProcesses(t *testing.T) {
-	s := startAttacked(t, "escape")
+	s := startAttacked(t, "leaves-processes")
 	must(t, awaitExit(s))
 	left := regexp.MustCompile(`left process (\d+) behind: <nil>`).FindAllStringSubmatch(s.log(), -1)
 	if len(left) == 0 {
-		t.Fatal("the attack has left nothing behind")
+		t.Fatal("the attack started no process")
 	}
 	for _, match := range left {
 		err := lab.Eventually(t.Context(), "process "+match[1]+" ends", func(context.Context) error {
 			text, err := os.ReadFile("/proc/" + match[1] + "/cmdline")
 			if err == nil && strings.Contains(string(text), "sleep") {
-				return errors.New("it runs")
+				return errors.New("still running")
 			}
 			return nil
 		})
@@ -197,7 +197,7 @@ func TestOrphanedProcesses(t *testing.T) {
 	}
 }
 
-// awaitExit waits for a service whose gate does not get to work.
+// awaitExit waits until a service exits whose proxy does not start.
 func awaitExit(s *service) error {
 	select {
 	case <-s.Exited():
@@ -207,17 +207,18 @@ func awaitExit(s *service) error {
 	}
 }
 
-// H1: a gate may have so many threads and no more, H5: so much memory, and no core.
+// TestLimits holds that the threads of a proxy (H1), its memory and its core files (H5) are
+// limited.
 func TestLimits(t *testing.T) {
-	s := startAttacked(t, "none-of-these:gate")
+	s := startAttacked(t, "none-of-these:proxy")
 	s.expectServing()
-	gates := 0
+	proxies := 0
 	for _, child := range lab.Children(s.PID()) {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-		if err != nil || !strings.HasSuffix(string(command), "\x00gate\x00") {
-			continue // the prober is there for a moment, and has other limits
+		if err != nil || !strings.HasSuffix(string(command), "\x00proxy\x00") {
+			continue // the prober, which runs briefly and has other limits
 		}
-		gates++
+		proxies++
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", child))
 		must(t, err)
 		for _, want := range []string{`(?m)^Max processes +512 +512 `, `(?m)^Max data size +268435456 +268435456 `} {
@@ -230,12 +231,13 @@ func TestLimits(t *testing.T) {
 			t.Errorf("process %d: oom_score_adj %s, %v", child, score, err)
 		}
 	}
-	if gates != 1 {
-		t.Errorf("%d gates", gates)
+	if proxies != 1 {
+		t.Errorf("%d proxy processes", proxies)
 	}
 }
 
-// H2: no descriptor of a gate's reaches the controller, which stops in order.
+// TestDescriptor (H2) holds that the controller gets no descriptor from a proxy and stops
+// normally.
 func TestDescriptor(t *testing.T) {
 	s := startAttacked(t, "descriptor")
 	s.expectRefused("a descriptor over the socket", "a byte over the socket")
@@ -243,7 +245,7 @@ func TestDescriptor(t *testing.T) {
 	must(t, s.Stop(t.Context()))
 }
 
-// H3: the options of the listening socket are not a gate's to set.
+// TestListenerOptions (H3) holds that a proxy cannot set options of the listening socket.
 func TestListenerOptions(t *testing.T) {
 	s := startAttacked(t, "options")
 	s.expectRefused("IP_MINTTL", "IPV6_MINHOPCOUNT", "SO_BINDTODEVICE", "SO_ATTACH_FILTER", "TCP_DEFER_ACCEPT")
@@ -252,8 +254,8 @@ func TestListenerOptions(t *testing.T) {
 	s.expectServing()
 }
 
-// H4: a gate has no terminal and no stream of the journal: its lines are reported as
-// its own, without what a terminal or journald would obey, and so many of them.
+// TestStandardError (H4) holds that a proxy has no terminal and no journal stream. Its
+// lines are logged as the proxy's, without control sequences, and limited in number.
 func TestStandardError(t *testing.T) {
 	s := startAttacked(t, "stderr")
 	s.awaitLog("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
@@ -263,44 +265,46 @@ func TestStandardError(t *testing.T) {
 		t.Errorf("the log has %q", log[i:min(len(log), i+20)])
 	}
 	if regexp.MustCompile(`(?m)^<0>|read "`).MatchString(log) {
-		t.Error("a line of the gate's is the service's, or it has read one")
+		t.Error("a line of the proxy was logged as the service's, or the proxy read from standard error")
 	}
 	if n := strings.Count(log, "standard error: flood"); n > 200 {
 		t.Errorf("%d lines of the flood are in the log", n)
 	}
 }
 
-// H5, and the flood of messages: they are bounded in size, values and number.
+// TestMessages (H5) holds that messages are limited in size, values and number.
 func TestMessages(t *testing.T) {
 	for attack, why := range map[string]string{"challenges": "bytes|values", "large": "bytes", "flood": "within a second"} {
 		t.Run(attack, func(t *testing.T) { startAttacked(t, attack).expectRecovery(why) })
 	}
 }
 
-// H5: a gate that takes memory ends by its own limit.
+// TestMemory (H5) holds that a proxy that allocates memory ends by its own limit.
 func TestMemory(t *testing.T) {
 	s := startAttacked(t, "memory")
 	s.expectRecovery("has exited")
 	if strings.Contains(s.log(), "SUCCEEDS") {
-		t.Error("the gate took 4 GiB")
+		t.Error("the proxy allocated 4 GiB")
 	}
 }
 
-// H6: a gate that lives and does not serve is noticed, and replaced.
+// TestProxySilent (H6) holds that a live proxy that does not serve is detected and
+// replaced.
 func TestProxySilent(t *testing.T) {
-	s := startAttacked(t, "mute")
+	s := startAttacked(t, "ignores-clients")
 	s.expectRecovery("has not answered")
 	if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
 		t.Error(err)
 	}
 }
 
-// M1 to M3: what a gate cannot have seen is not shown to anybody.
+// TestInventedEvents (M1 to M3) holds that events that a proxy cannot have observed are not
+// reported.
 func TestInventedEvents(t *testing.T) {
 	for _, attack := range []string{"zone", "year", "advice", "counters"} {
 		t.Run(attack, func(t *testing.T) {
 			s := startAttacked(t, attack)
-			s.expectRecovery("sent an invalid event|has closed its connection")
+			s.expectRecovery("lost its connection")
 			for _, text := range []string{"sudo", "[31m", "9999-12-31", "4611686018427387903"} {
 				if strings.Contains(s.log(), text) {
 					t.Errorf("the log has %q", text)
@@ -310,17 +314,17 @@ func TestInventedEvents(t *testing.T) {
 	}
 }
 
-// M5: a gate can make TCP connections, and no other socket.
+// TestCalls (M5) holds that a proxy can open TCP connections and no other socket.
 func TestCalls(t *testing.T) {
 	s := startAttacked(t, "calls")
 	s.expectRefused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
 	s.expectServing()
 }
 
-// M6: a gate that does not read its commands does not delay the table. The names in the
-// configuration fill the buffer of its socket. The controller ends such a gate after
-// sendTimeout: the VIPs are in the table before that. There are several starts, since
-// the commands and the addresses come in either order.
+// TestProxyIgnoresCommands (M6) holds that a proxy that does not read its commands does not
+// delay the table. The names in the configuration fill the buffer of its socket. The
+// controller ends such a proxy after sendTimeout; the VIPs are in the table before that.
+// There are several starts because commands and addresses come in either order.
 func TestProxyIgnoresCommands(t *testing.T) {
 	var hosts strings.Builder
 	label := strings.Repeat("a", 60)
@@ -330,7 +334,7 @@ func TestProxyIgnoresCommands(t *testing.T) {
 	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
 	for i := range 3 {
 		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
-			s := startAttackedWith(t, "deaf", config)
+			s := startAttackedWith(t, "ignores-commands", config)
 			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
 				if n := len(status.Table.Elements); n != 2 {
 					return fmt.Errorf("the table has %d elements: %v", n, status.Table.Elements)
@@ -340,7 +344,7 @@ func TestProxyIgnoresCommands(t *testing.T) {
 			must(t, err)
 			s.awaitLog(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
 			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* is on this host now`).MatchString(s.log()) {
-				t.Error("the table waited for the gate")
+				t.Error("the table waited for the proxy")
 			}
 			must(t, s.Signal(unix.SIGTERM))
 			must(t, awaitExit(s))

@@ -20,15 +20,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// egressCondition is the condition that says whether the egress proxy that is
-// asked for is the one that is used.
+// egressCondition is the condition that reports whether the configured egress proxy is in
+// use.
 const egressCondition = "EgressProxyReady"
 
-// readyName is the name of the readiness endpoint, which the proxy alone finds.
+// readyName is the name of the readiness endpoint, which only the proxy resolves.
 const readyName = "ready.lab.test"
 
-// TestSpecAndAccepted: what proxy.env says is asked for; it is used when the
-// readiness endpoint has answered through it, and not before.
+// TestSpecAndAccepted holds that the egress proxy in proxy.env is used only after the
+// readiness endpoint has answered through it.
 func TestSpecAndAccepted(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{})
@@ -47,16 +47,16 @@ func TestSpecAndAccepted(t *testing.T) {
 		"egressProxy:\n  file: %s\n  upstream: auto\n  readinessEndpoints: [\"http://%s\"]\nhosts: [%s]\nupstream: {connectTimeout: 500ms}\n",
 		path, net.JoinHostPort(readyName, strconv.Itoa(port))+"/ready", apiName))
 
-	// Without the file there is no proxy, and no way to the ingress.
+	// Without the file there is no proxy and no route to the ingress.
 	p.awaitEgressReason(t, s, "True", "NotConfigured")
 	p.awaitProxyUnused(t, s, "without-a-file")
 
 	good := envFile(p.Egress.URL("http", "", lab.EgressName))
 	replaceFile(t, path, good)
 	p.awaitEgressReason(t, s, "False", "NotReady")
-	must(t, lab.Eventually(t.Context(), "a question through the proxy", func(context.Context) error {
+	must(t, lab.Eventually(t.Context(), "a request through the proxy", func(context.Context) error {
 		if probed.Load() == 0 {
-			return fmt.Errorf("nobody has asked\n%s", s.Tail(5))
+			return fmt.Errorf("no request so far\n%s", s.Tail(5))
 		}
 		return nil
 	}))
@@ -70,7 +70,7 @@ func TestSpecAndAccepted(t *testing.T) {
 		must(t, err)
 	})
 
-	t.Run("a proxy that nobody has", func(t *testing.T) {
+	t.Run("a proxy that does not exist", func(t *testing.T) {
 		replaceFile(t, path, envFile("http://"+net.JoinHostPort(p.Egress.Addresses.V4.String(), "9")))
 		p.awaitEgressReason(t, s, "False", "NotReady")
 		p.awaitProxyUsed(t, s, "by-the-last-accepted")
@@ -86,7 +86,7 @@ func TestSpecAndAccepted(t *testing.T) {
 			p.awaitProxyUsed(t, s, "still-the-last-one")
 		})
 	}
-	t.Run("mended", func(t *testing.T) {
+	t.Run("corrected", func(t *testing.T) {
 		replaceFile(t, path, good)
 		p.awaitEgressReason(t, s, "True", "Accepted")
 		p.awaitProxyUsed(t, s, "the-same-again")
@@ -109,13 +109,13 @@ func TestSpecAndAccepted(t *testing.T) {
 	})
 }
 
-// envFile is a proxy.env as the machine-config-operator writes it.
+// envFile returns a proxy.env as the machine-config-operator writes it.
 func envFile(proxy string) []byte {
 	return fmt.Appendf(nil, "HTTP_PROXY=%s\nHTTPS_PROXY=%s\n", proxy, proxy)
 }
 
-// awaitProxyUnused waits until a challenge does not go through the proxy: there is no
-// other way to the ingress.
+// awaitProxyUnused waits until a challenge does not go through the proxy, which is the only
+// route to the ingress.
 func (p *fixture) awaitProxyUnused(t *testing.T, s *lab.Service, token string) {
 	t.Helper()
 	p.awaitAnswer(t, s, "not-yet", "HTTP/1.1 502 ", "HTTP/1.1 504 ")
@@ -129,8 +129,8 @@ func (p *fixture) awaitProxyUnused(t *testing.T, s *lab.Service, token string) {
 	}
 }
 
-// awaitProxyUsed waits until a challenge goes through the proxy to the router, which has
-// no route for it.
+// awaitProxyUsed waits until a challenge goes through the proxy to the router, which has no
+// route for it.
 func (p *fixture) awaitProxyUsed(t *testing.T, s *lab.Service, token string) {
 	t.Helper()
 	p.awaitAnswer(t, s, token, "HTTP/1.1 503 ")
@@ -156,13 +156,13 @@ func (p *fixture) awaitAnswer(t *testing.T, s *lab.Service, token string, prefix
 	}))
 }
 
-// awaitEgressReason waits for the condition about the egress proxy.
+// awaitEgressReason waits for the condition of the egress proxy.
 func (p *fixture) awaitEgressReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
 	p.awaitCondition(t, s, egressCondition, status, reason)
 }
 
-// awaitCondition waits for a condition. Any reason is one when reason is empty.
+// awaitCondition waits for a condition. An empty reason matches any.
 func (p *fixture) awaitCondition(t *testing.T, s *lab.Service, kind, status, reason string) lab.Condition {
 	t.Helper()
 	seen, err := s.Await(t.Context(), kind+" "+status+" "+reason, func(seen lab.Status) error {
@@ -175,8 +175,8 @@ func (p *fixture) awaitCondition(t *testing.T, s *lab.Service, kind, status, rea
 	return seen.ConditionOf(kind)
 }
 
-// TestCredentials appear nowhere, whether they are right, wrong, or in a URL
-// that is refused.
+// TestCredentials holds that no output has credentials, whether they are right, wrong, or
+// in a rejected URL.
 func TestCredentials(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
@@ -206,15 +206,15 @@ func TestCredentials(t *testing.T) {
 	}
 	p.awaitProxyUsed(t, s, "with-good-credentials")
 	look()
-	// The line names the proxy once for each answer; addresses with the same
-	// duration share an answer.
+	// The line names the proxy once for each answer. Addresses with the same duration share
+	// an answer.
 	line := regexp.MustCompile("(?m)^✓ ingress .*$").FindString(check())
 	for _, vip := range p.Outside.Both() {
 		if !strings.Contains(line, netip.AddrPortFrom(vip, 443).String()) {
 			t.Errorf("the line does not name %s: %q", vip, line)
 		}
 	}
-	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "answers in") || n == 0 {
+	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "responds in") || n == 0 {
 		t.Errorf("the line names the proxy %d times: %q", n, line)
 	}
 	for i, bad := range []string{

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// startBackend serves on an address of the worker until the test ends, and returns its
+// startBackend serves HTTP on an address of the worker until the test ends, and returns its
 // port.
 func (p *fixture) startBackend(t *testing.T, address string, handler http.HandlerFunc) int {
 	t.Helper()
@@ -22,7 +22,7 @@ func (p *fixture) startBackend(t *testing.T, address string, handler http.Handle
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// routeToBackend leads all challenges of the API's name to a site of the test's own.
+// routeToBackend routes all challenges of a host to a backend of the test.
 func (p *fixture) routeToBackend(t *testing.T, host string, handler http.HandlerFunc) {
 	t.Helper()
 	r, err := p.Worker.AddRoute(t.Context(), host, "/.well-known/acme-challenge", p.startBackend(t, "127.0.0.1:0", handler))

@@ -16,11 +16,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// trustCondition is the condition that says whether the admin's bundle is in force.
+// trustCondition is the condition that reports whether the configured bundle is in force.
 const trustCondition = "UpstreamTrustReady"
 
-// TestBundleChanges: however the file is changed, the new CAs are in force
-// without a restart, and what is no bundle changes nothing but the state.
+// TestBundleChanges holds that the CAs of a changed file take effect without a restart,
+// however the file is changed. An invalid bundle changes only the condition.
 func TestBundleChanges(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
@@ -85,7 +85,7 @@ func TestBundleChanges(t *testing.T) {
 		replaceFile(t, path, good)
 		p.awaitTrust(t, s, true)
 	})
-	t.Run("nothing of a key in the journal", func(t *testing.T) {
+	t.Run("no private key in the journal", func(t *testing.T) {
 		journal, err := os.ReadFile(s.Log)
 		must(t, err)
 		for _, line := range strings.Split(strings.TrimSpace(string(signer.Key)), "\n") {
@@ -96,7 +96,8 @@ func TestBundleChanges(t *testing.T) {
 	})
 }
 
-// TestBundleChangeKeepsClients: a request that is on its way ends as it began.
+// TestBundleChangeKeepsClients holds that a request in flight completes with the earlier
+// CAs.
 func TestBundleChangeKeepsClients(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
@@ -126,23 +127,23 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 	select {
 	case <-entered:
 	case <-time.After(time.Minute):
-		t.Fatal("the request did not get to the site")
+		t.Fatal("the request did not reach the backend")
 	}
 	replaceFile(t, path, lab.Bundle(shared.pki.second))
 	p.awaitTrust(t, s, false)
 	close(release)
 	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {
-		t.Errorf("the request on its way came to %q, %v", r.text, r.err)
+		t.Errorf("answer of the request in flight: %q, %v", r.text, r.err)
 	}
 }
 
-// upstreamAt is the section upstream with lines of the test's own and a bundle.
+// upstreamAt returns the section upstream with additional lines and a bundle.
 func (p *fixture) upstreamAt(lines, bundle string) string {
 	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", lines, bundle, p.Domain)
 }
 
-// awaitTrust waits until the router is trusted, or is not: with and without a
-// connection that is pooled from before.
+// awaitTrust waits until the router is trusted, or is not, with and without a pooled
+// connection.
 func (p *fixture) awaitTrust(t *testing.T, s *lab.Service, want bool) {
 	t.Helper()
 	begin := time.Now()
@@ -154,8 +155,7 @@ func (p *fixture) awaitTrust(t *testing.T, s *lab.Service, want bool) {
 	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// awaitTrustReason waits for the condition about the bundle. Any reason is one when
-// reason is empty.
+// awaitTrustReason waits for the condition of the bundle. An empty reason matches any.
 func (p *fixture) awaitTrustReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
 	seen := p.awaitCondition(t, s, trustCondition, status, reason)
@@ -164,8 +164,8 @@ func (p *fixture) awaitTrustReason(t *testing.T, s *lab.Service, status, reason 
 	}
 }
 
-// flipSymlink makes the path a link that leads through another to the text, as a
-// mounted ConfigMap is, and changes the inner link alone.
+// flipSymlink replaces the text behind two symbolic links as in a mounted ConfigMap: only
+// the inner link changes.
 func flipSymlink(t *testing.T, path string, text []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -184,7 +184,7 @@ func der(t *testing.T, text []byte) []byte {
 	t.Helper()
 	block, _ := pem.Decode(text)
 	if block == nil {
-		t.Fatal("that is no PEM")
+		t.Fatal("not a PEM block")
 	}
 	return block.Bytes
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// missing are the findings about what this lab does not have: an API server, a name
-// with addresses of both families, and a readiness endpoint of the egress proxy.
-var missing = []string{"api-server-absent", "dns-family-absent", "egress-without-readiness"}
+// missing has the findings about parts that this lab lacks: an API server, a name with
+// addresses of both families, and a readiness endpoint of the egress proxy.
+var missing = []string{"api-server-unreachable", "dns-family-missing", "egress-no-readiness-endpoints"}
 
-// check runs the check command on the holder. Beside those of missing, the report
-// must have exactly one finding, with one of the IDs, or none when there are no IDs.
+// check runs the check command on the holder. Besides those of missing, the report must
+// have exactly one finding with one of the IDs, or none without IDs.
 func (p *fixture) check(t *testing.T, ids []string, flags ...string) lab.CheckReport {
 	t.Helper()
 	r, code, err := p.holder().Check(t.Context(), shared.binary, append([]string{"--name", apiName}, flags...)...)

@@ -13,13 +13,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// upstreamForm is how the router wants to be spoken to.
+// upstreamForm is a protocol that the router expects.
 type upstreamForm struct {
 	name          string
 	upstream      string // lines of the section upstream
 	proxyProtocol bool   // the router expects the PROXY protocol
-	redirects     bool   // its route redirects to https
-	secure        bool   // a challenge ends at its port 443
+	redirects     bool   // the route redirects to https
+	secure        bool   // the challenge is answered on port 443
 }
 
 func upstreamForms() []upstreamForm {
@@ -35,20 +35,20 @@ func upstreamForms() []upstreamForm {
 	}
 }
 
-// proxyHeaderBeforeHTTP tells whether the header of the PROXY protocol is sent before plain
-// HTTP: such a form is not to be had through a proxy.
+// proxyHeaderBeforeHTTP reports whether the PROXY protocol header precedes plain HTTP. This
+// is not supported through an egress proxy.
 func (f upstreamForm) proxyHeaderBeforeHTTP() bool {
 	return f.proxyProtocol && !strings.Contains(f.upstream, https)
 }
 
-// user and password of the egress proxy: what a URL has to encode is in them.
+// User and password of the egress proxy have characters that a URL must encode.
 const (
 	user     = "lab user"
 	password = "p@ss/w:rd%21"
 	userinfo = "lab%20user:p%40ss%2Fw%3Ard%2521"
 )
 
-// routeCase is how the ingress is reached.
+// routeCase is a route to the ingress.
 type routeCase struct {
 	name   string
 	direct bool
@@ -65,7 +65,7 @@ func routeCases(t *testing.T) []routeCase {
 		{name: "direct", direct: true},
 		{name: "through a proxy", scheme: "http"},
 		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
-		{name: "through a man in the middle", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}},
+		{name: "through a TLS-intercepting proxy", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}},
 		{name: "through a proxy over TLS", scheme: "https", proxy: lab.EgressOptions{Secure: secure}},
 		{
 			name: "through a proxy over TLS with authentication", scheme: "https", user: userinfo,
@@ -74,7 +74,7 @@ func routeCases(t *testing.T) []routeCase {
 	}
 }
 
-// config is that of the service for one combination.
+// config returns the service's configuration for one combination.
 func (p *fixture) config(t *testing.T, f upstreamForm, w routeCase) string {
 	t.Helper()
 	upstream := p.upstreamConfig(t, f.upstream, shared.pki.root)
@@ -84,23 +84,22 @@ func (p *fixture) config(t *testing.T, f upstreamForm, w routeCase) string {
 	return p.outsideVIPs() + upstream + p.egressConfig(t, p.Egress.URL(w.scheme, w.user, lab.EgressName))
 }
 
-// egressConfig has the ingress reached through a proxy, and the API's name
-// answered alone.
+// egressConfig returns the egress proxy settings and limits hosts to the API's name.
 func (p *fixture) egressConfig(t *testing.T, url string) string {
 	t.Helper()
 	return fmt.Sprintf("egressProxy:\n  httpProxy: %q\n  httpsProxy: %q\n  trustedCA: %s\n  upstream: auto\nhosts: [%s]\n",
 		url, url, p.bundle(t, "egress-ca.crt", shared.pki.egress, shared.pki.bump), apiName)
 }
 
-// bundle writes CAs, in PEM, into a file of the holder.
+// bundle writes CA certificates in PEM into a file of the holder.
 func (p *fixture) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
 	t.Helper()
 	return p.writeHostFile(t, name, lab.Bundle(authorities...))
 }
 
-// TestCombinations: each form over each way gets a certificate, over IPv4 and
-// over IPv6, or is refused with its name. Where challenges get through, check finds
-// nothing wrong with the upstream route.
+// TestCombinations holds that each protocol over each route gets a certificate over IPv4
+// and IPv6, or is rejected by name. Where challenges pass, check finds no fault in the
+// upstream route.
 func TestCombinations(t *testing.T) {
 	p := newFixture(t)
 	for _, w := range routeCases(t) {
@@ -129,7 +128,7 @@ func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 	p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
 		t.Helper()
 		if w.bump && f.proxyProtocol {
-			// The man in the middle takes the first bytes for a client's hello, and closes.
+			// The intercepting proxy expects a ClientHello and closes the connection.
 			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
 			p.requestChallenge(t, vip, token)
 			c := awaitChallenge(t, s, token)
@@ -152,8 +151,8 @@ func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 	}
 }
 
-// expectUpstream looks at the last challenge from where the router and the service
-// stand: which way it went, and whose addresses the router was told.
+// expectUpstream compares the last challenge in the service's status and in the router's
+// log: the route, and the client address that the router received.
 func (p *fixture) expectUpstream(t *testing.T, s *lab.Service, f upstreamForm, w routeCase, vip netip.Addr) {
 	t.Helper()
 	seen, err := s.Status(t.Context())
@@ -176,16 +175,16 @@ func (p *fixture) expectUpstream(t *testing.T, s *lab.Service, f upstreamForm, w
 	must(t, err)
 	// HAProxy writes IPv6 addresses without brackets.
 	client := strings.NewReplacer("[", "", "]", "").Replace(c.Client) + " "
-	told := slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
+	logged := slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, client) && strings.HasSuffix(line, " to "+vip.String()+":80")
 	})
-	if !told {
-		t.Errorf("the router was not told that %s asked %s:\n%s", c.Client, vip, log)
+	if !logged {
+		t.Errorf("the router's log lacks a request from %s to %s:\n%s", c.Client, vip, log)
 	}
 }
 
-// expectTrace has check follow a pending challenge. Every hop must pass, and the
-// upstream hops must end at the port of the form.
+// expectTrace has check follow a pending challenge. Every hop must be ok, and the upstream
+// hops must end at the expected port.
 func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	t.Helper()
 	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
@@ -201,7 +200,7 @@ func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	}
 }
 
-// expectConfigRefused wants the service to refuse a configuration and to name a key.
+// expectConfigRefused expects that the service rejects a configuration and names a key.
 func (p *fixture) expectConfigRefused(t *testing.T, config, key string) {
 	t.Helper()
 	s := p.launch(t, config)

@@ -15,21 +15,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// diagnosisCase is something that is wrong on the way, and how it is to be named.
+// diagnosisCase is a fault in the upstream route and its expected diagnosis.
 type diagnosisCase struct {
 	name    string
 	router  lab.RouterOptions
-	set     func(t *testing.T, p *fixture) // what else is put into the lab; may be nil
+	set     func(t *testing.T, p *fixture) // further setup; may be nil
 	config  func(t *testing.T, p *fixture) string
-	cause   string   // or several, separated by |
-	status  int      // what the client gets
+	cause   string   // alternatives are separated by |
+	status  int      // status for the client
 	details []string // parts of the diagnosis
-	passes  string   // a part of the router's answer that the client gets too
-	finds   string   // the finding of check, or several, separated by |; check does not run when empty
-	text    string   // a part of that finding
+	passes  string   // part of the router's answer that is forwarded
+	finds   string   // finding of check, or alternatives separated by |; check does not run when empty
+	text    string   // part of that finding
 }
 
-// runDiagnoses runs each trouble over both families.
+// runDiagnoses runs each case over both families.
 func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 	t.Helper()
 	for _, tt := range troubles {
@@ -48,11 +48,11 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 					t.Errorf("cause %q, want %q: %+v", c.Cause, tt.cause, c)
 				}
 				if !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d ", tt.status)) || !strings.Contains(answer, tt.passes) {
-					t.Errorf("the client got %.200q, want status %d %s", answer, tt.status, tt.passes)
+					t.Errorf("answer %.200q, want status %d %s", answer, tt.status, tt.passes)
 				}
 				for _, part := range tt.details {
 					if !strings.Contains(c.Detail, part) {
-						t.Errorf("the diagnosis does not say %q: %s", part, c.Detail)
+						t.Errorf("no %q in the diagnosis: %s", part, c.Detail)
 					}
 				}
 				journal, err := os.ReadFile(s.Log)
@@ -69,7 +69,7 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 			for _, id := range ids {
 				for _, says := range r.Texts(id) {
 					if !strings.Contains(says, tt.text) {
-						t.Errorf("%s says %q, want %q", id, says, tt.text)
+						t.Errorf("%s: text %q, want %q", id, says, tt.text)
 					}
 				}
 			}
@@ -77,7 +77,7 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 	}
 }
 
-// directConfig is a configuration for the ingress VIPs, with lines of the section
+// directConfig returns a configuration for the ingress VIPs with lines of the section
 // upstream and a bundle.
 func directConfig(upstream string, trusted ...*lab.Authority) func(*testing.T, *fixture) string {
 	return func(t *testing.T, p *fixture) string {
@@ -86,8 +86,8 @@ func directConfig(upstream string, trusted ...*lab.Authority) func(*testing.T, *
 	}
 }
 
-// upstreamConfig is the section upstream: lines of the test's own, the bundle,
-// and what OpenShift's router presents. Without CAs the bundle's file is absent.
+// upstreamConfig returns the section upstream with additional lines, the bundle, and the
+// names of OpenShift's router. Without CAs the bundle's file does not exist.
 func (p *fixture) upstreamConfig(t *testing.T, lines string, trusted ...*lab.Authority) string {
 	t.Helper()
 	path := p.writeHostFile(t, "ca-bundle.crt", lab.Bundle(trusted...))
@@ -104,7 +104,7 @@ func redirectsToHTTPS(t *testing.T, p *fixture) {
 	t.Cleanup(func() { must(t, end(context.Background())) })
 }
 
-// redirectTo has the router lead every path to one place.
+// redirectTo has the router redirect every path to one location.
 func redirectTo(location string, secure bool) func(*testing.T, *fixture) {
 	return func(t *testing.T, p *fixture) {
 		t.Helper()
@@ -116,8 +116,7 @@ func redirectTo(location string, secure bool) func(*testing.T, *fixture) {
 
 const https = "  scheme: https\n"
 
-// TestTLSDiagnoses: every way in which a router's certificate can be wrong, and
-// what is no TLS at all.
+// TestTLSDiagnoses uses invalid router certificates and a port without TLS.
 func TestTLSDiagnoses(t *testing.T) {
 	p := newFixture(t)
 	now := time.Now()
@@ -133,7 +132,7 @@ func TestTLSDiagnoses(t *testing.T) {
 			name: "a CA that is not in the bundle", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
 			config: directConfig(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
 			details: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
-			text:    `"lab server", issued by "Lab Intermediate CA", leads to none of the CA of `,
+			text:    `"lab server", issued by "Lab Intermediate CA", is not signed by a trusted CA; trusted: the CA of `,
 		},
 		{
 			name: "a private CA and the system's trust", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
@@ -169,7 +168,7 @@ func TestTLSDiagnoses(t *testing.T) {
 	})
 }
 
-// TestNamesCovered: a certificate for the API's name needs no verifyNames.
+// TestNamesCovered holds that a certificate for the API's name needs no verifyNames.
 func TestNamesCovered(t *testing.T) {
 	p := newFixture(t)
 	for name, tt := range map[string]struct{ names, verify string }{
@@ -186,7 +185,7 @@ func TestNamesCovered(t *testing.T) {
 	}
 }
 
-// TestRedirectDiagnoses: what is not followed goes to the client as it came.
+// TestRedirectDiagnoses holds that a redirect that is not followed is forwarded unchanged.
 func TestRedirectDiagnoses(t *testing.T) {
 	p := newFixture(t)
 	secure := lab.RouterOptions{Secure: p.appsIdentity(t)}
@@ -208,15 +207,15 @@ func TestRedirectDiagnoses(t *testing.T) {
 			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "redirect-to-https", finds: "route-redirects-https", status: 302,
 		},
 		{
-			name: "nobody listens there", set: redirectsToHTTPS,
+			name: "no listener", set: redirectsToHTTPS,
 			config: directConfig("", shared.pki.root), cause: "refused", status: 502, details: []string{":443"},
 			finds: "ingress-refused", text: "192.0.2.6:443 refuses connections",
 		},
 	})
 }
 
-// TestRedirectLoop: a router that leads https to https is asked three times
-// after the first, and its last answer is passed on.
+// TestRedirectLoop holds that the service follows three redirects from https to https and
+// then forwards the last answer.
 func TestRedirectLoop(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
@@ -231,17 +230,17 @@ func TestRedirectLoop(t *testing.T) {
 	log, err := p.Worker.RouterLog()
 	must(t, err)
 	if n := strings.Count(log, token); n != 4 {
-		t.Errorf("the router was asked %d times, want 4:\n%s", n, log)
+		t.Errorf("%d requests at the router, want 4:\n%s", n, log)
 	}
-	p.check(t, []string{"route-redirect-loops"}, "--token", token)
+	p.check(t, []string{"route-redirect-loop"}, "--token", token)
 }
 
-// TestProxyProtocolDiagnoses: one side speaks it and the other does not.
+// TestProxyProtocolDiagnoses uses the PROXY protocol on one side only.
 func TestProxyProtocolDiagnoses(t *testing.T) {
 	p := newFixture(t)
 	secure := p.appsIdentity(t)
-	// HAProxy closes before it has read what there is: the kernel makes a reset of
-	// that, unless the end overtakes it.
+	// HAProxy closes before it has read all data, so the kernel sends a reset unless the
+	// end arrives first.
 	const closes = "closed-without-answer|reset"
 	unexpected := func(version string) diagnosisCase {
 		return diagnosisCase{
@@ -252,14 +251,14 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	p.runDiagnoses(t, []diagnosisCase{
 		{
 			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
-			config: directConfig(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(""), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		unexpected("v1"),
 		unexpected("v2"),
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
-			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
@@ -269,7 +268,7 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	})
 }
 
-// TestEgressDiagnoses: what the egress proxy says no with, for each form.
+// TestEgressDiagnoses uses errors of the egress proxy for each request form.
 func TestEgressDiagnoses(t *testing.T) {
 	p := newFixture(t)
 	router := lab.RouterOptions{Secure: p.appsIdentity(t)}
@@ -282,7 +281,7 @@ func TestEgressDiagnoses(t *testing.T) {
 			return p.outsideVIPs() + p.upstreamConfig(t, upstream, shared.pki.root) + p.egressConfig(t, url)
 		}
 	}
-	// What the proxy itself refuses: the cause and the finding have one name.
+	// Errors of the proxy itself: the cause and the finding have the same name.
 	auth := diagnosisCase{router: router, cause: "egress-auth", finds: "egress-auth", status: 502}
 	denied := diagnosisCase{router: router, cause: "egress-denied", finds: "egress-denied", status: 502}
 	untrusted := diagnosisCase{router: router, cause: "egress-tls", finds: "egress-tls", status: 502}
@@ -302,23 +301,23 @@ func TestEgressDiagnoses(t *testing.T) {
 		says(denied, "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
 		says(denied, "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
 		{
-			name: "nobody listens there", router: router, config: through("", plain),
+			name: "no listener", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{lab.EgressName},
 			text: ", through which " + p.Outside.V4.String() + ":80 is reached",
 		},
 		{
-			name: "a name that nobody knows", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
+			name: "an unknown name", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{"nobody.lab.test"}, text: "nobody.lab.test",
 		},
 		says(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
 		says(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
 		says(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
-			name: "an absolute form that comes back", router: router,
-			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,
+			name: "an absolute form that loops", router: router,
+			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loop", status: 502,
 		},
 		{
-			name: "a man in the middle that nobody trusts", router: router,
+			name: "an intercepting proxy with an untrusted CA", router: router,
 			set: starts(lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}),
 			config: func(t *testing.T, p *fixture) string {
 				t.Helper()

@@ -14,18 +14,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// apiName is the one name that the front door answers for.
+// apiName is the only name in hosts.
 const apiName = "api.lab.test"
 
 const acmePath = "/.well-known/acme-challenge/"
 
-// fixture is what a test begins with: the lab, quiet, with the router and the
-// egress proxy as the test wants them.
+// fixture is a lab with the VIPs in place, and with the router and the egress proxy as the
+// test configures them.
 type fixture struct {
 	*lab.Lab
 }
 
-// newFixture waits for a quiet lab.
+// newFixture waits until the VIPs are in place.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -44,18 +44,18 @@ func newFixture(t *testing.T) *fixture {
 	return p
 }
 
-// holder is the master that holds the API VIPs.
+// holder returns the control-plane node that holds the API VIPs.
 func (p *fixture) holder() *lab.Node { return p.Masters[0].Node }
 
-// restartRouter restarts the router.
+// restartRouter restarts the router with options.
 func (p *fixture) restartRouter(t *testing.T, o lab.RouterOptions) {
 	t.Helper()
 	must(t, p.Worker.StopRouter(t.Context()))
 	must(t, p.Worker.StartRouter(t.Context(), o))
 }
 
-// startEgressProxy starts the egress proxy, which takes the API's name for the router on
-// the outside network unless the test says otherwise.
+// startEgressProxy starts the egress proxy. By default it resolves the API's name to the
+// router on the outside network.
 func (p *fixture) startEgressProxy(t *testing.T, o lab.EgressOptions) {
 	t.Helper()
 	if o.Hosts == nil {
@@ -65,8 +65,8 @@ func (p *fixture) startEgressProxy(t *testing.T, o lab.EgressOptions) {
 	t.Cleanup(func() { must(t, p.Egress.Stop(context.Background())) })
 }
 
-// appsIdentity is what the router presents: a certificate for the cluster's apps alone,
-// as OpenShift's does, whatever name it is asked for.
+// appsIdentity returns the router's certificate for the apps domain alone, as OpenShift's
+// router presents it for every name.
 func (p *fixture) appsIdentity(t *testing.T) *lab.Identity {
 	t.Helper()
 	return issue(t, shared.pki.intermediate, lab.ServerCertificate{Names: []string{"*.apps." + p.Domain}})
@@ -79,7 +79,7 @@ func issue(t *testing.T, by *lab.Authority, c lab.ServerCertificate) *lab.Identi
 	return &i
 }
 
-// writeHostFile writes a file of the holder, by rename, and returns its path.
+// writeHostFile writes a file of the holder by rename and returns its path.
 func (p *fixture) writeHostFile(t *testing.T, name string, text []byte) string {
 	t.Helper()
 	path := filepath.Join(p.holder().Dir, name)
@@ -88,7 +88,7 @@ func (p *fixture) writeHostFile(t *testing.T, name string, text []byte) string {
 	return path
 }
 
-// replaceFile replaces a file by another, as the machine-config-daemon does.
+// replaceFile replaces a file by rename, as the machine-config-daemon does.
 func replaceFile(t *testing.T, path string, text []byte) {
 	t.Helper()
 	must(t, os.WriteFile(path+".new", text, 0o600))
@@ -114,7 +114,7 @@ func (p *fixture) serve(t *testing.T, config string) *lab.Service {
 	return s
 }
 
-// launch is serve without waiting for a state.
+// launch runs the service without waiting for a state.
 func (p *fixture) launch(t *testing.T, config string) *lab.Service {
 	t.Helper()
 	s, err := p.holder().StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary, Config: config})
@@ -133,18 +133,18 @@ func (p *fixture) stop(t *testing.T, s *lab.Service) {
 	}
 	left, err := p.holder().HasServiceTable(context.Background())
 	if left || err != nil {
-		t.Errorf("a table is left: %t, %v", left, err)
+		t.Errorf("table left: %t, %v", left, err)
 	}
 }
 
-// outsideVIPs is the part of a configuration that leads to an ingress outside
-// of the masters' networks.
+// outsideVIPs returns the VIPs of a configuration with an ingress outside the control-plane
+// nodes' networks.
 func (p *fixture) outsideVIPs() string {
 	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", p.API.V4, p.API.V6, p.Outside.V4, p.Outside.V6)
 }
 
-// forEachFamily runs a subtest for each family, with the API's name leading to that
-// one alone.
+// forEachFamily runs a subtest for each family, with only addresses of that family for the
+// API's name.
 func (p *fixture) forEachFamily(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
 	t.Helper()
 	for _, f := range []struct {
@@ -159,8 +159,8 @@ func (p *fixture) forEachFamily(t *testing.T, do func(t *testing.T, vip netip.Ad
 	}
 }
 
-// requestChallenge sends one challenge request from the internet to a VIP and returns all
-// that comes back.
+// requestChallenge sends one challenge request from the internet to a VIP and returns the
+// whole answer.
 func (p *fixture) requestChallenge(t *testing.T, vip netip.Addr, token string) string {
 	t.Helper()
 	text, err := p.challenge(t.Context(), vip, apiName, token)
@@ -168,14 +168,15 @@ func (p *fixture) requestChallenge(t *testing.T, vip netip.Addr, token string) s
 	return text
 }
 
-// challenge is ask for another name, with an error in place of the test's end.
+// challenge is requestChallenge for another name, with an error result.
 func (p *fixture) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
 	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
 }
 
 func web(a netip.Addr) string { return netip.AddrPortFrom(a, 80).String() }
 
-// awaitChallenge waits until the service has counted a challenge of a token, and returns it.
+// awaitChallenge waits until the service has counted the challenge of a token, and returns
+// it.
 func awaitChallenge(t *testing.T, s *lab.Service, token string) lab.Challenge {
 	t.Helper()
 	var found lab.Challenge

@@ -16,12 +16,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// probedName is what the router has another CA's certificate for.
+// probedName is a name for which the router has another CA's certificate.
 const probedName = "probed.lab.test"
 
-// TestBundleChangesUnderLoad changes the bundle a hundred times while clients
-// ask all the time: none of them may notice. It prints how long each change
-// took until it was in force, and asserts no time.
+// TestBundleChangesUnderLoad changes the bundle a hundred times under load without a failed
+// request. It prints the time until each change took effect and asserts none.
 func TestBundleChangesUnderLoad(t *testing.T) {
 	const changes, clients = 100, 4
 	p := newFixture(t)
@@ -44,7 +43,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 				asked.Add(1)
 				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 200 ") {
 					if failed.Add(1) <= 3 {
-						t.Errorf("a client got %.200q, %v", text, err)
+						t.Errorf("answer %.200q, %v", text, err)
 					}
 				}
 			}
@@ -52,7 +51,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	}
 	var took []time.Duration
 	for i := range changes {
-		text, want := with, "HTTP/1.1 503 " // trusted: the router has no route for this name
+		text, want := with, "HTTP/1.1 503 " // trusted, and the router has no route for this name
 		if i%2 == 1 {
 			text, want = without, "HTTP/1.1 502 "
 		}
@@ -79,7 +78,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// awaitInForce waits until the name that another CA vouches for is answered so.
+// awaitInForce waits for this answer for the name with the other CA's certificate.
 func (p *fixture) awaitInForce(ctx context.Context, prefix string) error {
 	return lab.Eventually(ctx, prefix, func(ctx context.Context) error {
 		text, err := p.challenge(ctx, p.API.V4, probedName, "is-it-in-force")

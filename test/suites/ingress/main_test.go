@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared is the one lab that all tests use in turn, and the program.
+// shared has the lab that all tests use in turn, the program, and the CAs.
 var shared struct {
 	lab    *lab.Lab
 	binary string
@@ -24,12 +24,12 @@ func TestMain(m *testing.M) {
 	}, lab.WithEgress())
 }
 
-// pki is what the lab's servers are known by.
+// pki has the CAs of the lab's servers.
 type pki struct {
-	root, intermediate *lab.Authority // of the router: the chain has the intermediate
+	root, intermediate *lab.Authority // of the router, whose chain has the intermediate
 	second             *lab.Authority // another root
 	egress             *lab.Authority // of the egress proxy's own certificate
-	bump               *lab.Authority // of the man in the middle
+	bump               *lab.Authority // of the intercepting proxy
 }
 
 func newPKI() (p pki, err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// otherTargets are where somebody would have the front door connect to: addresses of
-// the host itself, of its neighbours, of the internet, and names.
+// otherTargets returns addresses and names that an attacker could have the proxy connect
+// to.
 func (p *fixture) otherTargets() []string {
 	return []string{
 		"127.0.0.1:22", "[::1]:6443", "169.254.169.254", p.API.V4.String() + ":6443", "[" + p.API.V6.String() + "]:22623",
@@ -25,7 +25,7 @@ func (p *fixture) otherTargets() []string {
 	}
 }
 
-// otherLocations are what a hostile router may answer with.
+// otherLocations returns Location headers of a hostile router.
 func (p *fixture) otherLocations() []string {
 	var all []string
 	for _, at := range p.otherTargets() {
@@ -39,9 +39,9 @@ func (p *fixture) otherLocations() []string {
 		"https://"+apiName+":6443"+acmePath+"x", "https://"+apiName+"%00.lab.test/", "https://["+p.Internet.Addresses.V6.String()+"%25lo]/")
 }
 
-// countOtherConnections counts, on the holder, every connection and datagram that a process
-// there begins to anywhere but the given addresses. The service's own look at
-// the API server's certificate is port 6443 of the API VIPs and not counted.
+// countOtherConnections counts new connections and datagrams from the holder to other
+// addresses. The certificate watcher's connections to port 6443 of the API VIPs do not
+// count.
 func (p *fixture) countOtherConnections(t *testing.T, allowed ...lab.Pair) {
 	t.Helper()
 	var v4, v6 []string
@@ -69,15 +69,15 @@ func (p *fixture) countOtherConnections(t *testing.T, allowed ...lab.Pair) {
 	})
 }
 
-// expectNoOtherConnections fails the test when the holder has begun something elsewhere.
+// expectNoOtherConnections fails the test when the holder connected to other addresses.
 func (p *fixture) expectNoOtherConnections(t *testing.T) {
 	t.Helper()
 	if text := p.otherConnections(t); !strings.Contains(text, "packets 0 ") {
-		t.Errorf("the holder has connected elsewhere: %s", text)
+		t.Errorf("the holder connected to other addresses: %s", text)
 	}
 }
 
-// otherConnections is the counter of watch.
+// otherConnections returns the counter of countOtherConnections.
 func (p *fixture) otherConnections(t *testing.T) string {
 	t.Helper()
 	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
@@ -85,9 +85,9 @@ func (p *fixture) otherConnections(t *testing.T) string {
 	return text
 }
 
-// TestConnectsOnlyToIngress: whatever clients and the router send, the holder
-// connects to the ingress and to nothing else. The router is one of the test's
-// own: a real one sends no such thing.
+// TestConnectsOnlyToIngress holds that the holder connects only to the ingress, whatever
+// clients and the router send. A test server replaces the router, because a real one sends
+// no such answers.
 func TestConnectsOnlyToIngress(t *testing.T) {
 	p := newFixture(t)
 	asked := p.startHostileRouter(t)
@@ -96,25 +96,25 @@ func TestConnectsOnlyToIngress(t *testing.T) {
 	p.sendHostileRequests(t)
 	p.expectNoOtherConnections(t)
 	if n := asked(); n < len(p.otherLocations()) {
-		t.Errorf("the router was asked %d times: the test says nothing", n)
+		t.Errorf("only %d requests at the router", n)
 	}
-	// What the watch would see: one attempt of anybody's.
+	// A single attempt must be counted.
 	if conn, err := p.holder().Dial(t.Context(), "tcp", web(p.Internet.Addresses.V4)); err == nil {
 		_ = conn.Close()
 	}
 	if text := p.otherConnections(t); !strings.Contains(text, "packets 1 ") {
-		t.Errorf("the watch does not see an attempt: %s", text)
+		t.Errorf("the attempt was not counted: %s", text)
 	}
 	must(t, s.Alive())
 }
 
-// TestConnectsOnlyToIngressThroughProxy: neither does the egress proxy for it.
+// TestConnectsOnlyToIngressThroughProxy holds the same for requests to the egress proxy.
 func TestConnectsOnlyToIngressThroughProxy(t *testing.T) {
 	p := newFixture(t)
 	p.startHostileRouter(t)
 	p.startEgressProxy(t, lab.EgressOptions{})
 	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
-	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS that finds it
+	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS server that resolves its name
 	p.sendHostileRequests(t)
 	p.expectNoOtherConnections(t)
 	lines, err := p.Egress.Requests()
@@ -122,21 +122,21 @@ func TestConnectsOnlyToIngressThroughProxy(t *testing.T) {
 	allowed := regexp.MustCompile(` (GET http://api\.lab\.test/\.well-known/acme-challenge/|CONNECT (203\.0\.113\.6|\[fd4e:5f2a:9c01:3::6\]):443 )`)
 	seen := 0
 	for _, line := range lines {
-		// Opened and closed without a request, as to look whether it listens.
+		// Connections without a request test whether the proxy listens.
 		if strings.Contains(line, "error:transaction-end-before-headers") {
 			continue
 		}
 		seen++
 		if !allowed.MatchString(line) {
-			t.Errorf("the proxy was asked for something else: %s", line)
+			t.Errorf("unexpected request at the proxy: %s", line)
 		}
 	}
 	if seen < len(p.otherLocations()) {
-		t.Errorf("the proxy was asked %d times: the test says nothing", seen)
+		t.Errorf("only %d requests at the proxy", seen)
 	}
 }
 
-// sendHostileRequests sends requests for other places, and for each of the router's answers.
+// sendHostileRequests sends requests for other targets, and one for each Location.
 func (p *fixture) sendHostileRequests(t *testing.T) {
 	t.Helper()
 	var requests []string
@@ -172,25 +172,26 @@ func (p *fixture) sendHostileRequests(t *testing.T) {
 	}
 }
 
-// startHostileRouter stands in the router's place until the test ends. It answers, on every address of the worker, over http and https,
-// location-N with the N-th location, and self with a redirect to https of
-// whatever host was asked for. The returned function says how often it was asked.
+// startHostileRouter replaces the router until the test ends. On every address of the
+// worker, over http and https, it answers location-N with the N-th location, and self with
+// a redirect to https of the requested host. The returned function returns the number of
+// requests.
 func (p *fixture) startHostileRouter(t *testing.T) func() int {
 	t.Helper()
 	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
 	must(t, p.Worker.StopRouter(t.Context()))
 	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
 	locations := p.otherLocations()
-	asked := make(chan struct{}, 1<<16)
+	requests := make(chan struct{}, 1<<16)
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
+		requests <- struct{}{}
 		name := strings.TrimPrefix(r.URL.Path, acmePath)
 		location := "https://" + r.Host + r.URL.Path
 		var n int
 		if _, err := fmt.Sscanf(name, "location-%d", &n); err == nil && n < len(locations) {
 			location = locations[n]
 		}
-		// As they are: net/http would mend them.
+		// Set directly, because net/http would correct the value.
 		w.Header()["Location"] = []string{location}
 		w.Header().Set("Alt-Svc", `h2="canary.lab.test:443"`)
 		w.Header().Set("Refresh", "0; url=http://canary.lab.test/")
@@ -204,5 +205,5 @@ func (p *fixture) startHostileRouter(t *testing.T) func() int {
 	must(t, err)
 	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}, http.HandlerFunc(handler))
 	t.Cleanup(func() { must(t, stop()) })
-	return func() int { return len(asked) }
+	return func() int { return len(requests) }
 }

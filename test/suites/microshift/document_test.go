@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// document tells operators of all this.
+// document is the document for operators.
 const document = "../../../docs/microshift.md"
 
 func (h *host) document() string {
@@ -20,7 +20,7 @@ func (h *host) document() string {
 	return string(text)
 }
 
-// expectDocumented wants the document to have a state as the service says it.
+// expectDocumented expects that the document has a state as the service reports it.
 func (h *host) expectDocumented(seen lab.Status) {
 	h.t.Helper()
 	if state := "`" + seen.Condition().Reason + ": " + seen.Condition().Message + "`"; !strings.Contains(h.document(), state) {
@@ -28,8 +28,8 @@ func (h *host) expectDocumented(seen lab.Status) {
 	}
 }
 
-// expectPrinted wants check to have printed what the document shows of it: lines, each of
-// them from its beginning.
+// expectPrinted expects that check printed the lines that the document shows, each from its
+// beginning.
 func (h *host) expectPrinted(text string) {
 	h.t.Helper()
 	name, err := os.Hostname()
@@ -37,11 +37,11 @@ func (h *host) expectPrinted(text string) {
 	text = strings.NewReplacer(h.dir(), "/etc/microshift", " "+name+",", " edge,").Replace(text)
 	block := regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindStringSubmatch(h.document())
 	if block == nil {
-		h.t.Fatalf("%s shows nothing", document)
+		h.t.Fatalf("%s has no text block", document)
 	}
 	for line := range strings.Lines(block[1]) {
 		if !strings.Contains("\n"+text, "\n"+strings.TrimRight(line, "\n")) {
-			h.t.Errorf("check does not print %q but:\n%s", line, text)
+			h.t.Errorf("check does not print %q:\n%s", line, text)
 		}
 	}
 }

@@ -15,26 +15,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// fault is something wrong on a MicroShift host where all else is well.
+// fault is one fault on a healthy MicroShift host.
 type fault struct {
 	name        string
-	config      string // of MicroShift, beside the subject's name
+	config      string // configuration of MicroShift besides the subject's name
 	edit        func(*host, *servingCertificates)
 	router      lab.RouterOptions
-	reason      string // of the service; NotRequired when empty
+	reason      string // reason of the service; NotRequired when empty
 	want        []string
-	firstTexts  []string // parts of the first finding's words
-	secondTexts []string // parts of the second one's
-	text        string   // of the check of certificates, where there are no findings
+	firstTexts  []string // parts of the first finding
+	secondTexts []string // parts of the second finding
+	text        string   // part of the certificate check's text without findings
 
-	documented bool // the state stands in the document
+	documented bool // the document has the state
 }
 
-// TestFaults has one thing wrong at a time.
+// TestFaults tests one fault at a time.
 func TestFaults(t *testing.T) {
 	on := open(t, lab.LinkNIC)
 	must(t, on.Internet.SetName(t.Context(), apiName, lab.Pair{V4: on.v4()}))
-	// The host has no way to the services, and is told so at once.
+	// The host has no route to the services, and gets an error at once.
 	on.run("route add unreachable 10.43.0.0/16", "route del unreachable 10.43.0.0/16")
 	node, node6 := on.v4().String(), on.v6().String()
 	admins := func(issuer string, names, explicit []string, left time.Duration, ignored bool) func(*host, *servingCertificates) {
@@ -55,125 +55,126 @@ func TestFaults(t *testing.T) {
 	for _, f := range []fault{
 		{
 			name: "a configuration that is refused", config: "node: {nodeIP: nonsense}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-refused"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
+			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
 		},
 		{
 			name: "no address behind the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-refused"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
+			want: []string{"microshift-config-invalid"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
 		},
 		{
 			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
-			want: []string{"microshift-without-router"}, firstTexts: []string{"Managed"},
+			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"},
 		},
 		{
 			name: "a router on an address that is not here", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
-			want: []string{"microshift-router-nowhere"},
+			want: []string{"microshift-router-no-address"},
 		},
 		{
 			name: "a node's address that is not here", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
-			want: []string{"microshift-node-address-absent", "microshift-api-server-silent"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
+			want: []string{"microshift-node-address-missing", "microshift-api-server-unreachable"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
 		},
 		{
 			name: "a router that does not listen where it should", config: "ingress: {ports: {http: 8080}}\n", reason: "UpstreamUnreachable",
-			want:       []string{"microshift-router-silent"},
+			want:       []string{"microshift-router-unreachable"},
 			firstTexts: []string{node + ":8080", "openshift-ingress"},
 		},
 		{
-			name:   "the node's address is the internal one, and the router elsewhere",
+			name:   "the node's address is the internal one, and the router on another port",
 			config: "apiServer: {advertiseAddress: " + node + "}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", router: lab.RouterOptions{Port: 8080},
 			edit:        func(_ *host, s *servingCertificates) { less(&s.external, node); s.service = append(s.service, node) },
-			want:        []string{"microshift-node-address-internal", "microshift-outside-gets-internal"},
-			firstTexts:  []string{node + " is the internal address"},
-			secondTexts: []string{node + " (without SNI)", "for the service network alone", "kube-apiserver-service-network-signer"},
+			want:        []string{"microshift-node-address-internal", "microshift-external-client-gets-internal"},
+			firstTexts:  []string{node + " is also the internal address"},
+			secondTexts: []string{node + " (without SNI)", "for the service network only", "kube-apiserver-service-network-signer"},
 		},
 		{
-			name: "the node's address is the internal one, and among the names of clients outside",
-			// MicroShift would refuse to start with that among subjectAltNames; certificates stay from before.
+			name: "the node's address is the internal one, and among the external names",
+			// MicroShift would not start with that address in subjectAltNames; certificates
+			// of an earlier start remain.
 			config:     "apiServer: {advertiseAddress: " + node + "}\n",
 			edit:       func(_ *host, s *servingCertificates) { s.service = append(s.service, node) },
-			want:       []string{"microshift-inside-gets-external"},
-			firstTexts: []string{"10.43.0.1 (without SNI)", "for clients outside, issued by \"kube-apiserver-external-signer\""},
+			want:       []string{"microshift-internal-client-gets-external"},
+			firstTexts: []string{"10.43.0.1 (without SNI)", "for external clients, issued by \"kube-apiserver-external-signer\""},
 		},
 		{
 			name:       "a name that is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
-			want:       []string{"microshift-name-absent"},
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"for " + apiName, "issued by \"kube-apiserver-service-network-signer\", for the service network", "apiServer.subjectAltNames"},
 		},
 		{
 			name: "an address of the node that is missing", config: "node: {nodeIP: " + node + ", nodeIPv6: '" + node6 + "'}\n" +
 				"network: {clusterNetwork: [10.42.0.0/16, 'fd01::/48'], serviceNetwork: [10.43.0.0/16, 'fd02::/112']}\n",
 			edit:       func(h *host, s *servingCertificates) { h.addInternal("fd02::1:0"); less(&s.external, node6) },
-			want:       []string{"microshift-name-absent"},
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"[" + node6 + "]:6443 presents for " + node6 + " (without SNI)"},
 		},
 		{
-			name:       "a name of clients outside that the service network has",
+			name:       "an external name in the certificate of the service network",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.external, "api.example.com") },
-			want:       []string{"microshift-outside-gets-internal"},
+			want:       []string{"microshift-external-client-gets-internal"},
 			firstTexts: []string{"api.example.com", "the service network"},
 		},
 		{
-			name: "a name of clients outside that localhost has",
+			name: "an external name in the certificate of localhost",
 			edit: func(_ *host, s *servingCertificates) {
 				less(&s.external, apiName)
 				s.localhost = append(s.localhost, apiName)
 			},
-			want:       []string{"microshift-outside-gets-internal"},
-			firstTexts: []string{apiName, "for localhost alone, issued by \"kube-apiserver-localhost-signer\""},
+			want:       []string{"microshift-external-client-gets-internal"},
+			firstTexts: []string{apiName, "for localhost only, issued by \"kube-apiserver-localhost-signer\""},
 		},
 		{
 			name:       "the service's address is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "10.43.0.1") },
-			want:       []string{"microshift-inside-name-absent"},
+			want:       []string{"microshift-service-name-missing"},
 			firstTexts: []string{"10.44.0.0:6443 presents for 10.43.0.1 (without SNI)"},
 		},
 		{
 			name:       "the service's name is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "kubernetes.default.svc") },
-			want:       []string{"microshift-inside-name-absent"},
+			want:       []string{"microshift-service-name-missing"},
 			firstTexts: []string{"kubernetes.default.svc"},
 		},
 		{
-			name:       "certificates of MicroShift's own that have expired",
+			name:       "expired certificates of MicroShift",
 			edit:       func(_ *host, s *servingCertificates) { s.left = -time.Hour },
 			want:       []string{"microshift-certificate-expired", "microshift-certificate-expired"},
 			firstTexts: []string{"kube-apiserver-external-signer", "kube-apiserver-service-network-signer", "systemctl restart microshift"},
 		},
 		{
-			name: "certificates of MicroShift's own that are not renewed",
+			name: "certificates of MicroShift that were not renewed",
 			edit: func(_ *host, s *servingCertificates) { s.left = 60 * day },
 			want: []string{"microshift-certificate-expires-soon", "microshift-certificate-expires-soon"},
 		},
 		{
-			name: "a certificate of the admin's, by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),
+			name: "an administrator's certificate by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),
 			text: apiName + `: issued by "Public CA"`,
 		},
 		{
-			name: "one by its own names", edit: admins("Public CA", []string{apiName}, nil, 80*day, false),
+			name: "an administrator's certificate by its own names", edit: admins("Public CA", []string{apiName}, nil, 80*day, false),
 			text: apiName + `: issued by "Public CA"`,
 		},
 		{
-			name: "one that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, true),
+			name: "a certificate that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, true),
 			want:       []string{"microshift-named-certificate-ignored"},
 			firstTexts: []string{"for " + apiName, "kube-apiserver-external-signer", "journalctl -u microshift"},
 		},
 		{
-			name: "one that is not for its name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
-			want:       []string{"microshift-name-absent"},
+			name: "a certificate for another name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"issued by \"Public CA\", for clients that trust that issuer"},
 		},
 		{
-			name: "one that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),
-			want: []string{"certificate-expires-now"},
+			name: "a certificate that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),
+			want: []string{"certificate-expiry-urgent"},
 		},
 		{
-			name: "an internal address that somebody else has", config: "network: {serviceNetwork: [10.53.0.0/16]}\n",
+			name: "an internal address in use", config: "network: {serviceNetwork: [10.53.0.0/16]}\n",
 			edit: func(h *host, s *servingCertificates) {
 				h.run("address add 10.54.0.0/24 dev ens3", "address del 10.54.0.0/24 dev ens3")
 				s.service = append(s.service, "10.54.0.0", "10.53.0.1")
 			},
-			want:       []string{"microshift-internal-address-taken"},
+			want:       []string{"microshift-internal-address-conflict"},
 			firstTexts: []string{"10.54.0.0", "ens3 has 10.54.0.0/24"},
 		},
 	} {
@@ -199,7 +200,7 @@ func TestFaults(t *testing.T) {
 			if f.documented {
 				h.expectDocumented(h.awaitMessage(service, f.reason, ""))
 			}
-			r := h.check(slices.Clone(f.want)...) // which sorts them
+			r := h.check(slices.Clone(f.want)...) // expectFindings sorts its arguments
 			for i, parts := range [][]string{f.firstTexts, f.secondTexts} {
 				if len(parts) > 0 {
 					h.expectFinding(r, f.want[i], parts...)
@@ -210,7 +211,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// resetHost is the host for one more test: nothing of another's configuration is left.
+// resetHost returns the host for another test with an empty MicroShift configuration.
 func (h *host) resetHost(t *testing.T) *host {
 	t.Helper()
 	must(t, os.RemoveAll(h.dir()))
@@ -218,17 +219,17 @@ func (h *host) resetHost(t *testing.T) *host {
 	return &host{h.Lab, t}
 }
 
-// TestAPIServerSilent: nothing answers on the API's port.
+// TestAPIServerSilent holds that check reports an API port without an answer.
 func TestAPIServerSilent(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.addInternal("10.44.0.0")
 	h.start(h.config(""), "NotRequired")
-	r := h.check("microshift-api-server-silent")
-	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
+	r := h.check("microshift-api-server-unreachable")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
 }
 
-// TestNamedCertificateRenewed: the API server takes up a renewed pair while it runs, and
-// check sees the new one.
+// TestNamedCertificateRenewed renews a certificate while the API server runs. The server
+// reloads the files and check reads the new certificate.
 func TestNamedCertificateRenewed(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.addInternal("10.44.0.0")
@@ -239,7 +240,7 @@ func TestNamedCertificateRenewed(t *testing.T) {
 	s.named = []namedPair{{cert: cert, key: key}}
 	serveAPI(t, h.node(), s)
 	h.start(h.config(""), "NotRequired")
-	h.expectFinding(h.check("certificate-expires-now"), "certificate-expires-now", apiName)
+	h.expectFinding(h.check("certificate-expiry-urgent"), "certificate-expiry-urgent", apiName)
 
 	cert2, key2 := issueCertificate(t, t.TempDir(), "Renewed CA", []string{apiName}, now.Add(-day), now.Add(89*day))
 	for from, to := range map[string]string{cert2: cert, key2: key} {
@@ -254,8 +255,8 @@ func TestNamedCertificateRenewed(t *testing.T) {
 	h.expectCheckText(h.check(), "certificate", apiName+`: issued by "Renewed CA"`)
 }
 
-// TestServersSilent: nothing comes back from any server, whatever is asked. There is
-// time for all of them, each is told of once, and pods alone are to have the services.
+// TestServersSilent holds that check queries all servers in time when none answers and
+// reports each once. Only pods need the services.
 func TestServersSilent(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
@@ -266,17 +267,17 @@ func TestServersSilent(t *testing.T) {
 		"chain output { type filter hook output priority 0; ip daddr 10.43.0.1 drop; }; }\n", "nft", "-f", "-")
 	must(t, err)
 	h.start(h.config(""), "NotRequired")
-	r := h.check("microshift-api-server-silent")
-	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
+	r := h.check("microshift-api-server-unreachable")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
 	if c := r.Check("certificate"); strings.Contains(c.Text+c.Unseen, "time") {
-		t.Errorf("there was no time: %+v", c)
+		t.Errorf("not enough time: %+v", c)
 	}
 	_, err = h.node().Run(t.Context(), "nft", "delete table inet silent")
 	must(t, err)
 }
 
-// TestServiceAddress: where the host itself has a way to the service's address, that
-// is asked too. Here a rule stands for OVN-Kubernetes's.
+// TestServiceAddress holds that check also queries the service's address when the host has
+// a route to it. A rule replaces those of OVN-Kubernetes.
 func TestServiceAddress(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.addInternal("10.44.0.0")
@@ -288,13 +289,14 @@ func TestServiceAddress(t *testing.T) {
 	r := h.check()
 	h.expectCheckText(r, "certificate", `10.43.0.1 (without SNI): issued by "kube-apiserver-service-network-signer"`)
 	if text := r.Check("certificate").Text; strings.Contains(text, "not asked") {
-		t.Errorf("it was not asked: %s", text)
+		t.Errorf("the address was not queried: %s", text)
 	}
 	_, err = h.node().Run(t.Context(), "nft", "delete table ip services")
 	must(t, err)
 }
 
-// TestConfiguredVIPs: VIPs that the admin gives win, and the internal address is none.
+// TestConfiguredVIPs holds that configured VIPs win, and that the internal address is not
+// one of them.
 func TestConfiguredVIPs(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.run("address add 192.0.2.40/24 dev ens3", "address del 192.0.2.40/24 dev ens3")

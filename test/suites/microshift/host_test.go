@@ -18,25 +18,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// apiName is the name for which clients outside, and CAs, ask the API.
+// apiName is the API's name for external clients and CAs.
 const apiName = "api.edge.test"
 
-// host is a MicroShift host in a lab of its own, with a router on port 80 of every
-// address. No service runs there yet.
+// host is a MicroShift host in its own lab, with a router on port 80 of every address and
+// no running service.
 type host struct {
 	*lab.Lab
 
 	t *testing.T
 }
 
-// open brings the lab up until the test ends; by then the host's ruleset and lo are
-// what they were.
+// open brings up the lab until the test ends. At the end the host's ruleset and lo must be
+// unchanged.
 func open(t *testing.T, link lab.Link) *host {
 	t.Helper()
 	return openLayout(t, lab.Layout{Link: link})
 }
 
-// openLayout is open for a lab with some families.
+// openLayout is open with address families of the layout.
 func openLayout(t *testing.T, y lab.Layout) *host {
 	t.Helper()
 	y.Masters, y.Compact, y.NoVIPs = 1, true, true
@@ -62,7 +62,7 @@ func (h *host) v4() netip.Addr { return h.node().Addresses.V4 }
 
 func (h *host) v6() netip.Addr { return h.node().Addresses.V6 }
 
-// dir stands for /etc/microshift.
+// dir returns the directory in place of /etc/microshift.
 func (h *host) dir() string { return filepath.Join(h.node().Dir, "microshift") }
 
 func (h *host) ruleset() string {
@@ -79,7 +79,7 @@ func (h *host) lo() string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// writeMicroShiftFile replaces one file of MicroShift's configuration, as an editor does.
+// writeMicroShiftFile replaces one file of MicroShift's configuration by rename.
 func (h *host) writeMicroShiftFile(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.dir(), filepath.FromSlash(name))
@@ -88,7 +88,7 @@ func (h *host) writeMicroShiftFile(name, text string) {
 	must(h.t, os.Rename(path+".new", path))
 }
 
-// addInternal has an address be where MicroShift puts it, until the test ends.
+// addInternal adds an address where MicroShift adds it until the test ends.
 func (h *host) addInternal(addr string) {
 	h.t.Helper()
 	link := "lo"
@@ -103,7 +103,7 @@ func single(addr string) string {
 	return netip.PrefixFrom(a, a.BitLen()).String()
 }
 
-// run has ip(8) do something, and undo it at the end of the test.
+// run runs an ip(8) command, and another one at the end of the test.
 func (h *host) run(do, undo string) {
 	h.t.Helper()
 	_, err := h.node().Run(h.t.Context(), "ip", strings.Fields(do)...)
@@ -115,16 +115,16 @@ func (h *host) run(do, undo string) {
 	})
 }
 
-// restartRouter starts the router anew as MicroShift's configuration has it.
+// restartRouter restarts the router with MicroShift's settings.
 func (h *host) restartRouter(o lab.RouterOptions) {
 	h.t.Helper()
-	// At the end of a test too, whose context is over by then.
+	// It also runs at the end of a test, whose context has ended.
 	ctx := context.WithoutCancel(h.t.Context())
 	must(h.t, h.Routers[0].StopRouter(ctx))
 	must(h.t, h.Routers[0].StartRouter(ctx, o))
 }
 
-// config is the service's configuration.
+// config returns the service's configuration.
 func (h *host) config(more string) string {
 	return h.node().DefaultConfig() + fmt.Sprintf("microshift: {directory: %s%s}\n", h.dir(), more)
 }
@@ -137,7 +137,7 @@ func (h *host) start(config, reason string) *lab.Service {
 	return s
 }
 
-// launch is start without waiting for a reason.
+// launch runs the service without waiting for a reason.
 func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	h.t.Helper()
 	o.Binary = shared.binary
@@ -148,13 +148,13 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	return s
 }
 
-// firstTexts waits for a reason, and for a part of the message.
+// firstTexts waits for a reason and a part of the message.
 func (h *host) awaitMessage(s *lab.Service, reason, part string) lab.Status {
 	h.t.Helper()
 	return h.awaitCondition(s, reason, func(message string) bool { return strings.Contains(message, part) })
 }
 
-// awaitCondition waits for a reason, and for a message that is as it has to be.
+// awaitCondition waits for a reason and a matching message.
 func (h *host) awaitCondition(s *lab.Service, reason string, is func(message string) bool) lab.Status {
 	h.t.Helper()
 	seen, err := s.Await(h.t.Context(), reason, func(seen lab.Status) error {
@@ -167,7 +167,7 @@ func (h *host) awaitCondition(s *lab.Service, reason string, is func(message str
 	return seen
 }
 
-// check runs the check command, and wants it to find these and nothing else.
+// check runs the check command and expects exactly these findings.
 func (h *host) check(want ...string) lab.CheckReport {
 	h.t.Helper()
 	r, _, err := h.node().Check(h.t.Context(), shared.binary)
@@ -181,29 +181,30 @@ func (h *host) check(want ...string) lab.CheckReport {
 	return r
 }
 
-// expectFinding wants the words of a finding to have these parts.
+// expectFinding expects that the text of a finding contains these parts.
 func (h *host) expectFinding(r lab.CheckReport, id string, parts ...string) {
 	h.t.Helper()
 	all := r.Texts(id)
 	for _, part := range parts {
 		if !slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, part) }) {
-			h.t.Errorf("%s says %q, want %q", id, all, part)
+			h.t.Errorf("%s: text %q, want %q", id, all, part)
 		}
 	}
 }
 
-// expectCheckText wants what a check says that is well, or has not looked at all of it.
+// expectCheckText expects that the text or the skipped parts of a check contain these
+// parts.
 func (h *host) expectCheckText(r lab.CheckReport, check string, parts ...string) {
 	h.t.Helper()
 	c := r.Check(check)
 	for _, part := range parts {
 		if !strings.Contains(c.Text+"; "+c.Unseen, part) {
-			h.t.Errorf("%s says %q and %q, want %q", check, c.Text, c.Unseen, part)
+			h.t.Errorf("%s: texts %q and %q, want %q", check, c.Text, c.Unseen, part)
 		}
 	}
 }
 
-// certificate gets one for the API's name at some of the host's addresses.
+// certificate orders a certificate for the API's name with addresses of the host.
 func (h *host) certificate(at lab.Pair) {
 	h.t.Helper()
 	must(h.t, h.Internet.SetName(h.t.Context(), apiName, at))
@@ -211,8 +212,8 @@ func (h *host) certificate(at lab.Pair) {
 	must(h.t, err)
 }
 
-// healthyCertificates is what a MicroShift's own certificates hold where all is well: those of a
-// dual stack with api.edge.test among the subject's names.
+// healthyCertificates returns the names in MicroShift's own certificates on a healthy
+// dual-stack host with api.edge.test among the subject's names.
 func (h *host) healthyCertificates() servingCertificates {
 	name, err := os.Hostname()
 	must(h.t, err)
@@ -227,14 +228,14 @@ func (h *host) healthyCertificates() servingCertificates {
 	}
 }
 
-// dualStackConfig is MicroShift's configuration of a dual stack.
+// dualStackConfig returns MicroShift's dual-stack configuration.
 func (h *host) dualStackConfig() string {
 	return fmt.Sprintf("node: {nodeIP: %s, nodeIPv6: '%s'}\n"+
 		"network: {clusterNetwork: [10.42.0.0/16, 'fd01::/48'], serviceNetwork: [10.43.0.0/16, 'fd02::/112']}\n"+
 		"apiServer: {subjectAltNames: [%s, '%s']}\n", h.v4(), h.v6(), apiName, h.v6())
 }
 
-// checkOnLo returns an error unless these are on lo.
+// checkOnLo returns an error unless these addresses are on lo.
 func (h *host) checkOnLo(all ...string) func(context.Context) error {
 	return func(context.Context) error {
 		for _, one := range all {

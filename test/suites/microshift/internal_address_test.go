@@ -12,19 +12,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// serveInternal has something of the host's own answer on port 80 of the internal address.
+// serveInternal has the router listen on port 80 of the internal address.
 func (h *host) serveInternal() {
 	h.t.Helper()
 	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("10.44.0.0")}})
 }
 
-// expectNotRedirected wants whoever listens there to be reached at the internal address.
+// expectNotRedirected expects that connections to the internal address reach its listener.
 func (h *host) expectNotRedirected() {
 	h.t.Helper()
 	out, err := h.node().Run(context.WithoutCancel(h.t.Context()), "curl", "-sS", "--max-time", "5", "-H", "Host: app.edge.test", "http://10.44.0.0/")
 	must(h.t, err)
 	if strings.Contains(out, refusal) {
-		h.t.Errorf("the internal address is caught: %.200q", out)
+		h.t.Errorf("the internal address is redirected: %.200q", out)
 	}
 	rules := h.ruleset()
 	if strings.Contains(rules, "10.44.0.0") {
@@ -32,8 +32,8 @@ func (h *host) expectNotRedirected() {
 	}
 }
 
-// TestInternalAddressNotRedirected: whatever the service is told, it catches nothing of the internal
-// address: on lo, and on br-ex where OVN-Kubernetes has made that.
+// TestInternalAddressNotRedirected holds that the service never redirects the internal
+// address, whatever its configuration: on lo, and on br-ex if OVN-Kubernetes created it.
 func TestInternalAddressNotRedirected(t *testing.T) {
 	for name, link := range map[string]lab.Link{"lo": lab.LinkNIC, "br-ex": lab.LinkPlain} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has the internal address", "put it on another link than lo and br-ex")
 			must(t, s.Stop(t.Context()))
 
-			// Beside a VIP, and not there yet when the service starts.
+			// Beside a VIP, and added after the service has started.
 			ip := func(do string) {
 				_, err := h.node().Run(t.Context(), "ip", "address", do, "10.44.0.0/32", "dev", name)
 				must(t, err)
@@ -75,8 +75,8 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 	}
 }
 
-// TestOtherPrefix: a VIP that is MicroShift's default address, but not where MicroShift
-// has it, is caught as any other.
+// TestOtherPrefix holds that MicroShift's default address on another link is redirected as
+// a VIP.
 func TestOtherPrefix(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.run("address add 10.44.0.0/13 dev ens3", "address del 10.44.0.0/13 dev ens3")
@@ -87,12 +87,12 @@ func TestOtherPrefix(t *testing.T) {
 	out, err := h.node().Run(t.Context(), "curl", "-sS", "--max-time", "5", "http://10.44.0.0/")
 	must(t, err)
 	if !strings.Contains(out, refusal) {
-		t.Errorf("it is not caught: %.200q", out)
+		t.Errorf("not redirected: %.200q", out)
 	}
 }
 
-// TestInternalAddressRemembered: an internal address of MicroShift's that is no default one is
-// known after MicroShift's directory is not looked at any more.
+// TestInternalAddressRemembered holds that the service remembers a nondefault internal
+// address after the configuration no longer names MicroShift's directory.
 func TestInternalAddressRemembered(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "network: {serviceNetwork: [10.96.0.0/16]}\n")
@@ -103,8 +103,8 @@ func TestInternalAddressRemembered(t *testing.T) {
 	h.awaitMessage(s, "NoVIPs", "10.97.0.0 is on lo as a single address")
 }
 
-// TestInvalidConfigAtStart: the last good configuration is in force at a start that finds a
-// broken one, and check goes by it, too.
+// TestInvalidConfigAtStart holds that the service and check use the last good configuration
+// when MicroShift's is invalid at the start.
 func TestInvalidConfigAtStart(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: 8080}}\n")
@@ -121,7 +121,7 @@ func TestInvalidConfigAtStart(t *testing.T) {
 	}
 	r, _, err := h.node().Check(t.Context(), shared.binary)
 	must(t, err)
-	h.expectFinding(r, "microshift-config-refused", "ingress.ports.http is a text")
+	h.expectFinding(r, "microshift-config-invalid", "ingress.ports.http is a text")
 	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
 	must(t, s.Stop(t.Context()))
 	r, _, err = h.node().Check(t.Context(), shared.binary)

@@ -9,10 +9,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared is the program, and what ends when a signal does.
+// shared has the program and the context of the run.
 var shared struct {
 	binary string
-	ctx    context.Context //nolint:containedctx // the whole run's
+	ctx    context.Context //nolint:containedctx // of the whole run
 }
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// The names of MicroShift's signers (pkg/cmd/init.go there).
+// Names of MicroShift's signers (its pkg/cmd/init.go).
 const (
 	externalSigner  = "kube-apiserver-external-signer"
 	localhostSigner = "kube-apiserver-localhost-signer"
@@ -32,32 +32,32 @@ const (
 	year = 365 * day
 )
 
-// servingCertificates is what the API server presents: MicroShift's three certificates in its
-// order, the admin's before them, and the default one, that of the service network.
+// servingCertificates has the certificates of the API server: MicroShift's three in its
+// order, and the administrator's before them. That of the service network is the default.
 type servingCertificates struct {
 	external, localhost, service []string
 	named                        []namedPair
-	left                         time.Duration // of MicroShift's own, which live for a year; 0: all but a day
+	left                         time.Duration // remaining time of MicroShift's one-year certificates; 0: all but a day
 }
 
-// namedPair is an entry of apiServer.namedCertificates: with its names, or with none
-// for those in the certificate.
+// namedPair is an entry of apiServer.namedCertificates. Without names, those in the
+// certificate apply.
 type namedPair struct {
 	names   []string
 	cert    string
 	key     string
-	ignored bool // MicroShift does not take it
+	ignored bool // MicroShift ignores it
 }
 
-// reloadable is a certificate whose files are.
+// reloadable is a certificate that is reloaded from its files.
 type reloadable interface {
 	dynamiccertificates.Notifier
 	dynamiccertificates.ControllerRunner
 }
 
-// serveAPI stands, until the test ends, for the part of MicroShift's kube-apiserver
-// that its clients meet first. Which certificate it presents is decided by the code
-// of the real one, the whole of which takes an etcd.
+// serveAPI replaces the part of MicroShift's kube-apiserver that clients contact first,
+// until the test ends. The code of the real server selects the certificate; the whole
+// server needs etcd.
 func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,8 +95,7 @@ func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
 	controller := dynamiccertificates.NewDynamicServingCertificateController(
 		&tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil, serving, named, nil)
 	must(t, controller.RunOnce())
-	// Files that are renewed are followed (pkg/server/secure_serving.go there), until the
-	// test ends.
+	// Renewed files are reloaded until the test ends (its pkg/server/secure_serving.go).
 	for _, one := range append(follow, serving) {
 		one.AddListener(controller)
 		go one.Run(t.Context(), 1)
@@ -109,8 +108,8 @@ func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
 	t.Cleanup(func() { must(t, stop()) })
 }
 
-// issueCertificate makes a certificate as MicroShift does: addresses are among its DNS names
-// too (IPAddressesDNSNames of library-go), which is how the API server finds one by
+// issueCertificate creates a certificate as MicroShift does: addresses are also DNS names
+// (IPAddressesDNSNames of library-go), by which the API server finds a certificate for an
 // address.
 func issueCertificate(t *testing.T, dir, signer string, names []string, from, until time.Time) (cert, key string) {
 	t.Helper()
@@ -136,8 +135,8 @@ func issueCertificate(t *testing.T, dir, signer string, names []string, from, un
 	return cert, key
 }
 
-// TestSelection: the server of these tests presents by name, else by the address
-// that is called, else its default.
+// TestSelection holds that the test server selects a certificate by name, else by the
+// called address, else the default.
 func TestSelection(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	dir := t.TempDir()
@@ -150,7 +149,7 @@ func TestSelection(t *testing.T) {
 		named:   []namedPair{{names: []string{"public.edge.test"}, cert: cert, key: key}},
 	})
 	for _, tt := range []struct{ at, name, issuer string }{
-		{h.v4().String(), "api.edge.test", externalSigner}, // earlier ones count before later ones
+		{h.v4().String(), "api.edge.test", externalSigner}, // earlier entries precede later ones
 		{h.v4().String(), "public.edge.test", "Public CA"},
 		{h.v4().String(), "localhost", localhostSigner},
 		{h.v4().String(), "kubernetes.default.svc", serviceSigner},
@@ -167,7 +166,8 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// presented is the issuer of what the API server presents at an address for a name.
+// presented returns the issuer of the certificate that the API server presents at an
+// address for a name.
 func (h *host) presented(at, name string) string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)

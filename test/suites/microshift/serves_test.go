@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// request has the internet ask an address for what is no challenge.
+// request sends a request other than a challenge from the internet to an address.
 func (h *host) request(at netip.Addr) string {
 	h.t.Helper()
 	text, err := h.Internet.Raw(h.t.Context(), netip.AddrPortFrom(at, 80).String(), "GET / HTTP/1.1\r\nHost: app.edge.test\r\nConnection: close\r\n\r\n")
@@ -20,7 +20,7 @@ func (h *host) request(at netip.Addr) string {
 
 const refusal = "Only /.well-known/acme-challenge/* is allowed"
 
-// expectTrace has check follow a challenge that is pending, and wants it to get through.
+// expectTrace has check follow a pending challenge, which must pass.
 func (h *host) expectTrace() {
 	h.t.Helper()
 	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
@@ -34,8 +34,8 @@ func (h *host) expectTrace() {
 	must(h.t, solver.Remove(h.t.Context()))
 }
 
-// TestNotRequired: the router has port 80 of the node already, and answers the
-// challenges itself.
+// TestNotRequired holds that the service is idle when the router has port 80 of the node
+// and answers challenges itself.
 func TestNotRequired(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+"]}\n")
@@ -53,7 +53,7 @@ func TestNotRequired(t *testing.T) {
 	}
 	r := h.check()
 	h.expectCheckText(r, "vips", "MicroShift's router has port 80 of "+h.v4().String()+", by its configuration (from "+h.dir()+")")
-	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo, the first address behind the service network")
+	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo (the first address after the service network)")
 	h.expectCheckText(r, "certificate", apiName, `kube-apiserver-external-signer`, "kubernetes.default.svc", "10.43.0.1 (without SNI): issued by \"kube-apiserver-service-network-signer\"", "10.43.0.1:443")
 	text, _, err := h.node().CheckText(t.Context(), shared.binary)
 	must(t, err)
@@ -61,14 +61,14 @@ func TestNotRequired(t *testing.T) {
 	h.expectDocumented(seen)
 	h.expectTrace()
 
-	// It is not there, although the configuration says so.
+	// The router is stopped, although the configuration enables it.
 	must(t, h.Routers[0].StopRouter(t.Context()))
-	r = h.check("microshift-router-silent")
-	h.expectFinding(r, "microshift-router-silent", h.v4().String()+":80", "refuses", "openshift-ingress")
+	r = h.check("microshift-router-unreachable")
+	h.expectFinding(r, "microshift-router-unreachable", h.v4().String()+":80", "refuses", "openshift-ingress")
 	must(t, h.Routers[0].StartRouter(t.Context(), lab.RouterOptions{}))
 }
 
-// TestOtherPort: the router has another port of the node, in both families.
+// TestOtherPort has the router on another port of the node, in both families.
 func TestOtherPort(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
@@ -93,12 +93,12 @@ func TestOtherPort(t *testing.T) {
 	h.expectCheckText(r, "vips", "holds "+h.v4().String()+", "+h.v6().String(), "port 8080")
 	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
 	h.expectCheckText(r, "internal-address", "10.44.0.0, fd02::1:0: on lo")
-	h.expectCheckText(r, "self-check", "the front door")
+	h.expectCheckText(r, "self-check", "http01-proxyd responds")
 	h.expectCheckText(r, "dns", apiName)
 	h.expectTrace()
 }
 
-// TestOtherAddress: the router has port 80 of another address than the node's.
+// TestOtherAddress has the router on port 80 of another address.
 func TestOtherAddress(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	other := netip.MustParseAddr("192.0.2.40")
@@ -116,10 +116,10 @@ func TestOtherAddress(t *testing.T) {
 	if text := h.request(h.v4()); !strings.Contains(text, refusal) {
 		t.Errorf("the node's address: %.200q", text)
 	}
-	h.expectCheckText(h.check(), "vips", "its router is asked at 192.0.2.40, port 80")
+	h.expectCheckText(h.check(), "vips", "its router is at 192.0.2.40, port 80")
 }
 
-// TestBridge: with OVN-Kubernetes's bridge MicroShift has the internal address there.
+// TestBridge holds that MicroShift has the internal address on OVN-Kubernetes's bridge.
 func TestBridge(t *testing.T) {
 	h := open(t, lab.LinkPlain)
 	h.writeMicroShiftFile("config.yaml", "node: {nodeIP: "+h.v4().String()+"}\napiServer: {subjectAltNames: ["+apiName+"]}\n")
@@ -130,18 +130,18 @@ func TestBridge(t *testing.T) {
 	h.expectCheckText(h.check(), "internal-address", "10.44.0.0: on br-ex")
 	must(t, s.Stop(t.Context()))
 	if on, err := h.node().Holds(t.Context(), netip.MustParseAddr("10.44.0.0")); !on || err != nil {
-		t.Errorf("the address is not on br-ex any more: %v", err)
+		t.Errorf("the address was removed from br-ex: %v", err)
 	}
 }
 
-// TestManaged: the service keeps the internal addresses on lo while it runs.
+// TestManaged holds that the service keeps the internal addresses on lo while it runs.
 func TestManaged(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 	serveAPI(t, h.node(), h.healthyCertificates())
 	h.certificate(h.node().Addresses)
-	r := h.check("microshift-internal-address-absent", "microshift-internal-address-absent", "service-down")
-	h.expectFinding(r, "microshift-internal-address-absent", "10.44.0.0, by which", "fd02::1:0, by which", "manageAdvertiseAddress: true")
+	r := h.check("microshift-internal-address-missing", "microshift-internal-address-missing", "service-not-running")
+	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0, by which", "fd02::1:0, by which", "manageAdvertiseAddress: true")
 	s := h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	must(t, lab.Eventually(t.Context(), "the addresses on lo", h.checkOnLo("10.44.0.0/32", "fd02::1:0/128")))
 	h.expectCheckText(h.check(), "internal-address", "10.44.0.0, fd02::1:0: on lo")
@@ -150,31 +150,31 @@ func TestManaged(t *testing.T) {
 		t.Errorf("left on lo: %s", h.lo())
 	}
 
-	// MicroShift would take the second one for the node's.
+	// MicroShift would use the second one as the node's address.
 	h.writeMicroShiftFile("config.yaml", strings.Replace(h.dualStackConfig(), ", nodeIPv6: '"+h.v6().String()+"'", "", 1))
 	s = h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	h.awaitMessage(s, "NotRequired", "give node.nodeIPv6")
-	r = h.check("microshift-internal-address-held-back", "microshift-internal-address-held-back")
-	h.expectFinding(r, "microshift-internal-address-held-back", "10.44.0.0, by which", "would take fd02::1:0 for the node's", "give node.nodeIPv6")
+	r = h.check("microshift-internal-address-withheld", "microshift-internal-address-withheld")
+	h.expectFinding(r, "microshift-internal-address-withheld", "10.44.0.0, by which", "would take fd02::1:0 for the node's", "give node.nodeIPv6")
 	must(t, s.Stop(t.Context()))
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 
-	// A route leads there, as to another site's network.
+	// A route to another site's network covers the address.
 	h.run("route add 10.44.0.0/16 via "+h.Gateway.Addresses.V4.String(), "route del 10.44.0.0/16")
 	h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
-	r = h.check("microshift-internal-address-taken")
-	h.expectFinding(r, "microshift-internal-address-taken", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it", "network.serviceNetwork")
+	r = h.check("microshift-internal-address-conflict")
+	h.expectFinding(r, "microshift-internal-address-conflict", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it", "network.serviceNetwork")
 
-	// Given, it is nobody's to put there.
+	// The service does not add a configured advertiseAddress.
 	h.writeMicroShiftFile("config.d/50-forced.yaml", "apiServer: {advertiseAddress: 192.0.2.77}\n")
-	r = h.check("microshift-internal-address-forced-absent")
-	h.expectFinding(r, "microshift-internal-address-forced-absent", "192.0.2.77, which apiServer.advertiseAddress gives")
+	r = h.check("microshift-advertise-address-missing")
+	h.expectFinding(r, "microshift-advertise-address-missing", "192.0.2.77 (apiServer.advertiseAddress) is on no link")
 	if strings.Contains(h.lo(), "192.0.2.77") {
 		t.Errorf("on lo: %s", h.lo())
 	}
 }
 
-// TestIPv6Only: the defaults are others where the node's address is an IPv6 one.
+// TestIPv6Only holds that an IPv6 node address has other defaults.
 func TestIPv6Only(t *testing.T) {
 	h := openLayout(t, lab.Layout{Link: lab.LinkNIC, Families: lab.IPv6Only})
 	h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+"]}\ningress: {ports: {http: 8080}}\n")
@@ -186,7 +186,7 @@ func TestIPv6Only(t *testing.T) {
 	h.start(h.config(""), "Serving")
 	h.certificate(lab.Pair{V6: h.v6()})
 	r := h.check()
-	h.expectCheckText(r, "vips", "holds "+h.v6().String()+" (MicroShift's node address); its router is asked at "+h.v6().String())
+	h.expectCheckText(r, "vips", "holds "+h.v6().String()+" (MicroShift's node address); its router is at "+h.v6().String())
 	h.expectCheckText(r, "internal-address", "fd02::1:0: on lo")
 	h.expectCheckText(r, "certificate", "fd02::1 (without SNI): issued by \"kube-apiserver-service-network-signer\"", "[fd02::1]:443")
 }

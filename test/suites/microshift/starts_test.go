@@ -11,26 +11,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// microShiftUnit is a host whose MicroShift is started over and over. The lab has no systemd:
-// its link for the unit is written here, and what systemd makes of it is seen in
-// test/support/host.
+// microShiftUnit is a host whose MicroShift is restarted. The lab has no systemd, so the
+// test writes systemd's link for the unit. test/support/host tests the real links.
 type microShiftUnit struct {
 	*host
 
-	systemd string // stands for /run/systemd
+	systemd string // in place of /run/systemd
 }
 
 func (h *microShiftUnit) link() string {
 	return filepath.Join(h.systemd, "units", "invocation:microshift.service")
 }
 
-// stopUnit is systemctl stop microshift.
+// stopUnit simulates systemctl stop microshift.
 func (h *microShiftUnit) stopUnit() { must(h.t, os.Remove(h.link())) }
 
-// startUnit is systemctl start microshift.
+// startUnit simulates systemctl start microshift.
 func (h *microShiftUnit) startUnit(invocation string) { must(h.t, os.Symlink(invocation, h.link())) }
 
-// startWithUnit runs until the test ends, or is stopped, and sees the links.
+// startWithUnit runs the service with the links until the test ends.
 func (h *microShiftUnit) startWithUnit() *lab.Service {
 	h.t.Helper()
 	return h.launch(lab.ServiceOptions{
@@ -39,7 +38,7 @@ func (h *microShiftUnit) startWithUnit() *lab.Service {
 	})
 }
 
-// awaitState waits for a state that tells of a changed file, or of none.
+// awaitState waits for a state whose message names a changed file, or none.
 func (h *microShiftUnit) awaitState(s *lab.Service, reason string, changed bool) {
 	h.t.Helper()
 	h.awaitCondition(s, reason, func(message string) bool {
@@ -47,8 +46,8 @@ func (h *microShiftUnit) awaitState(s *lab.Service, reason string, changed bool)
 	})
 }
 
-// TestChangedBeforeStart: files that are changed just before MicroShift is started are what
-// it has read.
+// TestChangedBeforeStart holds that MicroShift has read files that changed just before its
+// start.
 func TestChangedBeforeStart(t *testing.T) {
 	h := &microShiftUnit{open(t, lab.LinkNIC), t.TempDir()}
 	must(t, os.MkdirAll(filepath.Dir(h.link()), 0o755))
@@ -69,7 +68,7 @@ func TestChangedBeforeStart(t *testing.T) {
 	s = h.startWithUnit()
 	h.awaitState(s, "Serving", true)
 
-	// A file that is gone takes longer to count.
+	// A removed file takes effect later.
 	h.stopUnit()
 	must(t, os.Remove(filepath.Join(h.dir(), dropIn)))
 	h.startUnit("3")

@@ -56,14 +56,14 @@ func queries(t *testing.T) []string {
 	return all
 }
 
-// The console and Grafana show the same.
+// TestDashboardCopiesMatch holds that the console and Grafana show the same dashboard.
 func TestDashboardCopiesMatch(t *testing.T) {
 	var c corev1.ConfigMap
 	decodeStrict(t, shippedFile(t, "dashboard.yaml"), &c)
 	if c.Namespace != "openshift-config-managed" || c.Labels["console.openshift.io/dashboard"] != "true" {
-		t.Errorf("the console does not look at %s/%s with labels %v", c.Namespace, c.Name, c.Labels)
+		t.Errorf("the console does not read %s/%s with labels %v", c.Namespace, c.Name, c.Labels)
 	}
-	// The console takes any one key of the data.
+	// The console reads any one key of the data.
 	if len(c.Data) != 1 {
 		t.Errorf("%d keys in the data", len(c.Data))
 	}
@@ -72,8 +72,8 @@ func TestDashboardCopiesMatch(t *testing.T) {
 	}
 }
 
-// What the console's dashboards can show (monitoring-plugin,
-// LegacyDashboard.tsx): these types of panels, in rows twelve wide.
+// TestDashboardFitsTheConsole holds that the console supports the panels
+// (monitoring-plugin, LegacyDashboard.tsx): only these types, in rows of width twelve.
 func TestDashboardFitsTheConsole(t *testing.T) {
 	ids := map[int]bool{}
 	for _, row := range readDashboard(t).Rows {
@@ -82,17 +82,17 @@ func TestDashboardFitsTheConsole(t *testing.T) {
 		}
 		for _, p := range row.Panels {
 			if ids[p.ID] || p.ID == 0 {
-				t.Errorf("%s: id %d stands twice, or is none", p.Title, p.ID)
+				t.Errorf("%s: id %d is missing or used twice", p.Title, p.ID)
 			}
 			ids[p.ID] = true
 			if !slices.Contains([]string{"graph", "singlestat", "table"}, p.Type) {
-				t.Errorf("%s: the console shows no panel of type %s", p.Title, p.Type)
+				t.Errorf("%s: the console does not support panels of type %s", p.Title, p.Type)
 			}
 			if p.Title == "" || p.Span < 1 || p.Span > 12 || len(p.Targets) == 0 {
 				t.Errorf("panel %d: %q, span %d, %d queries", p.ID, p.Title, p.Span, len(p.Targets))
 			}
 			if p.Type == "table" && len(p.Styles) == 0 {
-				t.Errorf("%s: the console shows no table without styles", p.Title)
+				t.Errorf("%s: the console does not show tables without styles", p.Title)
 			}
 			for _, target := range p.Targets {
 				if target.Expr == "" || target.RefID == "" || p.Type == "graph" && target.Legend == "" {
@@ -102,11 +102,11 @@ func TestDashboardFitsTheConsole(t *testing.T) {
 		}
 	}
 	if len(ids) < 10 {
-		t.Errorf("%d panels: where are the others?", len(ids))
+		t.Errorf("%d panels, want more", len(ids))
 	}
 }
 
-// Prometheus can read every query.
+// TestQueriesParse holds that Prometheus can parse every query.
 func TestQueriesParse(t *testing.T) {
 	type recording struct {
 		Record string `json:"record"`

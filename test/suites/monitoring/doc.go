@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package monitoring tests what machineconfigs/monitoring tells Prometheus: the
-// rules by promtool, the objects by their schemas, the dashboard by its own
-// promises. That no query of the dashboard comes back empty is tested in
-// test/support/cluster, where there are hosts to be scraped.
+// Package monitoring tests machineconfigs/monitoring: the rules with promtool, the objects
+// with their schemas, and the dashboard with the console's requirements.
+// test/support/cluster holds on real hosts that every query of the dashboard returns
+// values.
 package monitoring

@@ -24,8 +24,8 @@ const (
 	port      = 9645
 )
 
-// All that `oc apply -f machineconfigs/monitoring/` sends: objects, one a file,
-// that the API server takes.
+// TestObjects validates the objects of `oc apply -f machineconfigs/monitoring/`, one per
+// file.
 func TestObjects(t *testing.T) {
 	j, err := judge.Load(t.Context())
 	must(t, err)
@@ -34,7 +34,7 @@ func TestObjects(t *testing.T) {
 	seen := map[string]int{}
 	for _, file := range files {
 		if !strings.HasSuffix(file, ".yaml") && !strings.HasSuffix(file, ".json") {
-			continue // oc leaves others alone
+			continue // oc ignores other files
 		}
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestObjects(t *testing.T) {
 			documents, err := judge.Documents(text)
 			must(t, err)
 			if len(documents) != 1 {
-				t.Fatalf("%d objects: one a file, so that each can be told apart", len(documents))
+				t.Fatalf("%d objects, want one per file", len(documents))
 			}
 			var head struct {
 				Kind     string
@@ -58,7 +58,7 @@ func TestObjects(t *testing.T) {
 				var o corev1.Namespace
 				decodeStrict(t, text, &o)
 				if o.Labels["openshift.io/cluster-monitoring"] != "true" || o.Name != namespace {
-					t.Errorf("the platform's Prometheus does not look into %s with labels %v", o.Name, o.Labels)
+					t.Errorf("the platform's Prometheus ignores %s with labels %v", o.Name, o.Labels)
 				}
 			case "ConfigMap":
 				decodeStrict(t, text, &corev1.ConfigMap{})
@@ -105,8 +105,8 @@ func node(name string, addresses ...string) corev1.Node {
 	return n
 }
 
-// The template names each master once, by its first address, and its node, from
-// which the target gets its name.
+// TestControlPlaneEndpoints holds that the template lists each control-plane node once with
+// its first address and its node name, which becomes the name of the target.
 func TestControlPlaneEndpoints(t *testing.T) {
 	o := endpoints(t, corev1.NodeList{Items: []corev1.Node{
 		node("master0", "192.0.2.11", "2001:db8::11"), node("master1", "2001:db8::12"), node("master2", "192.0.2.13"),
@@ -125,8 +125,8 @@ func TestControlPlaneEndpoints(t *testing.T) {
 	}
 }
 
-// Service, Endpoints and ServiceMonitor are about the same port of the same
-// name, which is the one that the documents name.
+// TestPortsMatch holds that Service, Endpoints and ServiceMonitor have the same port and
+// port name, and that the documents have this port.
 func TestPortsMatch(t *testing.T) {
 	var service corev1.Service
 	decodeStrict(t, shippedFile(t, "service.yaml"), &service)
@@ -157,13 +157,13 @@ func TestPortsMatch(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
 		if !strings.Contains(string(text), phrase) {
-			t.Errorf("%s does not say %s", file, phrase)
+			t.Errorf("%s does not have %s", file, phrase)
 		}
 	}
 }
 
-// What is to be merged into the monitoring stack's own configuration is YAML in
-// a ConfigMap, about the units that are shipped and our namespace.
+// TestSnippets holds that the snippets for the monitoring stack's configuration are YAML in
+// a ConfigMap, with the shipped units and our namespace.
 func TestSnippets(t *testing.T) {
 	var c corev1.ConfigMap
 	decodeStrict(t, shippedFile(t, "config/cluster-monitoring-config.yaml"), &c)
@@ -184,7 +184,7 @@ func TestSnippets(t *testing.T) {
 	}
 	for _, unit := range systemd.Units {
 		if _, err := os.Stat(filepath.Join(repository, "systemd", unit)); err != nil {
-			t.Errorf("%s is no unit of ours: %v", unit, err)
+			t.Errorf("unit %s does not exist: %v", unit, err)
 		}
 	}
 	c = corev1.ConfigMap{}

@@ -36,8 +36,7 @@ type ruleGroups struct {
 	} `json:"groups"`
 }
 
-// ruleSpec is the spec of the PrometheusRule, which is what Prometheus and
-// promtool read.
+// ruleSpec returns the spec of the PrometheusRule, the format of Prometheus and promtool.
 func ruleSpec(t *testing.T) []byte {
 	t.Helper()
 	var object struct {
@@ -71,7 +70,7 @@ func promtool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// Every alert of the PrometheusRule fires and resolves, and says what is meant.
+// TestRules holds that the rules are valid and pass their tests.
 func TestRules(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, ruleFile), ruleSpec(t), 0o600))
@@ -82,8 +81,8 @@ func TestRules(t *testing.T) {
 	t.Log(promtool(t, dir, "test", "rules", testFile))
 }
 
-// No alert is left out of rules.test.yaml: within one of its tests each fires,
-// and is gone later on.
+// TestEveryAlertFiresAndResolves holds that each alert fires and resolves in a test of
+// rules.test.yaml.
 func TestEveryAlertFiresAndResolves(t *testing.T) {
 	text, err := os.ReadFile(testFile)
 	must(t, err)
@@ -124,11 +123,12 @@ func TestEveryAlertFiresAndResolves(t *testing.T) {
 		}
 	}
 	if len(all) < 8 {
-		t.Errorf("%d alerts: where are the others?", len(all))
+		t.Errorf("%d alerts, want more", len(all))
 	}
 }
 
-// An alert says what is wrong, what to do, and where there is more about it.
+// TestAlertsHaveRunbooks holds that each alert has a summary, a description, a runbook and
+// a row in the document.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(repository, "docs/monitoring.md"))
 	must(t, err)
@@ -146,7 +146,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		}
 		path, inside := strings.CutPrefix(r.Annotations["runbook_url"], source)
 		if !inside {
-			t.Errorf("%s: the runbook is %s, which is nothing of this repository", r.Alert, r.Annotations["runbook_url"])
+			t.Errorf("%s: the runbook %s is not in this repository", r.Alert, r.Annotations["runbook_url"])
 			continue
 		}
 		name, anchor, _ := strings.Cut(path, "#")
@@ -161,7 +161,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
-// anchors are those that GitHub gives a document's headings.
+// anchors returns GitHub's anchors of a document's headings.
 func anchors(document string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(document, -1) {
@@ -171,7 +171,7 @@ func anchors(document string) []string {
 	return all
 }
 
-// The document names every metric that there is, and no other.
+// TestMetricsAreDocumented holds that the document has exactly the exported metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	served, err := os.ReadFile(filepath.Join(repository, "pkg/exporter/metrics/testdata/report.prom"))
 	must(t, err)
@@ -189,13 +189,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// The rules and the dashboard name the states and outcomes that there are.
+// TestRulesUseKnownNames holds that the rules and the dashboard use existing states,
+// outcomes and clients.
 func TestRulesUseKnownNames(t *testing.T) {
 	known := map[string]bool{}
 	for _, file := range []string{"pkg/report/condition.go", "pkg/report/traffic.go", "pkg/report/challenge.go"} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
-		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|Asker)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|ClientKind)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}
 	}
@@ -210,18 +211,18 @@ func TestRulesUseKnownNames(t *testing.T) {
 			for value := range strings.SplitSeq(m[1], "|") {
 				seen++
 				if value != "%q" && !known[value] {
-					t.Errorf("%q is no reason, outcome or client of the service: %s", value, text)
+					t.Errorf("unknown reason, outcome or client %q: %s", value, text)
 				}
 			}
 		}
 	}
 	if seen < 20 {
-		t.Errorf("%d names found: this looks in the wrong place", seen)
+		t.Errorf("%d names found, want at least 20", seen)
 	}
 }
 
-// What an alert's expression selects is a series that the service serves: none waits
-// for an outcome that no request of such a client can have.
+// TestSelectedSeriesOccur holds that the expressions of alerts select only series that the
+// service exports.
 func TestSelectedSeriesOccur(t *testing.T) {
 	served, err := os.ReadFile(filepath.Join(repository, "pkg/exporter/metrics/testdata/report.prom"))
 	must(t, err)
@@ -233,20 +234,20 @@ func TestSelectedSeriesOccur(t *testing.T) {
 	seen := 0
 	for _, r := range rules(t) {
 		if whole, read := strings.Count(r.Expr, "http01_proxy_requests_total{"), len(selector.FindAllString(r.Expr, -1)); whole != read {
-			t.Errorf("%s: %d of %d selectors are in the form that is read here", r.Alert, read, whole)
+			t.Errorf("%s: %d of %d selectors match the expected form", r.Alert, read, whole)
 		}
 		for _, m := range selector.FindAllStringSubmatch(r.Expr, -1) {
 			for client := range strings.SplitSeq(m[1], "|") {
 				for outcome := range strings.SplitSeq(m[2], "|") {
 					seen++
 					if !there[[2]string{client, outcome}] {
-						t.Errorf("%s waits for %s of %s, which cannot be", r.Alert, outcome, client)
+						t.Errorf("%s selects %s of %s, which does not exist", r.Alert, outcome, client)
 					}
 				}
 			}
 		}
 	}
 	if seen < 30 {
-		t.Errorf("%d series found: this looks in the wrong place", seen)
+		t.Errorf("%d series found, want at least 30", seen)
 	}
 }

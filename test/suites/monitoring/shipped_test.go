@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// shippedFile is the text of a file below machineconfigs/monitoring.
+// shippedFile returns the text of a file below machineconfigs/monitoring.
 func shippedFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(manifests, filepath.FromSlash(name)))
@@ -30,8 +30,8 @@ func shippedFile(t *testing.T, name string) []byte {
 	return text
 }
 
-// decodeStrict decodes YAML and refuses unknown and repeated fields, as the API server
-// does for oc.
+// decodeStrict decodes YAML and rejects unknown and repeated fields, as the API server does
+// for oc.
 func decodeStrict(t *testing.T, text []byte, into any) {
 	t.Helper()
 	must(t, yaml.UnmarshalStrict(text, into))

@@ -4,11 +4,11 @@ package packaging_test
 
 import "runtime"
 
-// architecture is this machine's, whose programs it can run.
+// architecture is that of this machine.
 const architecture = runtime.GOARCH
 
-// foreign is that of other machines.
+// foreign is an architecture of other machines.
 var foreign = map[bool]string{true: "arm64", false: "amd64"}[architecture == "amd64"]
 
-// rpmArchitecture is what rpm calls it, by packaging/build-rpm.
+// rpmArchitecture is rpm's name of the architecture in packaging/build-rpm.
 var rpmArchitecture = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "s390x": "s390x"}[architecture]

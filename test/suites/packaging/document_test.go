@@ -15,10 +15,10 @@ import (
 
 const (
 	document = "docs/install.md"
-	mark     = "```sh packaging\n" // test/suites/delivery runs those marked sh alone
+	mark     = "```sh packaging\n" // test/suites/delivery runs blocks marked sh
 )
 
-// blocks are those of a section of the document, with commands for this machine.
+// blocks returns the command blocks of a section for this machine.
 func blocks(section string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(host.Repository(), document))
 	if err != nil {
@@ -34,27 +34,27 @@ func blocks(section string) ([]string, error) {
 	return all, nil
 }
 
-// runDocumented runs a block of the document on the host, as it is written.
+// runDocumented runs a block of the document on the host as written.
 func (s *site) runDocumented(ctx context.Context, section string, i int, env ...string) error {
 	all, err := blocks(section)
 	if err != nil {
 		return err
 	}
 	if i >= len(all) {
-		return fmt.Errorf("%s: %q has %d blocks marked sh packaging, the test runs number %d", document, section, len(all), i+1)
+		return fmt.Errorf("%s: %q has %d blocks marked sh packaging, want at least %d", document, section, len(all), i+1)
 	}
 	args := append([]string{"--chdir=" + source, "ARCHITECTURE=" + architecture}, env...)
 	_, err = s.edge.Run(ctx, "env", append(args, "sh", "-ec", all[i])...)
 	return err
 }
 
-// TestEveryBlockIsRun: the document has no more commands than the tests run.
+// TestEveryBlockIsRun holds that the tests run every block of the document.
 func TestEveryBlockIsRun(t *testing.T) {
 	for section, want := range map[string]int{"By RPM": 3, "In a bootc image": 1} {
 		all, err := blocks(section)
 		must(t, err)
 		if len(all) != want {
-			t.Errorf("%s: %q has %d blocks, the tests run %d", document, section, len(all), want)
+			t.Errorf("%s: %q has %d blocks, want %d", document, section, len(all), want)
 		}
 	}
 }

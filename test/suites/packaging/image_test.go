@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// Images on the host: what is built upon, and what the document calls the result.
+// Images on the host: the base, and the document's name of the result.
 const (
 	base  = "localhost/base"
 	built = "registry.example.com/hosts/edge:latest"
 )
 
-// withoutBulk is what a base image can do without: podman and its like, papers,
-// and what the test has put onto the host.
+// withoutBulk exports the host without parts that the base image does not need: podman,
+// documentation, and files of the test.
 const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
 	--exclude=./root/source --exclude=./root/dist --exclude=./root/again --exclude=./root/elsewhere --exclude='./root/v*' \
 	--exclude=./var/lib/containers --exclude=./var/lib/apt --exclude=./var/cache --exclude=./var/log/journal \
@@ -24,21 +24,21 @@ const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
 	--exclude=./usr/lib/podman . |
 	podman import --quiet - ` + base
 
-// TestContainerfile builds packaging/Containerfile as it is, and boots what comes
-// of it: not by bootc, which takes ostree, but as the root of another host.
+// TestContainerfile builds packaging/Containerfile and boots the result as the root of
+// another host. bootc would need ostree.
 func TestContainerfile(t *testing.T) {
 	s := useSite(t)
 	h := s.edge
 	runOnHost(t, h, "sh", "-c", withoutBulk)
-	// As in a folder that has seen two releases.
+	// The folder then has packages of two releases.
 	runOnHost(t, h, "cp", packageFile(firstInRPM), source+"/dist")
-	// crun may not raise limits on the machines that run this, as it does for RUN.
+	// crun cannot raise limits on the test machines, which RUN requires.
 	must(t, s.runDocumented(t.Context(), "In a bootc image", 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
 	id := runOnHost(t, h, "podman", "create", "--pull=never", built, "none")
 	tree := filepath.Join(h.Root, runOnHost(t, h, "podman", "mount", id))
-	// What builds leave there hides below the host's own (bootc's lint minds it).
+	// The host's own /run and /tmp hide files of builds there (bootc's lint reports them).
 	if got := runOnHost(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+`)"/tmp -mindepth 1`); got != "" {
-		t.Errorf("in the image is %s", got)
+		t.Errorf("files in the image: %s", got)
 	}
 	sum := runOnHost(t, h, "sh", "-c", "sha256sum </root/"+second)
 	must(t, h.PowerOff(t.Context()))
@@ -50,7 +50,7 @@ func TestContainerfile(t *testing.T) {
 		if t.Failed() && layered.On() {
 			t.Log(layered.Diagnosis(context.Background()))
 		}
-		must(t, layered.Close(context.Background())) // the test's own context has ended
+		must(t, layered.Close(context.Background())) // the test's context has ended
 	})
 	must(t, layered.Boot(t.Context()))
 	awaitStatus(t, layered, "NotRequired: ")

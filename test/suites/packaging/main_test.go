@@ -15,14 +15,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 )
 
-// The inside of the cell gets these from the outside.
+// Variables from the outside for the inside of the cell.
 const (
 	treeVariable     = "HTTP01_PACKAGING_TREE"
 	binariesVariable = "HTTP01_PACKAGING_BINARIES"
 )
 
-// The releases that there are packages of, by what make is told, and what rpm
-// then calls them: the second is an upgrade of the first.
+// Releases with packages, by make's version and rpm's. The second is an upgrade of the
+// first.
 const (
 	first       = "v1.2.3-rc.1"
 	second      = "v1.2.3"
@@ -32,14 +32,14 @@ const (
 
 func releases() []string { return []string{first, second} }
 
-// shared is the one site that the tests use in turn.
+// shared is the environment that the tests use in turn.
 var shared *site
 
 func TestMain(m *testing.M) {
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
 
-// prepare builds what wants the machine's own network: the hosts' tree, and the
+// prepare builds what needs the machine's own network: the tree of the hosts and the
 // binaries of two releases.
 func prepare(ctx context.Context) ([]string, error) {
 	tree, err := host.Tree(ctx, filepath.Join(host.Repository(), ".cache"))
@@ -48,7 +48,7 @@ func prepare(ctx context.Context) ([]string, error) {
 	}
 	dir, err := os.MkdirTemp("", "http01-packaging-")
 	if err != nil {
-		return nil, fmt.Errorf("make the directory for binaries: %w", err)
+		return nil, fmt.Errorf("create the directory for binaries: %w", err)
 	}
 	if err := buildReleases(ctx, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -56,8 +56,8 @@ func prepare(ctx context.Context) ([]string, error) {
 	return []string{treeVariable + "=" + tree, binariesVariable + "=" + dir}, nil
 }
 
-// tagged makes the tree as it is, committed or not, a commit of its own, gives it one
-// release's tag after the other, and builds what says that it is this release.
+// tagged commits the working tree in a copy, tags it with one release after the other, and
+// builds a binary of each release.
 const tagged = `git ls-files -z --cached --others --exclude-standard |
 	tar --create --null --files-from=- --ignore-failed-read | tar --extract --directory="$1"
 cd "$1"
@@ -73,11 +73,11 @@ go build -trimpath -buildvcs=true -ldflags='-s -w' -o "$3/` + adminTool + `" ./c
 // adminTool is another program of the same release.
 const adminTool = "http01-machineconfig"
 
-// buildReleases puts a binary of each into dir, called as the release.
+// buildReleases builds a binary of each release into dir under the release's name.
 func buildReleases(ctx context.Context, dir string) error {
 	tree, err := os.MkdirTemp("", "http01-packaging-tree-")
 	if err != nil {
-		return fmt.Errorf("make the directory for a tree: %w", err)
+		return fmt.Errorf("create the directory for a tree: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-ec", tagged, "sh", tree, strings.Join(releases(), " "), dir)
 	cmd.Dir = host.Repository()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// packageFile is where the package of a version is: the second is made as documented.
+// packageFile returns the path of a version's package. The second is built as documented.
 func packageFile(version string) string {
 	name := "http01-proxyd-" + version + "." + rpmArchitecture + ".rpm"
 	if version == secondInRPM {
@@ -17,7 +17,8 @@ func packageFile(version string) string {
 	return dist + "/" + name
 }
 
-// TestReproducible: another folder, clock, user's mask, time zone, and macros of rpm.
+// TestReproducible builds the package with another folder, clock, umask, time zone and rpm
+// macros.
 func TestReproducible(t *testing.T) {
 	s := useSite(t)
 	runOnHost(t, s.edge, "sh", "-ec", `umask 077; cp --recursive `+source+` /root/elsewhere`)
@@ -28,18 +29,18 @@ umask 027; make --no-print-directory -C /root/elsewhere -f build/release.mk rpm 
 	must(t, err)
 	t.Log(got)
 	if got := runOnHost(t, s.edge, "rpm", "-qp", "--queryformat=%{BUILDHOST} %{BUILDTIME}", packageFile(firstInRPM)); got != "reproducible "+epoch {
-		t.Errorf("it was built on, at: %s", got)
+		t.Errorf("build host and time: %s", got)
 	}
 }
 
-// TestVersions: a package is called as its binary, or else refused unless it is a
-// rehearsal; what the go command calls a commit without a tag is a version for rpm, and
-// what is none is refused with the mend, as is whatever else lacks.
+// TestVersions holds that a package has the version of its binary, and that another version
+// needs ALLOW_DIRTY. A pseudo-version of the go command is valid for rpm. Invalid versions
+// and other errors are rejected with a remediation.
 func TestVersions(t *testing.T) {
 	s := useSite(t)
 	for name, tt := range map[string]struct {
 		env  []string
-		want string // of what is printed
+		want string // part of the output
 	}{
 		"no release yet": {[]string{"ALLOW_DIRTY=1", "VERSION=v0.0.0-20261122030815-10d135d4d4a3+dirty"}, "/http01-proxyd-0.0.0~20261122030815.10d135d4d4a3+dirty-1." + rpmArchitecture + ".rpm"},
 		"of a build":     {[]string{"ALLOW_DIRTY=yes", "VERSION=v1.2.3+meta-1"}, "/http01-proxyd-1.2.3+meta.1-1." + rpmArchitecture + ".rpm"},

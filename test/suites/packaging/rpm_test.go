@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 )
 
-// contents is what the package puts onto a host, and nothing else is its own.
+// contents lists the package's files.
 const contents = `drwxr-xr-x root:root /etc/http01-proxyd
 -rwxr-xr-x root:root /usr/bin/http01-proxyd
 -rw-r--r-- root:root /usr/lib/systemd/catalog/http01-proxyd.catalog
@@ -24,8 +24,8 @@ const contents = `drwxr-xr-x root:root /etc/http01-proxyd
 drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
 -rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE`
 
-// serving is a configuration with which there is a table in the kernel, and
-// MicroShift's internal API address on lo.
+// serving is a configuration with a table in the kernel and MicroShift's internal API
+// address on lo.
 const (
 	vip        = "192.0.2.5"
 	serving    = "vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift: {manageAdvertiseAddress: true}\n"
@@ -33,9 +33,9 @@ const (
 	internal   = "10.44.0.0"
 )
 
-// TestPreset: a host whose presets name the service has it enabled by its
-// installation; and where no systemd runs, as while an image is built, its
-// removal disables it all the same.
+// TestPreset holds that the installation enables the service on a host whose presets list
+// it, and that the removal disables it also without a running systemd, as in an image
+// build.
 func TestPreset(t *testing.T) {
 	h := useSite(t).edge
 	const preset = "/etc/systemd/system-preset/50-edge.preset"
@@ -46,7 +46,7 @@ func TestPreset(t *testing.T) {
 
 	runOnHost(t, h, "unshare", "--mount", "sh", "-ec", "mount -t tmpfs none /run && rpm --erase http01-proxyd")
 	if got := runOnHost(t, h, "find", "/etc/systemd/system", "-name", "http01-proxyd*"); got != "" {
-		t.Errorf("its removal leaves %s", got)
+		t.Errorf("left after the removal: %s", got)
 	}
 	runOnHost(t, h, "systemctl", "daemon-reload")
 	expectProperties(t, h, service, map[string]string{"LoadState": "not-found"})
@@ -69,7 +69,7 @@ func TestLifecycle(t *testing.T) {
 	expectInstalled(t, h)
 	expectSameAsMake(t, h)
 	expectVerified(t, h)
-	// The host's presets enable what they name, and this is not among them.
+	// The host's presets enable only listed units, and the service is not listed.
 	expectProperties(t, h, service, map[string]string{"UnitFileState": "disabled", "ActiveState": "inactive", "NeedDaemonReload": "no"})
 
 	runOnHost(t, h, "systemctl", "enable", "--now", service)
@@ -79,7 +79,7 @@ func TestLifecycle(t *testing.T) {
 	runOnHost(t, h, "ip", "address", "add", vip+"/32", "dev", host.Link)
 	eventually(t, "a table", func() error { return checkTable(t, h, true) })
 	eventually(t, "the internal address", func() error { return checkOnLo(t, h, true) })
-	expectVerified(t, h) // the admin's configuration is no change of the package
+	expectVerified(t, h) // the administrator's configuration is not a change of the package
 
 	must(t, s.runDocumented(t.Context(), "By RPM", 1))
 	expectBinary(t, h, sums[second])
@@ -92,7 +92,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("after an upgrade the configuration is %q (%v)", got, err)
 	}
 
-	// What is stopped stays stopped.
+	// A stopped service stays stopped.
 	runOnHost(t, h, "systemctl", "stop", service)
 	eventually(t, "no table", func() error { return checkTable(t, h, false) })
 	must(t, checkOnLo(t, h, false))
@@ -104,7 +104,8 @@ func TestLifecycle(t *testing.T) {
 
 	expectTamperingDetected(t, h)
 
-	// It is killed and stopped at once: its companion is left with table and address.
+	// The service is killed and stopped at once, so the companion must remove table and
+	// address.
 	must(t, checkOnLo(t, h, true))
 	runOnHost(t, h, "systemctl", "kill", "--signal=SIGSTOP", service)
 	runOnHost(t, h, "systemctl", "kill", "--signal=SIGKILL", service)
@@ -115,12 +116,12 @@ func TestLifecycle(t *testing.T) {
 	expectProperties(t, h, companion, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})
 	runOnHost(t, h, "ip", "address", "del", vip+"/32", "dev", host.Link)
 	if diff := before.Diff(snapshot(t, h)); diff != "" {
-		t.Errorf("after its removal the host is not what it was:\n%s", diff)
+		t.Errorf("the host has changed after the removal:\n%s", diff)
 	}
 }
 
-// TestRemovalResetsFailedUnit: systemd keeps a unit that has failed in its books, and lists it
-// as such, until somebody resets it, whether its file is there or not.
+// TestRemovalResetsFailedUnit holds that the removal resets a failed unit, which systemd
+// lists until then, also without its file.
 func TestRemovalResetsFailedUnit(t *testing.T) {
 	h := useSite(t).edge
 	const dropin = "/etc/systemd/system/" + service + ".d/10-once.conf"
@@ -144,16 +145,16 @@ func TestRemovalResetsFailedUnit(t *testing.T) {
 	}
 }
 
-// expectSystemdRequired: the package says what it needs, where rpm knows of nothing.
+// expectSystemdRequired expects that the package requires systemd.
 func expectSystemdRequired(t *testing.T, h *host.Host) {
 	t.Helper()
 	_, err := h.Run(t.Context(), "rpm", "--upgrade", "--test", "--dbpath=/root/empty", packageFile(firstInRPM))
 	if err == nil || !strings.Contains(err.Error(), "systemd >= 247 is needed by http01-proxyd-"+firstInRPM) {
-		t.Errorf("a host without systemd gets %v", err)
+		t.Errorf("without systemd: %v", err)
 	}
 }
 
-// expectInstalled demands the package's files, as they are on the disk.
+// expectInstalled expects the package's files on the disk.
 func expectInstalled(t *testing.T, h *host.Host) {
 	t.Helper()
 	got := runOnHost(t, h, "sh", "-c", "rpm --query --list http01-proxyd | sort | xargs stat --format='%A %U:%G %n'")
@@ -161,29 +162,30 @@ func expectInstalled(t *testing.T, h *host.Host) {
 		t.Errorf("the package's files (-want +got):\n%s", diff)
 	}
 	if got := runOnHost(t, h, "rpm", "--query", "http01-proxyd"); got != "http01-proxyd-"+firstInRPM+"."+rpmArchitecture {
-		t.Errorf("rpm calls it %s", got)
+		t.Errorf("package name %s", got)
 	}
 	if got := runOnHost(t, h, "rpm", "--query", "--licensefiles", "http01-proxyd"); !strings.HasSuffix(got, "/LICENSE") {
-		t.Errorf("the licence is %q", got)
+		t.Errorf("licence files: %q", got)
 	}
 	if got := runOnHost(t, h, "systemctl", "show", "--property=ExecStart,ConditionFileIsExecutable", service); !strings.Contains(got, "path="+binary+" ; argv[]="+binary+" run ") {
-		t.Errorf("it is started by %s", got)
+		t.Errorf("the unit starts %s", got)
 	}
 	if got := runOnHost(t, h, "sh", "-c", "grep -l /usr/local /usr/lib/systemd/system/http01-proxyd*; true"); got != "" {
-		t.Errorf("these name what `make install` has: %s", got)
+		t.Errorf("files with the paths of `make install`: %s", got)
 	}
 	expectJournalCatalog(t, h)
 }
 
-// explained: journalctl -x knows the journal's entries.
+// explained expects that journalctl -x has the catalog.
 func expectJournalCatalog(t *testing.T, h *host.Host) {
 	t.Helper()
 	if got := runOnHost(t, h, "journalctl", "--list-catalog"); !strings.Contains(got, " http01-proxyd: ") {
-		t.Error("journalctl -x does not know the journal's entries")
+		t.Error("journalctl has no catalog of http01-proxyd")
 	}
 }
 
-// expectSameAsMake: `make install` below the same prefix brings the same files.
+// expectSameAsMake expects that `make install` with the same prefix installs the same
+// files.
 func expectSameAsMake(t *testing.T, h *host.Host) {
 	t.Helper()
 	runOnHost(t, h, "make", "-C", source, "-f", "build/release.mk", "install", "DESTDIR=/root/made", "PREFIX=/usr", "BINARY=/root/"+first)
@@ -202,7 +204,7 @@ func expectSameAsMake(t *testing.T, h *host.Host) {
 	runOnHost(t, h, "rm", "-r", "/root/made")
 }
 
-// intact: rpm finds every file as the package has it.
+// intact expects that rpm verifies every file.
 func expectVerified(t *testing.T, h *host.Host) {
 	t.Helper()
 	if out, err := h.Run(t.Context(), "rpm", "--verify", "http01-proxyd"); err != nil || out != "" {
@@ -210,7 +212,7 @@ func expectVerified(t *testing.T, h *host.Host) {
 	}
 }
 
-// tampered: rpm names a file that was changed, and mends it.
+// tampered expects that rpm reports a changed file, and repairs it.
 func expectTamperingDetected(t *testing.T, h *host.Host) {
 	t.Helper()
 	runOnHost(t, h, "sh", "-c", "echo >>/usr/lib/systemd/system/"+service+" && chmod 0600 "+binary)
@@ -223,7 +225,7 @@ func expectTamperingDetected(t *testing.T, h *host.Host) {
 	awaitStatus(t, h, "UpstreamUnreachable: ")
 }
 
-// checkTable says whether our table is in the kernel, or is not, as is wanted.
+// checkTable returns an error unless the kernel has our table, or has none, as wanted.
 func checkTable(t *testing.T, h *host.Host, wanted bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "nft", "list", "tables")
@@ -233,7 +235,7 @@ func checkTable(t *testing.T, h *host.Host, wanted bool) error {
 	return err
 }
 
-// checkOnLo says whether the internal address is on lo, or is not, as is wanted.
+// checkOnLo returns an error unless the internal address is on lo, or is not, as wanted.
 func checkOnLo(t *testing.T, h *host.Host, wanted bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "ip", "-o", "address", "show", "dev", "lo")
@@ -243,7 +245,7 @@ func checkOnLo(t *testing.T, h *host.Host, wanted bool) error {
 	return err
 }
 
-// snapshot is what there is of the host, but for rpm's own books.
+// snapshot returns a snapshot of the host without rpm's database.
 func snapshot(t *testing.T, h *host.Host) host.Snapshot {
 	t.Helper()
 	s, err := h.Snapshot(t.Context(), "http01-proxyd*")

@@ -18,19 +18,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// Names and places. RFC 5737 sets the network aside.
+// Names and paths. RFC 5737 reserves the network.
 const (
 	service   = "http01-proxyd.service"
 	companion = "http01-proxyd-table.service"
 	binary    = "/usr/bin/http01-proxyd"
 	config    = "/etc/http01-proxyd/config.yaml"
 	bridge    = "br0"
-	source    = "/root/source" // the parts of the repository that packages are made of
-	dist      = "/root/dist"   // packages that are not source's own
+	source    = "/root/source" // the parts of the repository for building packages
+	dist      = "/root/dist"   // packages outside source
 	epoch     = "1790000000"
 )
 
-// site is a host that has rpm, rpmbuild and podman, and another for later.
+// site is a host with rpm, rpmbuild and podman.
 type site struct {
 	cell *host.Cell
 	edge *host.Host
@@ -78,7 +78,7 @@ func (s *site) close(ctx context.Context) error {
 	return errors.Join(err, s.edge.Close(ctx))
 }
 
-// copySource puts onto the host what `make rpm` reads.
+// copySource copies the files that `make rpm` reads onto the host.
 func (s *site) copySource() error {
 	root := host.Repository()
 	for _, part := range []string{"LICENSE", "Makefile", "build/release.mk", "systemd", "packaging"} {
@@ -103,8 +103,8 @@ func (s *site) copySource() error {
 	return nil
 }
 
-// debianSpec is a package of no files that says what a Debian host has: what it has
-// came by dpkg, which rpm does not know.
+// debianSpec is a package without files that provides what Debian's packages on the host
+// provide: rpm does not know packages of dpkg.
 const debianSpec = `Name: debian
 Version: 12
 Release: 1
@@ -118,8 +118,8 @@ Provides: systemd = %{systemd}
 %files
 `
 
-// registerDebianPackages has rpm know of the shell and of systemd, and makes the one
-// folder that RHEL has of its package "filesystem".
+// registerDebianPackages installs debianSpec, and creates the folder that RHEL has from its
+// package "filesystem".
 func (s *site) registerDebianPackages(ctx context.Context) error {
 	if err := s.edge.WriteFile("/root/debian.spec", debianSpec, 0o644); err != nil {
 		return err
@@ -133,14 +133,14 @@ journalctl --update-catalog`)
 	return err
 }
 
-// build makes the package of a release out of a source, and returns its path.
+// build builds the package of a release from a source folder and returns its path.
 func (s *site) build(ctx context.Context, source, dist, release string) (string, error) {
 	out, err := s.edge.Run(ctx, "env", "SOURCE_DATE_EPOCH="+epoch, "make", "--no-print-directory", "-C", source, "-f", "build/release.mk",
 		"rpm", "BINARY=/root/"+release, "VERSION="+release, "DIST="+dist, "ARCHITECTURE="+architecture)
 	return strings.TrimSpace(out), err
 }
 
-// useSite gives a test the site, and shows what to read when it fails.
+// useSite returns the host, and logs a diagnosis when the test fails.
 func useSite(t *testing.T) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -161,7 +161,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runOnHost runs a command on a host and returns what it prints, without white space around.
+// runOnHost runs a command on a host and returns its trimmed output.
 func runOnHost(t *testing.T, h *host.Host, name string, args ...string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), name, args...)
@@ -169,13 +169,13 @@ func runOnHost(t *testing.T, h *host.Host, name string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// eventually asks until the answer is nil.
+// eventually calls try until it returns nil.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return ask() }))
 }
 
-// expectProperties demands that a unit's properties have these values.
+// expectProperties expects these values of a unit's properties.
 func expectProperties(t *testing.T, h *host.Host, unit string, want map[string]string) {
 	t.Helper()
 	for property, value := range want {
@@ -187,7 +187,7 @@ func expectProperties(t *testing.T, h *host.Host, unit string, want map[string]s
 	}
 }
 
-// awaitStatus waits for the beginning of the sentence that systemctl status shows.
+// awaitStatus waits for a prefix of the unit's status text.
 func awaitStatus(t *testing.T, h *host.Host, begins string) {
 	t.Helper()
 	eventually(t, "the status "+begins, func() error {
@@ -199,7 +199,8 @@ func awaitStatus(t *testing.T, h *host.Host, begins string) {
 	})
 }
 
-// expectBinary demands that the service's process is the binary of a release, where the package has it.
+// expectBinary expects that the service runs the binary of a release from the package's
+// path.
 func expectBinary(t *testing.T, h *host.Host, sum string) {
 	t.Helper()
 	got := runOnHost(t, h, "sh", "-c", `exe=/proc/$(systemctl show --property=MainPID --value `+service+`)/exe; readlink "$exe"; sha256sum <"$exe"`)

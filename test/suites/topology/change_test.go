@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestVIPsChanged renumbers API and ingress in keepalived.conf while all runs.
+// TestVIPsChanged changes the API and ingress VIPs in keepalived.conf at run time.
 func TestVIPsChanged(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	s.awaitPlacement()
@@ -26,7 +26,7 @@ func TestVIPsChanged(t *testing.T) {
 	s.expectFindings()
 }
 
-// expectVIPForgotten wants no master's state to name a VIP that has been let go.
+// expectVIPForgotten expects that no control-plane node's status lists a removed VIP.
 func (s *site) expectVIPForgotten(old lab.Pair) {
 	s.t.Helper()
 	for _, m := range s.Masters {

@@ -9,9 +9,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestClients has the self check be made by all that may make it: pods, which
-// have a network namespace of their own, and clients of the host's network, each
-// on the VIP's own node and on another one.
+// TestClients makes the self check from all kinds of clients: pods, which have their own
+// network namespace, and clients in the host's network, each on the VIP holder and on
+// another node.
 func TestClients(t *testing.T) {
 	s := startSettled(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
@@ -25,11 +25,11 @@ func TestClients(t *testing.T) {
 	s.expectFindings()
 }
 
-// otherMaster is a master that is not this one.
+// otherMaster returns a different control-plane node.
 func (s *site) otherMaster(master *lab.Node) *lab.Node {
 	i := slices.IndexFunc(s.Masters, func(m *lab.Master) bool { return m.Node != master })
 	return s.Masters[i].Node
 }
 
-// podOnOtherMaster is a pod that lives on another master than this one.
+// podOnOtherMaster returns a pod on a different control-plane node.
 func (s *site) podOnOtherMaster(master *lab.Node) *lab.Node { return s.podOn(s.otherMaster(master)) }

@@ -10,8 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// The routers of a compact cluster listen on *:80 of every master: on the one
-// that holds the API VIP too.
+// TestCompactRouterHere holds that the service works where a compact cluster's routers
+// listen on *:80 of every control-plane node, including the VIP holder.
 
 func TestCompactRouterHere(t *testing.T) {
 	expectCompact(t, lab.Layout{Compact: true}, true)
@@ -25,14 +25,14 @@ func expectCompact(t *testing.T, y lab.Layout, together bool) {
 	t.Helper()
 	s := startSettled(t, y)
 	s.expectCompactCertificates(together)
-	// The VIP's own host has a router on *:80 that it could ask instead.
+	// The VIP holder's own router also listens on *:80.
 	holder := s.Preferred(s.API.V4)
 	s.certificate(lab.Pair{V4: s.API.V4}, holder)
 	s.certificate(lab.Pair{V6: s.API.V6}, holder)
 }
 
-// TestCompactIngressMoves has the ingress VIPs go from one master to another,
-// and then the API VIPs to the one that has these by now.
+// TestCompactIngressMoves moves the ingress VIPs to another control-plane node, and then
+// the API VIPs to the same one.
 func TestCompactIngressMoves(t *testing.T) {
 	s := startSettled(t, lab.Layout{Compact: true, IngressOn: 1})
 	s.expectCompactCertificates(false)
@@ -47,8 +47,9 @@ func TestCompactIngressMoves(t *testing.T) {
 	}
 }
 
-// expectCompactCertificates is works, where the ingress VIPs are on the API VIPs' master or
-// are not: all challenges have to come to the router that has them.
+// expectCompactCertificates is expectCertificates for ingress VIPs on the same node as the
+// API VIPs or on another one. All challenges must reach the router on the node with the
+// ingress VIPs.
 func (s *site) expectCompactCertificates(together bool) {
 	s.t.Helper()
 	ingress := s.IngressHolder()
@@ -60,14 +61,14 @@ func (s *site) expectCompactCertificates(together bool) {
 	for i, count := range s.routedChallenges() {
 		here := s.Routers[i].Node == ingress
 		if (count > before[i]) != here {
-			s.t.Errorf("the router on %s, which has the ingress VIPs: %t, was asked for %d challenges", s.Routers[i], here, count-before[i])
+			s.t.Errorf("router on %s, ingress VIPs there: %t: %d challenges", s.Routers[i], here, count-before[i])
 		}
 	}
 	s.expectRouterAnswers()
 	s.expectFindings()
 }
 
-// routedChallenges is how many challenges each router has been asked for by clients.
+// routedChallenges returns the number of challenges in each router's log.
 func (s *site) routedChallenges() []int {
 	s.t.Helper()
 	var all []int
@@ -79,8 +80,8 @@ func (s *site) routedChallenges() []int {
 	return all
 }
 
-// expectRouterAnswers asks the masters' own addresses and the ingress VIPs for what no
-// route is for, and wants the routers' own answer: that port 80 is not touched.
+// expectRouterAnswers sends requests without a route to the nodes' own addresses and the
+// ingress VIPs, and expects the routers' answer: port 80 is unaffected.
 func (s *site) expectRouterAnswers() {
 	s.t.Helper()
 	var all []netip.Addr

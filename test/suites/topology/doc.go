@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology brings up each topology of a cluster and shows that it gets
-// a certificate there, or that the service rightly does nothing, and what the
-// state says of it: a test for each row of docs/topologies.md.
+// Package topology brings up each cluster topology and tests that it gets a certificate
+// there, or that the service correctly stays idle, and that the state is as documented.
+// Each row of docs/topologies.md has a test.
 package topology

@@ -17,11 +17,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// apiName is the API's, which the nodes' kubeconfig tells.
+// apiName is the API's name, which clients find in the kubeconfig of a node.
 const apiName = "api.lab.test"
 
-// startClusterServices gives the cluster what check looks at beside the service: the API's
-// name, an API server on each master, and the files that tell of them.
+// startClusterServices starts what check tests besides the service: the API's name, an API
+// server on each control-plane node, and the host files that name them.
 func (s *site) startClusterServices() {
 	s.t.Helper()
 	must(s.t, s.Internet.SetName(s.t.Context(), apiName, s.API))
@@ -34,8 +34,8 @@ func (s *site) startClusterServices() {
 			n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://api-int.lab.test:6443\n")))
 	}
 	for _, m := range s.Masters {
-		// Also where baremetal-runtimecfg leads connections to the VIP: to HAProxy,
-		// which passes them on to the API servers.
+		// Port 9445 is the target of baremetal-runtimecfg's redirect: HAProxy, which
+		// forwards to the API servers.
 		for _, port := range []string{"6443", "9445"} {
 			listen := func(ctx context.Context, _ string) (net.Listener, error) { return m.Listen(ctx, ":"+port) }
 			a, err := lab.ServeAPI(s.t.Context(), listen, func(string, netip.Addr) *tls.Certificate { return certificate })
@@ -45,8 +45,8 @@ func (s *site) startClusterServices() {
 	}
 }
 
-// expectFindings runs the check command on each node that has the service, and wants it
-// to have found these and nothing else on any of them.
+// expectFindings runs the check command on each node with the service and expects exactly
+// these findings on all nodes together.
 func (s *site) expectFindings(want ...string) {
 	s.t.Helper()
 	s.checked = true
@@ -67,6 +67,6 @@ func (s *site) expectFindings(want ...string) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		s.t.Errorf("what check finds (-want +got):\n%s", diff)
+		s.t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// port is where the service listens when it serves.
+// port is the service's port.
 const port = "8888"
 
-// expectIdle wants every service to be in one state, without a table and without a
-// listener, and the routers' port 80 to be theirs.
+// expectIdle expects one state of every service, no table, no listener, and the routers'
+// own port 80.
 func (s *site) expectIdle(reason string) {
 	s.t.Helper()
 	for _, m := range s.Masters {
@@ -32,7 +32,7 @@ func (s *site) expectIdle(reason string) {
 	s.expectStates()
 }
 
-// expectNoTableOrListener wants a node to have neither table nor listener of the service's.
+// expectNoTableOrListener expects neither table nor listener of the service on a node.
 func (s *site) expectNoTableOrListener(n *lab.Node) {
 	s.t.Helper()
 	table, err := n.HasServiceTable(s.t.Context())
@@ -48,19 +48,20 @@ func (s *site) expectNoTableOrListener(n *lab.Node) {
 	}
 }
 
-// TestSNOWithoutVIPs is a single node of the platform none: no keepalived.
+// TestSNOWithoutVIPs runs a single node of platform none, without keepalived.
 func TestSNOWithoutVIPs(t *testing.T) {
 	s := startSingleNode(t, lab.Layout{NoVIPs: true})
 	s.expectCertificatesWithoutService(s.Masters[0].Addresses)
 }
 
-// TestSNOWithOneVIP is a single node with one VIP for API and ingress.
+// TestSNOWithOneVIP runs a single node with one VIP for API and ingress.
 func TestSNOWithOneVIP(t *testing.T) {
 	s := startSingleNode(t, lab.Layout{SharedVIP: true}, "master0 vips-shared")
 	s.expectCertificatesWithoutService(s.API)
 }
 
-// startSingleNode is a single node on which the service has nothing to do, with what check finds.
+// startSingleNode starts a single node on which the service is idle, with the expected
+// findings of check.
 func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
 	t.Helper()
 	y.Masters, y.Compact = 1, true
@@ -71,8 +72,8 @@ func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
 	return s
 }
 
-// expectCertificatesWithoutService gets certificates for addresses that the service has nothing to do
-// with, over each family and over both, and wants it to have seen nothing of that.
+// expectCertificatesWithoutService orders certificates for addresses outside the service,
+// over each family and both, and expects that no service counted a challenge.
 func (s *site) expectCertificatesWithoutService(at lab.Pair) {
 	s.t.Helper()
 	for i, p := range []lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
@@ -88,8 +89,8 @@ func (s *site) expectCertificatesWithoutService(at lab.Pair) {
 	}
 }
 
-// TestExternalLoadBalancer has the VIPs on a balancer, here the gateway, which
-// leads port 80 of the API to the routers as the state says to.
+// TestExternalLoadBalancer has the VIPs on a load balancer, the gateway, which forwards
+// port 80 of the API to the routers.
 func TestExternalLoadBalancer(t *testing.T) {
 	s := open(t, lab.Layout{NoVIPs: true})
 	s.startClusterServices()
@@ -107,7 +108,7 @@ func TestExternalLoadBalancer(t *testing.T) {
 	}
 }
 
-// expectPort80Closed wants port 80 of a node without a router to be nobody's.
+// expectPort80Closed expects that port 80 of a node without a router refuses connections.
 func (s *site) expectPort80Closed(n *lab.Node) {
 	s.t.Helper()
 	for _, a := range n.Addresses.Both() {
@@ -121,7 +122,7 @@ func (s *site) expectPort80Closed(n *lab.Node) {
 	}
 }
 
-// startLoadBalancer puts the VIPs onto the gateway, and a HAProxy behind them.
+// startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there.
 func (s *site) startLoadBalancer() {
 	s.t.Helper()
 	var config strings.Builder
@@ -150,8 +151,8 @@ func (s *site) startLoadBalancer() {
 	}))
 }
 
-// TestArbiter is two masters with routers and an arbiter, whose keepalived has
-// no instance of the API.
+// TestArbiter runs two control-plane nodes with routers and an arbiter, whose keepalived
+// has no instance of the API.
 func TestArbiter(t *testing.T) {
 	s := startServices(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
 	arbiter := s.start(s.Arbiter.Node, lab.ServiceOptions{})
@@ -159,16 +160,16 @@ func TestArbiter(t *testing.T) {
 	_, err := arbiter.AwaitReason(t.Context(), "NoVIPs")
 	must(t, err)
 	s.expectNoTableOrListener(s.Arbiter.Node)
-	sound := func() {
+	healthy := func() {
 		s.expectStates()
 		s.expectCertificates()
 		s.expectRouterAnswers()
-		s.expectFindings("arbiter keepalived-without-api")
+		s.expectFindings("arbiter keepalived-no-api-instance")
 	}
-	sound()
+	healthy()
 	must(t, s.Masters[0].StopKeepalived(t.Context()))
 	s.awaitPlacement()
-	sound()
+	healthy()
 	s.expectNoTableOrListener(s.Arbiter.Node)
 }
 

@@ -16,12 +16,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// guestTests lists the tests that run under another kernel when this one has not
-// their kind of link; one machine runs all of them.
+// guestTests lists the tests that run under another kernel when this one lacks their kind
+// of link. One guest runs all of them.
 var guestTests = []string{"TestBond", "TestVLAN"}
 
-// onKernelWith runs a test under this machine's kernel when that can make a kind
-// of link, as RHEL's can, and else under Debian's.
+// onKernelWith runs a test under this machine's kernel if it supports a kind of link, as
+// RHEL's does, and otherwise under Debian's.
 func onKernelWith(t *testing.T, k lab.Link, test func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func onKernelWith(t *testing.T, k lab.Link, test func()) {
 		test()
 		return
 	}
-	t.Log("this machine's kernel has no such link: the test runs under Debian's kernel, in QEMU")
+	t.Log("this kernel lacks the link type: the test runs under Debian's kernel in QEMU")
 	printed, err := shared.elsewhere()
 	text, passed := outcome(printed, t.Name())
 	if !passed {
@@ -42,8 +42,8 @@ func onKernelWith(t *testing.T, k lab.Link, test func()) {
 	t.Log(text)
 }
 
-// outcome is what a guest has printed of one test, all of it when that test is
-// not found there.
+// outcome returns the output of one test in a guest, or all output when the test is not
+// found.
 func outcome(printed, test string) (text string, passed bool) {
 	_, after, begun := strings.Cut(printed, "=== RUN   "+test+"\n")
 	end := regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): ` + test + ` .*\n`).FindStringSubmatchIndex(after)
@@ -53,7 +53,7 @@ func outcome(printed, test string) (text string, passed bool) {
 	return after[:end[1]], after[end[2]:end[3]] == "PASS"
 }
 
-// runInGuest starts this package's tests that are to run elsewhere in a guest.
+// runInGuest runs this package's guestTests in a guest.
 func runInGuest(ctx context.Context) (string, error) {
 	tests, err := lab.BuildTests(ctx, "suites/topology")
 	if err != nil {
@@ -73,7 +73,7 @@ func runInGuest(ctx context.Context) (string, error) {
 		folder + "http01-proxyd":               shared.binary,
 		"/lab/docs/" + filepath.Base(document): document,
 	}
-	// The lab finds its tools beside the program that it is part of.
+	// The lab uses tools beside its own program.
 	for _, tool := range []string{tools.Pebble, tools.DNS, tools.Solver} {
 		files[folder+filepath.Base(tool)] = tool
 	}

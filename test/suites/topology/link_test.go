@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// expectLink wants each API VIP to be on a link of a name and a kind.
+// expectLink expects each API VIP on a link of a name and a kind.
 func (s *site) expectLink(name func(netip.Addr) string, kind string) {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
@@ -20,7 +20,7 @@ func (s *site) expectLink(name func(netip.Addr) string, kind string) {
 	}
 }
 
-// linkOf is the name and kind of the link of a node that an address is on.
+// linkOf returns the name and kind of the link with an address.
 func (s *site) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
 	s.t.Helper()
 	text, err := n.Run(s.t.Context(), "ip", "-j", "-d", "address", "show", "to", a.String())
@@ -32,7 +32,7 @@ func (s *site) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
 		} `json:"linkinfo"`
 	}
 	must(s.t, json.Unmarshal([]byte(text), &links))
-	// ip lists what does not match as empty objects.
+	// ip lists other links as empty objects.
 	for _, l := range links {
 		if l.Name != "" {
 			return l.Name, l.Info.Kind
@@ -41,10 +41,10 @@ func (s *site) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
 	return "nothing", ""
 }
 
-// sameLink is a link of the same name for every VIP.
+// sameLink returns the same link name for every VIP.
 func sameLink(link string) func(netip.Addr) string { return func(netip.Addr) string { return link } }
 
-// vmac is the link that keepalived makes for a VIP.
+// vmac returns the name of keepalived's link for a VIP.
 func vmac(vip netip.Addr) string {
 	if vip.Is4() {
 		return "vrrp57.4"

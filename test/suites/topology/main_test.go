@@ -10,11 +10,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared is the program, what ends when a signal does, and what the guest that
-// runs tests under another kernel has printed, which starts when first asked for.
+// shared has the program, the context of the run, and the output of the guest with another
+// kernel, which starts on first use.
 var shared struct {
 	binary    string
-	ctx       context.Context //nolint:containedctx // the whole run's
+	ctx       context.Context //nolint:containedctx // of the whole run
 	elsewhere func() (string, error)
 }
 

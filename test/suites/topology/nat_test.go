@@ -10,8 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestForeignNATAfter has nat chains of others behind ours, one of which leads
-// every port 80 elsewhere: the first mapping wins.
+// TestForeignNATAfter loads nat chains after ours, one of which redirects every port 80.
+// The first mapping wins.
 func TestForeignNATAfter(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
@@ -23,8 +23,7 @@ func TestForeignNATAfter(t *testing.T) {
 	s.expectFindings()
 }
 
-// earlier is a nat table whose chains run before ours; it maps another port of
-// the VIPs.
+// earlier is a nat table whose chains run before ours and map another port of the VIPs.
 const earlier = `table inet earlier {
 	chain prerouting {
 		type nat hook prerouting priority -150;
@@ -37,8 +36,8 @@ const earlier = `table inet earlier {
 }
 `
 
-// TestForeignNATBefore has a nat table before ours: harmless while it maps other
-// ports, and named by check when it takes port 80 of the VIPs away.
+// TestForeignNATBefore loads a nat table before ours. It is harmless for other ports, and
+// check reports it when it maps port 80 of the VIPs.
 func TestForeignNATBefore(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	s.awaitPlacement()
@@ -50,14 +49,14 @@ func TestForeignNATBefore(t *testing.T) {
 	s.expectFindings()
 	holder := s.Preferred(s.API.V4)
 	s.load(holder, fmt.Sprintf("ip daddr %s tcp dport 80 dnat to :9445", s.API.V4))
-	s.expectFindings("master0 nat-before-us", "master0 own-clients-kept-away", "master1 family-broken", "master2 family-broken")
+	s.expectFindings("master0 earlier-nat", "master0 local-traffic-blocked", "master1 address-family-broken", "master2 address-family-broken")
 	_, err := holder.Run(t.Context(), "nft", "delete", "table", "inet", "earlier")
 	must(t, err)
 	s.expectCertificates()
 }
 
-// load puts the earlier table with one rule onto a node, in place of another,
-// until the test ends.
+// load loads the earlier table with one rule into a node, in place of another rule, until
+// the test ends.
 func (s *site) load(n *lab.Node, rule string) {
 	s.t.Helper()
 	_, err := n.Input(s.t.Context(), "table inet earlier\ndelete table inet earlier\n"+fmt.Sprintf(earlier, rule), "nft", "-f", "-")
@@ -65,7 +64,7 @@ func (s *site) load(n *lab.Node, rule string) {
 	s.unload(n, "inet earlier")
 }
 
-// unload removes tables from a node when the test ends, those that are there.
+// unload removes existing tables from a node when the test ends.
 func (s *site) unload(n *lab.Node, tables ...string) {
 	s.t.Cleanup(func() {
 		for _, table := range tables {

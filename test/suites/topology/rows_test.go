@@ -21,29 +21,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// document tells operators what happens in each topology.
+// document is the document for operators.
 const document = "../../../docs/topologies.md"
 
 // row is one topology in the document.
 type row struct {
 	topology string
 	test     string
-	findings []string // what `http01-proxyd check` may say
-	states   []string // what `http01-proxyd status` says on the masters, sorted
+	findings []string // expected findings of check
+	states   []string // states of the control-plane nodes, sorted
 }
 
-// TestRows: each test has a row and each row has its test, and both ways in which
-// keepalived finds its peers have one; its test holds that it is so (see peers).
+// TestRows holds that each test has a row and each row a test, and that rows exist for both
+// ways in which keepalived finds its peers (see expectPeers).
 func TestRows(t *testing.T) {
 	var documented []string
-	ways := map[string]string{}
+	modes := map[string]string{}
 	for _, r := range rows(t) {
 		documented = append(documented, r.test)
-		if way := peerMode.FindString(r.topology); way != "" {
-			ways[r.test] = way
+		if mode := peerMode.FindString(r.topology); mode != "" {
+			modes[r.test] = mode
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"TestStandard": "unicast", "TestMulticast": "multicast"}, ways); diff != "" {
+	if diff := cmp.Diff(map[string]string{"TestStandard": "unicast", "TestMulticast": "multicast"}, modes); diff != "" {
 		t.Errorf("how keepalived finds its peers in %s (-tests +rows):\n%s", document, diff)
 	}
 	slices.Sort(documented)
@@ -52,14 +52,14 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// peerMode is how keepalived finds its peers, where a row says it.
+// peerMode matches how keepalived finds its peers in a row.
 var peerMode = regexp.MustCompile("unicast|multicast")
 
-// code is what stands in the document between back quotes.
+// code matches text between back quotes.
 var code = regexp.MustCompile("`([^`]+)`")
 
-// rows reads the document's table: its second cell has what check says, the third
-// what the state says, and the last one names the test.
+// rows parses the document's table: the second cell has the findings of check, the third
+// the states, and the last the test.
 func rows(t *testing.T) []row {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -76,7 +76,7 @@ func rows(t *testing.T) []row {
 			r.states = append(r.states, state[1])
 		}
 		for _, finding := range code.FindAllStringSubmatch(cells[1], -1) {
-			// The command itself is not one.
+			// "check" is the command.
 			if finding[1] != "check" {
 				r.findings = append(r.findings, finding[1])
 			}
@@ -88,7 +88,7 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// tests lists the tests of this package that are about a topology, sorted.
+// tests returns the topology tests of this package, sorted.
 func tests(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
@@ -108,8 +108,8 @@ func tests(t *testing.T) []string {
 	return names
 }
 
-// expectStates compares what the services say of their state with the test's row. The
-// message of a state names a VIP that has moved after the service's own request to it.
+// expectStates compares the services' states with the test's row. The message names a moved
+// VIP only after the service's own request to it.
 func (s *site) expectStates() {
 	s.t.Helper()
 	s.expectPeers()
@@ -125,7 +125,7 @@ func (s *site) expectStates() {
 	}))
 }
 
-// states returns the states that the services report, sorted, each once.
+// states returns the distinct states of the services, sorted.
 func (s *site) states(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, n := range s.nodes() {
@@ -146,23 +146,23 @@ func (s *site) states(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// expectPeers compares how the masters' keepalived finds its peers with the test's row.
+// expectPeers compares how keepalived finds its peers with the test's row.
 func (s *site) expectPeers() {
 	s.t.Helper()
-	way := peerMode.FindString(s.row().topology)
-	if way == "" {
+	mode := peerMode.FindString(s.row().topology)
+	if mode == "" {
 		return
 	}
 	for _, m := range s.Masters {
 		text, err := os.ReadFile(m.KeepalivedConfig())
 		must(s.t, err)
-		if strings.Contains(string(text), "unicast_peer") != (way == "unicast") {
-			s.t.Errorf("keepalived on %s is not %s, as %s has it", m, way, document)
+		if strings.Contains(string(text), "unicast_peer") != (mode == "unicast") {
+			s.t.Errorf("keepalived on %s is not %s, which %s documents", m, mode, document)
 		}
 	}
 }
 
-// row is the test's own.
+// row returns the row of the test.
 func (s *site) row() row {
 	s.t.Helper()
 	all := rows(s.t)

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// expectServing has a lab of a topology get certificates, over each family alone and
-// over both, say what its row says, and be sound for check.
+// expectServing orders certificates in a topology over each family and both, and compares
+// the states and the findings of check with its row.
 func expectServing(t *testing.T, y lab.Layout) *site {
 	t.Helper()
 	s := startSettled(t, y)
@@ -22,8 +22,9 @@ func expectServing(t *testing.T, y lab.Layout) *site {
 	return s
 }
 
-// expectCertificates gets a certificate over each VIP, and one for a name with both families;
-// the self check is a pod's on the holder's node, and for both another node's.
+// expectCertificates orders a certificate over each VIP, and one for a name with both
+// families. The self check comes from a pod on the VIP holder, and for both families from
+// one on another node.
 func (s *site) expectCertificates() {
 	s.t.Helper()
 	for _, p := range s.pairs() {
@@ -39,7 +40,7 @@ func (s *site) expectCertificates() {
 	s.expectRefusal()
 }
 
-// podOn is the pod that lives on a master.
+// podOn returns the pod on a control-plane node.
 func (s *site) podOn(master *lab.Node) *lab.Node {
 	for i, m := range s.Masters {
 		if m.Node == master {
@@ -68,7 +69,7 @@ func TestDualStackIPv6First(t *testing.T) {
 	s.expectVIPOrder(s.Ingress.V6, s.Ingress.V4)
 }
 
-// expectVIPOrder wants every master's keepalived.conf to have VIPs in this order.
+// expectVIPOrder expects VIPs in this order in every control-plane node's keepalived.conf.
 func (s *site) expectVIPOrder(vips ...netip.Addr) {
 	s.t.Helper()
 	for _, m := range s.Masters {

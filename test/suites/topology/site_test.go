@@ -17,26 +17,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// site is a lab of one topology; no service runs there yet.
+// site is a lab of one topology without a running service.
 type site struct {
 	*lab.Lab
 
 	t        *testing.T
-	services map[string]*lab.Service // by the node's name
+	services map[string]*lab.Service // by node name
 	names    int
 	checked  bool
-	found    map[string]bool // by check, the whole test long
-	idle     bool            // nobody has a VIP
+	found    map[string]bool // findings of check during the test
+	idle     bool            // no node has a VIP
 }
 
-// open brings a lab up until the test ends; by then no node's ruleset may
-// differ from what it was.
+// open brings up a lab until the test ends. At the end every node's ruleset must be
+// unchanged.
 func open(t *testing.T, y lab.Layout) *site {
 	t.Helper()
 	s := &site{Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{}, idle: y.NoVIPs}
 	t.Cleanup(func() {
 		if diff := cmp.Diff(s.row().findings, slices.Sorted(maps.Keys(s.found))); !t.Failed() && (diff != "" || !s.checked) {
-			t.Errorf("what check has found, if it was run (%t), in %s (-documented +seen):\n%s", s.checked, document, diff)
+			t.Errorf("findings of check (run: %t) in %s (-documented +seen):\n%s", s.checked, document, diff)
 		}
 	})
 	before := s.rulesets()
@@ -48,7 +48,7 @@ func open(t *testing.T, y lab.Layout) *site {
 	return s
 }
 
-// rulesets are those of the control-plane nodes.
+// rulesets returns the rulesets of the control-plane nodes.
 func (s *site) rulesets() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
@@ -61,7 +61,7 @@ func (s *site) rulesets() map[string]string {
 	return all
 }
 
-// nodes are the hosts of the control plane.
+// nodes returns the hosts of the control plane.
 func (s *site) nodes() []*lab.Node {
 	var all []*lab.Node
 	for _, m := range s.Masters {
@@ -73,8 +73,8 @@ func (s *site) nodes() []*lab.Node {
 	return all
 }
 
-// start runs the service on a node until the test ends; it then has to end with
-// status 0 and leave no table.
+// start runs the service on a node until the test ends. It must then exit with status 0 and
+// leave no table.
 func (s *site) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
 	s.t.Helper()
 	o.Binary = shared.binary
@@ -93,7 +93,7 @@ func (s *site) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
 	return service
 }
 
-// startAll runs the service on every master.
+// startAll runs the service on every control-plane node.
 func (s *site) startAll() {
 	s.t.Helper()
 	for _, m := range s.Masters {
@@ -101,7 +101,8 @@ func (s *site) startAll() {
 	}
 }
 
-// startServices opens a lab with all that check looks at, and runs the service on every master.
+// startServices opens a lab with everything that check tests, and runs the service on every
+// control-plane node.
 func startServices(t *testing.T, y lab.Layout) *site {
 	t.Helper()
 	s := open(t, y)
@@ -110,7 +111,7 @@ func startServices(t *testing.T, y lab.Layout) *site {
 	return s
 }
 
-// startSettled is up, with every VIP in its place and the state as the test's row has it.
+// startSettled is startServices with every VIP in place and the state of the test's row.
 func startSettled(t *testing.T, y lab.Layout) *site {
 	t.Helper()
 	s := startServices(t, y)
@@ -119,8 +120,8 @@ func startSettled(t *testing.T, y lab.Layout) *site {
 	return s
 }
 
-// awaitPlacement waits until each master's service holds the VIPs that the master has,
-// and these alone are in its table.
+// awaitPlacement waits until each control-plane node's service holds exactly the node's
+// VIPs, also in its table.
 func (s *site) awaitPlacement() {
 	s.t.Helper()
 	must(s.t, s.Settled(s.t.Context()))
@@ -152,7 +153,7 @@ func (s *site) awaitPlacement() {
 	}
 }
 
-// held are the API VIPs that a master has when all is quiet, sorted as text.
+// held returns the API VIPs that keepalived prefers on a node, sorted as text.
 func (s *site) held(n *lab.Node) []string {
 	var out []string
 	for _, vip := range s.AllAPI() {
@@ -164,18 +165,17 @@ func (s *site) held(n *lab.Node) []string {
 	return out
 }
 
-// pairs are the API VIPs as a name has them: each pair of both families.
+// pairs returns the API VIPs in pairs of both families.
 func (s *site) pairs() []lab.Pair { return append([]lab.Pair{s.API}, s.MoreAPI...) }
 
-// certificate gets one for a name that leads to the given addresses, after a
-// self check from a node, and wants all of that, the self check's questions and
-// the CA's, to have come through the master that holds these.
+// certificate orders a certificate for a name with the given addresses after a self check
+// from a node. The requests of the self check and the CA must all pass the VIP holder.
 func (s *site) certificate(vips lab.Pair, from *lab.Node) {
 	s.t.Helper()
 	s.names++
 	name := fmt.Sprintf("api-%d.%s", s.names, s.Domain)
 	must(s.t, s.Internet.SetName(s.t.Context(), name, vips))
-	// Clients try IPv6 first, so that of two families IPv4 sees none.
+	// Clients try IPv6 first, so with both families no request uses IPv4.
 	over := vips.Both()[len(vips.Both())-1]
 	holder := s.Preferred(over).Name
 	before := s.challenges(holder)
@@ -193,8 +193,8 @@ func (s *site) challenges(node string) int {
 	return seen.Challenges.Total
 }
 
-// expectRefusal asks each VIP for something else than a challenge, from the internet,
-// and wants the front door's own answer.
+// expectRefusal sends a request other than a challenge to each VIP from the internet and
+// expects the proxy's own answer.
 func (s *site) expectRefusal() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Cost is what the service's table costs those who connect to the API.
+// Cost is the effect of the service's table on connections to the API.
 type Cost struct {
-	Place         string // what else the node has
+	Place         string // other tables of the node
 	Pairs         int
 	With, Without float64 // connections a second, medians
 	Ratio         Interval
@@ -22,18 +22,18 @@ type Cost struct {
 
 const (
 	apiPort      = 6443
-	redirectedTo = 9445 // by the node's own table
+	redirectedTo = 9445 // the target of the node's own redirect
 )
 
-// measureCosts measures connections to the API's port, with the service running and
-// without it, in pairs.
+// measureCosts measures connections to the API's port in pairs, with the service and
+// without it.
 func (r *rig) measureCosts(ctx context.Context) ([]Cost, error) {
 	onNode, err := r.measureCostAt(ctx, "beside OpenShift's `ocp_nat`", redirectedTo)
 	if err != nil {
 		return nil, err
 	}
-	// What a table costs beyond its rules: the first one that translates
-	// addresses has the kernel track connections.
+	// The first table that translates addresses also enables connection tracking in the
+	// kernel.
 	if _, err := r.front.Run(ctx, "nft", "delete", "table", "ip", "ocp_nat"); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (r *rig) measureCosts(ctx context.Context) ([]Cost, error) {
 	return []Cost{onNode, alone}, err
 }
 
-// measureCostAt measures with a server at the port where connections to the API end.
+// measureCostAt measures with a server on the port where connections to the API end.
 func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cost Cost, err error) {
 	server, err := startEcho(r.front, netip.AddrPortFrom(r.vip, port))
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cos
 	defer func() { err = errors.Join(err, server.stop()) }()
 	var with, without []float64
 	for pair := range r.Pairs {
-		// In turns, so that a machine that slows down speaks for neither side.
+		// The order alternates, so that a slowdown of the machine affects both sides.
 		for _, on := range []bool{pair%2 == 0, pair%2 == 1} {
 			rate, err := r.measureSide(ctx, on)
 			if err != nil {
@@ -70,7 +70,7 @@ func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cos
 	return cost, err
 }
 
-// measureSide is one half of a pair.
+// measureSide measures one side of a pair.
 func (r *rig) measureSide(ctx context.Context, on bool) (rate float64, err error) {
 	if err := flushConnections(r.front); err != nil {
 		return 0, err
@@ -85,17 +85,16 @@ func (r *rig) measureSide(ctx context.Context, on bool) (rate float64, err error
 	if there, err := r.front.HasServiceTable(ctx); err != nil || there != on {
 		return 0, errors.Join(err, fmt.Errorf("the service's table: want %t, have %t", on, there))
 	}
-	if _, err := r.connectionRate(ctx, r.Side/5); err != nil { // caches and the service's start
+	if _, err := r.connectionRate(ctx, r.Side/5); err != nil { // warms caches and waits for the service
 		return 0, err
 	}
 	return r.connectionRate(ctx, r.Side)
 }
 
-// callers is how many connect at the same time.
+// callers is the number of concurrent clients.
 const callers = 2
 
-// connectionRate has clients connect one time after the other, and returns how many
-// did so in a second.
+// connectionRate runs clients that connect in a loop, and returns connections a second.
 func (r *rig) connectionRate(ctx context.Context, length time.Duration) (float64, error) {
 	var counts [callers]int
 	begin := time.Now()

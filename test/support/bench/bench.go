@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// Run brings a lab up, measures everything in it, and removes it.
+// Run brings up a lab, runs all measurements in it, and removes it.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	all, err := o.selectedProxies()
 	if err != nil {
@@ -54,7 +54,7 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Re
 	return report, err
 }
 
-// Report is what was measured.
+// Report has the results.
 type Report struct {
 	Options   Options
 	Machine   Machine
@@ -63,8 +63,8 @@ type Report struct {
 	OtherLoad OtherLoad
 }
 
-// OtherLoad is what went on beside the comparison, in parts of the machine's time
-// during a cell: where it is much, figures say little.
+// OtherLoad is the CPU time of other programs during the comparison, as a part of the
+// machine's time. With a high value the results are unreliable.
 type OtherLoad struct {
 	Median, Most float64
 }
@@ -84,24 +84,24 @@ func summariseOtherLoad(seen map[string]cells) OtherLoad {
 	return OtherLoad{Median: median(all), Most: slices.Max(all)}
 }
 
-// Row is one front door under one number of connections.
+// Row is the result of one proxy with one number of connections.
 type Row struct {
 	Key, Proxy  string
 	Connections int
 	Rate        float64 // requests a second, median over rounds
-	Ratio       float64 // to HAProxy's rate: median over rounds of the round's ratio; 0 without HAProxy
-	ToPlain     float64 // the same to the rate of http01-proxyd as it runs on a node; 0 without that
+	Ratio       float64 // rate relative to HAProxy's: median of the ratios by round; 0 without HAProxy
+	ToPlain     float64 // rate relative to http01-proxyd as on a node; 0 without it
 	P50, P99    float64 // milliseconds, medians over rounds
 	P999        float64
 	CPU         float64 // µs of user and system time a request, over all rounds; 0 for the kernel
 	Requests    int     // over all rounds
 	Errors      int     // over all rounds
 	Idle, Half  float64 // proportional memory in MiB; 0 for the kernel
-	Open        int     // connections that were open still when Half was read
-	Unfiltered  bool    // lets every path through
+	Open        int     // connections still open when Half was read
+	Unfiltered  bool    // forwards every path
 }
 
-// reference is whose rate the others are compared with.
+// reference is the proxy that rates are compared with.
 const reference = "haproxy"
 
 func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
@@ -120,7 +120,7 @@ func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memo
 	return out
 }
 
-// summarise joins the rounds of one front door; those of HAProxy may be none.
+// summarise combines the rounds of one proxy. haproxy may be empty.
 func summarise(own, haproxy []cell) Row {
 	var row Row
 	var rates, p50, p99, p999 []float64
@@ -142,7 +142,7 @@ func summarise(own, haproxy []cell) Row {
 	return row
 }
 
-// ratios are those of each round's rates, as far as both have rounds.
+// ratios returns the ratio of the rates of each round that both have.
 func ratios(own, other []cell) []float64 {
 	var out []float64
 	for i, c := range own {

@@ -13,13 +13,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestQuick measures everything once, for a moment, with every front door. It
-// asserts that the rig works, and nothing about time.
+// TestQuick runs every measurement briefly with every proxy. It checks that the benchmark
+// works and asserts no times.
 func TestQuick(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
 	}
-	// A Ctrl-C must not leave a lab behind: go test waits for this process.
+	// A Ctrl-C must not leave a lab behind. go test waits for this process.
 	ctx, stop := signal.NotifyContext(t.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	o := Quick()
@@ -56,7 +56,7 @@ func checkRow(t *testing.T, o Options, row Row) {
 	if row.Requests == 0 || row.Rate <= 0 || row.Ratio <= 0 || row.P50 <= 0 || row.P999 < row.P99 || row.P99 < row.P50 {
 		t.Errorf("%s was not measured: %+v", row.Proxy, row)
 	}
-	// A machine with much else to do may break a connection or two.
+	// A busy machine may break a few connections.
 	if row.Errors*100 > row.Requests {
 		t.Errorf("%s: %d errors in %d requests", row.Proxy, row.Errors, row.Requests)
 	}
@@ -64,12 +64,12 @@ func checkRow(t *testing.T, o Options, row Row) {
 		return // no process
 	}
 	if row.CPU <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
-		t.Errorf("%s: CPU or memory is missing, or it closed connections: %+v", row.Proxy, row)
+		t.Errorf("%s: CPU or memory is missing, or connections were closed: %+v", row.Proxy, row)
 	}
 }
 
 func TestUnknownProxy(t *testing.T) {
 	if _, err := Run(context.Background(), Options{Proxies: []string{"apache"}}); err == nil {
-		t.Error("an unknown front door is not refused")
+		t.Error("an unknown proxy is accepted")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Measures of the chart, in pixels.
+// Dimensions of the chart in pixels.
 const (
 	chartWidth = 860
 	plotLeft   = 70
@@ -20,8 +20,8 @@ const (
 	legendTop  = 46
 )
 
-// colour is one of those that Okabe and Ito chose to be told apart by people
-// with any colour vision.
+// colour returns a colour of the palette of Okabe and Ito, which readers with any colour
+// vision can distinguish.
 func colour(key string) string {
 	return cmp.Or(map[string]string{
 		"http01-proxyd":        "#0072b2",
@@ -35,11 +35,11 @@ func colour(key string) string {
 	}[key], "#888888")
 }
 
-// panel is one figure of all front doors, by connections.
+// panel is one diagram of all proxies by number of connections.
 type panel struct {
 	title   string
 	value   func(Row) float64 // 0 is not drawn
-	log     bool              // decades instead of bars from zero
+	log     bool              // logarithmic scale
 	decimal int
 }
 
@@ -54,7 +54,7 @@ func (r Report) Chart() string {
 	height := legendTop + 30 + len(panels)*panelEvery
 	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`, chartWidth, height)
 	s.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`, chartWidth, height)
-	s.text(plotLeft, 24, "start", 16, "Front doors for HTTP-01 challenges, one-shot connections")
+	s.text(plotLeft, 24, "start", 16, "Proxies for HTTP-01 challenges, one-shot connections")
 	s.legend(r.Rows)
 	for i, p := range panels {
 		s.panel(r.Rows, p, float64(legendTop+60+i*panelEvery))
@@ -81,7 +81,7 @@ func (s *svg) legend(rows []Row) {
 }
 
 func (s *svg) panel(rows []Row, p panel, top float64) {
-	doors, groups := distinct(rows, keyOf), distinct(rows, connectionsOf)
+	proxies, groups := distinct(rows, keyOf), distinct(rows, connectionsOf)
 	if len(groups) == 0 {
 		return
 	}
@@ -94,14 +94,14 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 		s.text(plotLeft-8, y+4, "end", 11, short(tick))
 	}
 	group := float64(plotWidth) / float64(len(groups))
-	slot := group * 0.86 / float64(len(doors))
+	slot := group * 0.86 / float64(len(proxies))
 	for g, first := range groups {
 		connections := first.Connections
 		left := plotLeft + group*(float64(g)+0.07)
-		s.text(left+slot*float64(len(doors))/2, bottom+18, "middle", 12, counted(connections))
-		for d, door := range doors {
+		s.text(left+slot*float64(len(proxies))/2, bottom+18, "middle", 12, counted(connections))
+		for d, proxy := range proxies {
 			for _, row := range rows {
-				if v := p.value(row); row.Key == door.Key && row.Connections == connections && v > 0 {
+				if v := p.value(row); row.Key == proxy.Key && row.Connections == connections && v > 0 {
 					s.mark(row, p, left+slot*float64(d), slot, bottom, bottom-plotHeight*scale.part(v))
 				}
 			}
@@ -109,7 +109,7 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 	}
 }
 
-// mark draws one value: a bar from zero, or a dot where there is no zero.
+// mark draws one value: a bar from zero, or a dot on a logarithmic scale.
 func (s *svg) mark(row Row, p panel, x, slot, bottom, y float64) {
 	label := fmt.Sprintf("%s, %s: %.*f", row.Proxy, counted(row.Connections), p.decimal, p.value(row))
 	if p.log {
@@ -135,7 +135,7 @@ func (s scale) part(v float64) float64 {
 	return v / s.high
 }
 
-// scaleFor begins at zero, or for logarithms at the decade below all values.
+// scaleFor starts at zero, or on a logarithmic scale at the decade below all values.
 func scaleFor(rows []Row, p panel) scale {
 	low, high := math.Inf(1), 0.0
 	for _, row := range rows {
@@ -167,7 +167,7 @@ func scaleFor(rows []Row, p panel) scale {
 	return s
 }
 
-// short is a number in at most five characters.
+// short formats a number with at most five characters.
 func short(v float64) string {
 	switch {
 	case v >= 10000:
@@ -188,7 +188,7 @@ func counted(connections int) string {
 	return fmt.Sprintf("%d connections", connections)
 }
 
-// distinct is one row of each value of a key, in the order of the rows.
+// distinct returns the first row of each value of a key, in the order of the rows.
 func distinct[K comparable](rows []Row, key func(Row) K) []Row {
 	var out []Row
 	seen := map[K]bool{}

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// cell is one run of wrk against one front door.
+// cell is one run of wrk against one proxy.
 type cell struct {
 	load
 
-	cpu    time.Duration // of the front door's processes, meanwhile
-	others float64       // part of the machine that went to what the bench did not start
+	cpu    time.Duration // of the proxy's processes
+	others float64       // part of the machine's time that other programs used
 }
 
-// cells are what one front door showed, by connections and round.
+// cells has the results of one proxy by connections and round.
 type cells map[int][]cell
 
-// compare gives every front door its turn in every round, each round beginning
-// with another, so that what else the machine does falls on all alike.
+// compare measures every proxy in every round. Each round starts with another proxy, so
+// that other load on the machine affects all alike.
 func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error) {
 	script, err := r.write(r.client, "oneshot.lua", oneshot)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 	return seen, nil
 }
 
-// measureRound is one front door's part of a round.
+// measureRound measures one proxy in one round.
 func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int, into cells) (err error) {
 	if err := flushConnections(r.front); err != nil {
 		return err
@@ -82,19 +82,19 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 	return nil
 }
 
-// otherLoad is the part of all cores' time that is not ours. Little of it is the
-// kernel's own for our packets, which it cannot tell apart.
+// otherLoad returns the part of all cores' time that other programs used. It includes a
+// little kernel time for our packets, which the kernel does not account to a process.
 func otherLoad(before, after cpuUsage, took time.Duration) float64 {
 	foreign := (after.machine - before.machine) - (after.ours - before.ours)
 	return max(0, float64(foreign)/float64(took)/float64(runtime.NumCPU()))
 }
 
-// lastRound is what the last round showed, for the progress.
+// lastRound formats the results of the last round for the progress output.
 func (r *rig) lastRound(c cells) string {
 	var text strings.Builder
 	for _, connections := range r.Connections {
 		last := c[connections][len(c[connections])-1]
-		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms (others %.0f %%)", connections, last.rate(), ms(last.p99), 100*last.others)
+		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms (other load %.0f %%)", connections, last.rate(), ms(last.p99), 100*last.others)
 		if last.errors > 0 {
 			fmt.Fprintf(&text, " %d errors", last.errors)
 		}

@@ -11,9 +11,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// flushConnections has the kernel forget the connections that it tracks for a
-// node. Those of one front door would meet the next one's clients, which come
-// from the same ports, with the address translation of the former.
+// flushConnections removes the tracked connections of a node. Clients of the next proxy use
+// the same ports, and would otherwise match the address translation of the previous one.
 func flushConnections(n *lab.Node) error {
 	const (
 		deleteConnection = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2 // IPCTNL_MSG_CT_DELETE
@@ -30,7 +29,7 @@ func flushConnections(n *lab.Node) error {
 			Data:   make([]byte, genericHeader),
 		})
 		if err != nil {
-			return fmt.Errorf("forget the tracked connections of %s: %w", n.Name, err)
+			return fmt.Errorf("remove the tracked connections of %s: %w", n.Name, err)
 		}
 		return nil
 	})

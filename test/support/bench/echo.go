@@ -13,17 +13,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// Server and client of the TCP echo speak by plain system calls on threads of
-// their own: what they need themselves should be little beside what a table in
-// the kernel costs.
+// The TCP echo server and client use plain system calls on their own threads, to keep their
+// own cost small next to that of a table in the kernel.
 
-// message is what is echoed.
-const message = "who goes there"
+// message is the echoed text.
+const message = "hello, echo server"
 
-// deadline bounds every call on a socket; nothing here takes that long.
+// deadline is the timeout of every socket call in seconds.
 const deadline = 10
 
-// echo is a TCP echo server for one message a connection.
+// echo is a TCP echo server that handles one message a connection.
 type echo struct {
 	fd      int
 	threads errgroup.Group
@@ -63,7 +62,7 @@ func listen(at netip.AddrPort) (int, error) {
 	return fd, err
 }
 
-// serve accepts until the listener is shut down.
+// serve accepts connections until the listener is shut down.
 func (e *echo) serve() error {
 	buffer := make([]byte, len(message))
 	for {
@@ -79,7 +78,7 @@ func (e *echo) serve() error {
 		case err != nil:
 			return fmt.Errorf("accept: %w", err)
 		}
-		// The client sees what goes wrong here.
+		// The client reports errors of this side.
 		if err := setTimeouts(fd); err == nil {
 			if n, err := retryInterrupted(func() (int, error) { return unix.Read(fd, buffer) }); err == nil {
 				_, _ = retryInterrupted(func() (int, error) { return unix.Write(fd, buffer[:n]) })
@@ -89,23 +88,23 @@ func (e *echo) serve() error {
 	}
 }
 
-// stop ends the server's threads; shutdown, unlike close, wakes them.
+// stop ends the server's threads. shutdown wakes them; close does not.
 func (e *echo) stop() error {
 	err := unix.Shutdown(e.fd, unix.SHUT_RDWR)
 	return errors.Join(err, e.threads.Wait(), unix.Close(e.fd))
 }
 
-// echoOnce connects once, has the message echoed, and reads to the end.
+// echoOnce connects, sends the message, and reads the echo to its end.
 func echoOnce(at netip.AddrPort) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
+		return fmt.Errorf("create a socket: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	if err := setTimeouts(fd); err != nil {
 		return err
 	}
-	// An interrupted connect goes on where it was.
+	// An interrupted connect continues.
 	_, err = retryInterrupted(func() (int, error) {
 		return 0, unix.Connect(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
 	})
@@ -133,8 +132,8 @@ func echoOnce(at netip.AddrPort) error {
 	return nil
 }
 
-// retryInterrupted repeats a call that a signal has interrupted: the runtime sends its
-// threads some, and a socket with a timeout is not resumed (signal(7)).
+// retryInterrupted repeats a call that a signal interrupted. The runtime sends signals to
+// its threads, and a call on a socket with a timeout is not restarted (signal(7)).
 func retryInterrupted(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -144,13 +143,12 @@ func retryInterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// setTimeouts keeps every call on a socket from waiting for ever; SO_SNDTIMEO bounds
-// connect as well (socket(7)).
+// setTimeouts limits every call on a socket. SO_SNDTIMEO also limits connect (socket(7)).
 func setTimeouts(fd int) error {
 	limit := unix.Timeval{Sec: deadline}
 	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
-			return fmt.Errorf("bound a socket: %w", err)
+			return fmt.Errorf("set the timeout of a socket: %w", err)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is where it was measured, and what.
+// Machine describes the machine and the measured programs.
 type Machine struct {
 	When     time.Time
 	Kernel   string
@@ -22,7 +22,7 @@ type Machine struct {
 	Versions []Version
 }
 
-// Version is a program and its version.
+// Version is a program with its version.
 type Version struct {
 	Name, Text string
 }
@@ -30,11 +30,11 @@ type Version struct {
 func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error) {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
-		return Machine{}, fmt.Errorf("ask for the kernel's version: %w", err)
+		return Machine{}, fmt.Errorf("read the kernel's version: %w", err)
 	}
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
-		return Machine{}, fmt.Errorf("ask for the CPU's model: %w", err)
+		return Machine{}, fmt.Errorf("read the CPU's model: %w", err)
 	}
 	m := Machine{
 		When: time.Now().UTC(), Kernel: unix.ByteSliceToString(uts.Release[:]),
@@ -46,20 +46,20 @@ func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error)
 		}
 		text, err := d.detail(ctx, r)
 		if err != nil {
-			return m, fmt.Errorf("ask for the version of %s: %w", d.name, err)
+			return m, fmt.Errorf("query the version of %s: %w", d.name, err)
 		}
 		m.Versions = append(m.Versions, Version{d.name, text})
 	}
 	upstream, err := versionOf("nginx", "-v")(ctx, r)
 	if err != nil {
-		return m, fmt.Errorf("ask for the version of the upstream: %w", err)
+		return m, fmt.Errorf("query the version of the upstream: %w", err)
 	}
 	client, err := versionOf("wrk", "-v")(ctx, r)
 	m.Versions = append(m.Versions, Version{"upstream", upstream}, Version{"client", client})
 	return m, err
 }
 
-// cpuModel is empty on architectures whose cpuinfo names none.
+// cpuModel returns "" on architectures whose cpuinfo has no model name.
 func cpuModel(info string) string {
 	for line := range strings.Lines(info) {
 		if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// memory is what a front door holds, in bytes.
+// memory is the memory of a proxy in bytes.
 type memory struct {
 	idle int
-	half int // with open connections that have sent half a head
-	open int // how many of those were open still when it was read
+	half int // with open connections that sent half a request head
+	open int // connections still open when half was read
 }
 
-// halfHead is a request that goes on, but not now.
+// halfHead is an incomplete request head.
 const halfHead = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0 HTTP/1.1\r\n" +
 	"Host: " + host + "\r\nUser-Agent: Mozilla/5.0 (compatible; Let's Enc"
 
-// measureMemory reads the memory of every front door.
+// measureMemory measures the memory of every proxy.
 func (r *rig) measureMemory(ctx context.Context, all []proxy) (map[string]memory, error) {
 	out := map[string]memory{}
 	for _, d := range all {
@@ -59,7 +59,8 @@ func (r *rig) memoryOf(ctx context.Context, d proxy) (m memory, err error) {
 			_ = c.Close()
 		}
 	}()
-	// All in one go on one thread: to enter a namespace for each would take long.
+	// All connections are opened on one thread, because entering the namespace for each is
+	// slow.
 	err = r.client.Inside(func() error {
 		conns, err = openHalf(ctx, netip.AddrPortFrom(r.vip, 80), r.HalfHeads)
 		return err
@@ -77,7 +78,8 @@ func (r *rig) memoryOf(ctx context.Context, d proxy) (m memory, err error) {
 	return m, nil
 }
 
-// openHalf returns the connections beside an error too.
+// openHalf opens connections and sends half a request head on each. It returns the open
+// connections with an error too.
 func openHalf(ctx context.Context, at netip.AddrPort, count int) ([]net.Conn, error) {
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	var conns []net.Conn
@@ -88,14 +90,13 @@ func openHalf(ctx context.Context, at netip.AddrPort, count int) ([]net.Conn, er
 		}
 		conns = append(conns, c)
 		if _, err := io.WriteString(c, halfHead); err != nil {
-			return conns, fmt.Errorf("send half a head on connection %d: %w", i+1, err)
+			return conns, fmt.Errorf("send half a request head on connection %d: %w", i+1, err)
 		}
 	}
 	return conns, nil
 }
 
-// stillOpen counts the connections that the other end has neither closed nor
-// answered.
+// stillOpen counts the connections that the other end neither closed nor answered.
 func stillOpen(conns []net.Conn) int {
 	count := 0
 	for _, c := range conns {

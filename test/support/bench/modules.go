@@ -15,7 +15,7 @@ import (
 //go:embed caddy.json.tmpl
 var caddyTemplate string
 
-// caddyFolder is a Go module of its own: Caddy's dependencies are many.
+// caddyFolder is a separate Go module, because Caddy has many dependencies.
 const caddyFolder = "support/bench/caddy"
 
 func startCaddy(ctx context.Context, r *rig) (*turn, error) {
@@ -31,9 +31,8 @@ func startCaddy(ctx context.Context, r *rig) (*turn, error) {
 	return r.startProgram("caddy", "env", "XDG_DATA_HOME="+filepath.Dir(config), binary, config)
 }
 
-// buildProgram compiles the program in a folder, once: a compiler that runs beside
-// the front doors would be measured with them. Whoever asks for versions does so
-// before the first round.
+// buildProgram compiles the program in a folder once. A compiler that runs during a
+// measurement would distort it, so callers query versions before the first round.
 func (r *rig) buildProgram(ctx context.Context, folder string) (string, error) {
 	if path := r.programs[folder]; path != "" {
 		return path, nil
@@ -55,7 +54,7 @@ func caddyVersion(ctx context.Context, r *rig) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// pocFolder has a program of this module.
+// pocFolder is the folder of the proof of concept.
 const pocFolder = "support/bench/poc"
 
 func startPoC(ctx context.Context, r *rig) (*turn, error) {
@@ -70,5 +69,5 @@ func pocVersion(ctx context.Context, r *rig) (string, error) {
 	if _, err := r.buildProgram(ctx, pocFolder); err != nil {
 		return "", err
 	}
-	return "net/http/httputil of " + runtime.Version(), nil // the compiler that builds it is this program's
+	return "net/http/httputil of " + runtime.Version(), nil // this program and poc use the same Go version
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Options says how much is measured.
+// Options selects what is measured.
 type Options struct {
 	Binary      string        // the http01-proxyd to measure
-	Before      string        // another one, to compare with; none when empty
-	Proxies     []string      // keys of the front doors; all when empty
-	Connections []int         // wrk's connections, one cell of each round for each
-	Rounds      int           // how often every front door has its turn
+	Before      string        // another binary to compare with; none when empty
+	Proxies     []string      // keys of the proxies; all when empty
+	Connections []int         // numbers of wrk's connections, one run of wrk for each in every round
+	Rounds      int           // number of rounds
 	Cell        time.Duration // length of one run of wrk, in whole seconds
-	WarmUp      time.Duration // wrk before the first cell of a turn, in whole seconds
-	HalfHeads   int           // open connections for the second figure of memory; 0 leaves memory out
-	Settle      time.Duration // before memory is read
-	Pairs       int           // with and without the table, at least two; 0 leaves the API out
-	Side        time.Duration // length of one half of a pair
-	Progress    io.Writer     // one line for each thing done
+	WarmUp      time.Duration // duration of wrk before the first run, in whole seconds
+	HalfHeads   int           // open connections for the second memory figure; 0 skips memory
+	Settle      time.Duration // delay before memory is read
+	Pairs       int           // pairs with and without the table, at least two; 0 skips the API
+	Side        time.Duration // duration of one side of a pair
+	Progress    io.Writer     // progress output
 }
 
-// Full is what `make bench` measures.
+// Full has the options of `make bench`.
 func Full() Options {
 	return Options{
 		Connections: []int{1, 16, 64, 256},
@@ -38,7 +38,7 @@ func Full() Options {
 	}
 }
 
-// Quick runs every part once, so that a test can.
+// Quick has options that run every part once for a test.
 func Quick() Options {
 	return Options{
 		Connections: []int{16},

@@ -39,8 +39,8 @@ func startNginx(_ context.Context, r *rig) (*turn, error) {
 	return r.startProgram("nginx", "nginx", "-c", config, "-g", "daemon off;")
 }
 
-// startDNAT has the kernel alone lead port 80 to the ingress, as a
-// MachineConfig of nftables rules would.
+// startDNAT redirects port 80 to the ingress with DNAT in the kernel, as a MachineConfig
+// with nftables rules would.
 func startDNAT(ctx context.Context, r *rig) (*turn, error) {
 	rules, err := r.write(r.front, "dnat.nft", dnatTemplate)
 	if err != nil {
@@ -55,8 +55,7 @@ func startDNAT(ctx context.Context, r *rig) (*turn, error) {
 	}}, nil
 }
 
-// versionOf asks a program of the distribution; the first line that it prints
-// is its name and version, wherever it prints it and whatever it exits with.
+// versionOf returns the first line that a program prints, whatever its exit status.
 func versionOf(program string, args ...string) func(context.Context, *rig) (string, error) {
 	return func(ctx context.Context, _ *rig) (string, error) {
 		text, err := exec.CommandContext(ctx, program, args...).CombinedOutput()

@@ -13,18 +13,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// proxy is one way to serve challenges on the VIP.
+// proxy is one program that serves challenges on the VIP.
 type proxy struct {
-	key    string // for --doors and the chart
+	key    string // for --proxies and the chart
 	name   string // as in the table
-	prefix bool   // it lets the challenges' prefix through and nothing else
+	prefix bool   // it forwards only the challenge prefix
 	start  func(context.Context, *rig) (*turn, error)
 	detail func(context.Context, *rig) (string, error) // program and version; nil for a variant
 }
 
-// measureRound is a front door that runs.
+// measureRound is a running proxy.
 type turn struct {
-	pid  int // of the process whose descendants are the front door; 0 for the kernel's
+	pid  int // root of the proxy's processes; 0 for the kernel's DNAT
 	live func() error
 	stop func(context.Context) error
 }
@@ -32,11 +32,11 @@ type turn struct {
 // serviceKey is the key of the service as it runs on a node.
 const serviceKey = "http01-proxyd"
 
-// availableProxies lists all that these options allow, the reference first.
+// availableProxies returns all proxies that the options allow, with the reference first.
 func (o Options) availableProxies() []proxy {
 	all := []proxy{
 		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU()), versionOf("haproxy", "-v")},
-		// Where clients and upstream share the cores, one thread can do better.
+		// When clients and upstream share the cores, one thread can be faster.
 		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1), nil},
 		{"nginx", "nginx", true, startNginx, versionOf("nginx", "-v")},
 		{serviceKey, "http01-proxyd", true, startService(variant{}), serviceVersion(variant{})},
@@ -52,7 +52,7 @@ func (o Options) availableProxies() []proxy {
 	return all
 }
 
-// selectedProxies are the doors that are asked for, in the order of doors.
+// selectedProxies returns the selected proxies in the order of availableProxies.
 func (o Options) selectedProxies() ([]proxy, error) {
 	keys := o.Proxies
 	if len(keys) == 0 {
@@ -68,13 +68,13 @@ func (o Options) selectedProxies() ([]proxy, error) {
 	}
 	for _, key := range keys {
 		if !slices.Contains(known, key) {
-			return nil, fmt.Errorf("there is no front door %q: choose from %s", key, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown proxy %q: choose from %s", key, strings.Join(known, ", "))
 		}
 	}
 	return out, nil
 }
 
-// startProxy starts a front door and waits until it does its work.
+// startProxy starts a proxy and waits until it answers.
 func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
 	t, err := d.start(ctx, r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
 		return errors.Join(t.live(), r.checkChallenge(ctx, r.vip))
 	})
 	if err == nil && d.prefix {
-		// A door that does less work than the others would be no comparison.
+		// A proxy that does less work cannot be compared.
 		err = r.checkAnswer(ctx, r.vip, "/", "HTTP/1.1 4", "is allowed")
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
 	return t, nil
 }
 
-// startProgram starts a front door that is a program of its own.
+// startProgram starts a proxy that is a separate program.
 func (r *rig) startProgram(name, path string, args ...string) (*turn, error) {
 	p, err := r.front.Start(lab.Command{Name: name, Path: path, Args: args})
 	if err != nil {
@@ -104,8 +104,8 @@ func (r *rig) startProgram(name, path string, args ...string) (*turn, error) {
 	}}, nil
 }
 
-// ignoreExitStatus forgives a front door that exits with another status than 0 when it
-// is told to end; one that does not end is an error.
+// ignoreExitStatus ignores a nonzero exit status of a stopped proxy. A proxy that does not
+// exit is an error.
 func ignoreExitStatus(err error) error {
 	var status interface{ ExitCode() int }
 	if errors.As(err, &status) {

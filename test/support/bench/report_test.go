@@ -37,8 +37,8 @@ func sample() Report {
 func TestTables(t *testing.T) {
 	r := sample()
 	for name, c := range map[string]struct{ got, want string }{
-		"front doors": {r.Table(), `
-| front door      | connections | requests/s | to HAProxy | p50 ms | p99 ms | p99.9 ms | CPU µs/request |      errors | Pss idle MiB | Pss with 10,000 open MiB |
+		"proxies": {r.Table(), `
+| proxy           | connections | requests/s | to HAProxy | p50 ms | p99 ms | p99.9 ms | CPU µs/request |      errors | Pss idle MiB | Pss with 10,000 open MiB |
 | --------------- | ----------: | ---------: | ---------: | -----: | -----: | -------: | -------------: | ----------: | -----------: | -----------------------: |
 | HAProxy         |          64 |     10,000 |       1.00 |   3.00 |   8.00 |    12.00 |           66.0 |           0 |          8.6 |                     63.3 |
 | nginx ⚠         |          64 |     12,000 |       1.20 |   2.00 |  10.00 |    11.00 |           50.0 | 36 (0.10 %) |          4.5 |   50.0 (9,000 left open) |
@@ -57,7 +57,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestGoals compares with the better of two: in requests nginx, in p99 HAProxy.
+// TestGoals compares with the better of two: nginx in requests, HAProxy in p99.
 func TestGoals(t *testing.T) {
 	var got [][]string
 	for line := range strings.Lines(sample().GoalTable()) {
@@ -68,11 +68,11 @@ func TestGoals(t *testing.T) {
 		got = append(got, row)
 	}
 	want := [][]string{
-		{"requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", "1.10"},
-		{"p99 to the better of the two", "≤ 1.0", "0.75"},
-		{"CPU a request to HAProxy's", "≤ 1.0", "0.50"},
+		{"requests/s relative to the better of HAProxy and nginx, 64 connections", "≥ 1.0", "1.10"},
+		{"p99 relative to the better of the two", "≤ 1.0", "0.75"},
+		{"CPU per request relative to HAProxy", "≤ 1.0", "0.50"},
 		{"Pss idle", "≤ 20 MiB", "7.0 MiB"},
-		{"Pss with 10,000 connections that have sent half a head", "≤ 80 MiB", "60.0 MiB"},
+		{"Pss with 10,000 connections that sent half a request head", "≤ 80 MiB", "60.0 MiB"},
 		{"connections/s to the API's port with our table, there", "contains 1.00", "0.9970–1.0010"},
 	}
 	if len(got) < 2 {
@@ -83,8 +83,8 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// TestWrite holds that the chart is well-formed, and that nothing of the
-// template is left in the text.
+// TestWrite holds that the chart is well-formed and that the text has no unresolved
+// template values.
 func TestWrite(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "docs")
 	must(t, sample().Write(folder))
@@ -112,7 +112,7 @@ func TestWrite(t *testing.T) {
 			marks[begin.Name.Local]++
 		}
 	}
-	// Four front doors by three figures, but the kernel has no CPU of its own.
+	// Four proxies by three figures. The kernel's DNAT has no CPU figure.
 	if marks["title"] != 11 || marks["circle"] != 4 {
 		t.Errorf("the chart has %v", marks)
 	}

@@ -22,38 +22,39 @@ var upstreamTemplate string
 //go:embed node.nft
 var nodeRules string
 
-// answer is what the upstream says, as long as a key authorisation.
+// answer is the upstream's answer, as long as a key authorization.
 const answer = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0.9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI"
 
-// rig is the place where front doors are measured.
+// rig has the nodes and settings of the benchmark.
 type rig struct {
 	Options
 
 	lab      *lab.Lab
-	front    *lab.Node          // holds the VIP and runs the front door
-	client   *lab.Node          // its neighbour: the clients and the upstream
+	front    *lab.Node          // holds the VIP and runs the proxy
+	client   *lab.Node          // neighbour with the clients and the upstream
 	vip      netip.Addr         // the API VIP
-	upstream netip.Addr         // stands for the ingress VIP
-	programs map[string]string  // built so far, by folder
-	accepted map[variant]string // the configurations that the service has accepted
-	trust    string             // path of the CA of the upstream's certificate
+	upstream netip.Addr         // in place of the ingress VIP
+	programs map[string]string  // compiled programs by folder
+	accepted map[variant]string // configurations that the service accepted
+	trust    string             // path of the upstream's CA certificate
 }
 
-// extraConnections is how many connections front doors take beyond those for memory.
+// extraConnections is the number of connections that proxies accept beyond those of the
+// memory test.
 const extraConnections = 1000
 
-// newRig makes the lab's master0 and its pod the place: VIPs stand still and
-// nothing but a front door loads the node.
+// newRig prepares the lab's master0 and its pod. keepalived is stopped, so that VIPs do not
+// move and only the proxy loads the node.
 func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 	r := &rig{
 		Options: o, lab: l, front: l.Masters[0].Node, client: l.Pods[0],
 		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"),
 		programs: map[string]string{}, accepted: map[variant]string{},
 	}
-	// A keepalived that is starved of its CPU would move the VIP under load.
+	// keepalived without CPU time would move the VIP under load.
 	for _, m := range l.Masters {
 		if err := m.StopKeepalived(ctx); err != nil {
-			return nil, fmt.Errorf("let the VIPs stand still: %w", err)
+			return nil, fmt.Errorf("stop keepalived: %w", err)
 		}
 	}
 	for _, place := range []struct {
@@ -75,13 +76,13 @@ func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 	return r, r.startUpstream(ctx)
 }
 
-// manyConnections keeps closed connections from using up the ports: front doors
-// are to be measured, not TIME_WAIT. Listeners get what backlog they ask for.
+// manyConnections keeps closed connections in TIME_WAIT from using up the ports, and raises
+// the limit of the listen backlog.
 func manyConnections(n *lab.Node) error {
 	return n.Inside(func() error {
 		for key, value := range map[string]string{
 			"ipv4/ip_local_port_range": "1024 65535",
-			// A port that is listened on later is no connection's own meanwhile.
+			// Connections must not use a port that a server listens on later.
 			"ipv4/ip_local_reserved_ports": fmt.Sprintf("%d,%d,%d", servicePort, apiPort, redirectedTo),
 			"ipv4/tcp_tw_reuse":            "1",
 			"core/somaxconn":               "4096",
@@ -113,7 +114,7 @@ func (r *rig) startUpstream(ctx context.Context) error {
 	})
 }
 
-// writeIdentity has a CA of the bench's own sign what the upstream presents.
+// writeIdentity writes the upstream's certificate, signed by a CA of the benchmark.
 func (r *rig) writeIdentity() error {
 	root, err := lab.NewAuthority("Bench CA")
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *rig) writeIdentity() error {
 	return nil
 }
 
-// write renders a front door's configuration and returns its path.
+// write renders a configuration template and returns the path of the file.
 func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	tmpl, err := template.New(name).Parse(text)
 	if err != nil {
@@ -156,7 +157,7 @@ func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	return path, nil
 }
 
-// checkChallenge asks for a challenge once.
+// checkChallenge requests a challenge once and checks the answer.
 func (r *rig) checkChallenge(ctx context.Context, at netip.Addr) error {
 	return r.checkAnswer(ctx, at, "/.well-known/acme-challenge/probe", "HTTP/1.1 200 ", answer)
 }
@@ -165,7 +166,7 @@ func (r *rig) checkAnswer(ctx context.Context, at netip.Addr, path, begin, conta
 	text, err := r.client.Raw(ctx, netip.AddrPortFrom(at, 80).String(),
 		"GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 	if err == nil && (!strings.HasPrefix(text, begin) || !strings.Contains(text, contained)) {
-		err = fmt.Errorf("asked for %s, %s answered %.300q", path, at, text)
+		err = fmt.Errorf("GET %s from %s: answer %.300q", path, at, text)
 	}
 	return err
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// servicePort is where the service listens: the configuration's default.
+// servicePort is the port of the service in its default configuration.
 const servicePort = 8888
 
-// variant is a way to run the service.
+// variant selects how the service runs.
 type variant struct {
 	before bool // the binary to compare with
 	secure bool // TLS to the upstream
 }
 
-// binary is the service that a variant runs.
+// binary returns the binary of a variant.
 func (r *rig) binary(v variant) string {
 	if v.before {
 		return r.Before
@@ -32,8 +32,8 @@ func startService(v variant) func(context.Context, *rig) (*turn, error) {
 	return func(ctx context.Context, r *rig) (*turn, error) { return r.startService(ctx, v) }
 }
 
-// startService runs http01-proxyd as it runs on a node: it watches addresses,
-// owns its table, and takes connections that the kernel redirects to it.
+// startService runs http01-proxyd as on a node: it watches addresses, owns its table, and
+// receives connections that the kernel redirects.
 func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
 	for _, config := range r.serviceConfigs(v) {
 		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.binary(v), Config: config})
@@ -56,12 +56,12 @@ func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("http01-proxyd refuses its configuration: bring serviceConfigs up to date")
+	return nil, errors.New("http01-proxyd rejects its configuration: update serviceConfigs")
 }
 
-// serviceConfigs are what to try in turn: a service from before the key
-// limits.perSource refuses it, and can be compared all the same. All clients
-// here are one address.
+// serviceConfigs returns configurations in the order of the attempts. An older service
+// rejects the key limits.perSource and is compared without it. All clients have one
+// address.
 func (r *rig) serviceConfigs(v variant) []string {
 	if text := r.accepted[v]; text != "" {
 		return []string{text}

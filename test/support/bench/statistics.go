@@ -8,8 +8,7 @@ import (
 	"slices"
 )
 
-// median is the middle of values, which stay in their order; 0 when there are
-// none.
+// median returns the median of values without reordering them, or 0 for none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -27,19 +26,18 @@ type Interval struct {
 	Mean, Low, High float64
 }
 
-// HalfWidth is how far the interval reaches to each side.
+// HalfWidth returns half of the interval's width.
 func (i Interval) HalfWidth() float64 { return (i.High - i.Low) / 2 }
 
-// Contains tells whether a value is in the interval.
+// Contains reports whether a value is in the interval.
 func (i Interval) Contains(v float64) bool { return i.Low <= v && v <= i.High }
 
-// ratio estimates how many times as large with is as without, of which each has
-// one value for each pair: Student's t on the logarithms of the pairs' ratios,
-// for a ratio's error is symmetrical there.
+// ratio estimates the ratio of with to without from pairs of values. It applies Student's t
+// to the logarithms of the pairs' ratios, where the error is symmetrical.
 func ratio(with, without []float64) (Interval, error) {
 	n := len(with)
 	if n < 2 || n != len(without) {
-		return Interval{}, errors.New("a ratio's interval takes at least two pairs")
+		return Interval{}, errors.New("a ratio's interval needs at least two pairs")
 	}
 	logs := make([]float64, n)
 	mean := 0.0
@@ -58,10 +56,10 @@ func ratio(with, without []float64) (Interval, error) {
 	return Interval{math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)}, nil
 }
 
-// studentT975 is the 97.5 % quantile of Student's t distribution: exact for one
-// and two degrees of freedom, and for more by the expansion of Cornish and
-// Fisher (Abramowitz and Stegun, 26.7.5), off by less than 1 % from three on
-// and less than 0.001 from ten on.
+// studentT975 returns the 97.5 % quantile of Student's t distribution. It is exact for one
+// and two degrees of freedom. For more it uses the expansion of Cornish and Fisher
+// (Abramowitz and Stegun, 26.7.5): the error is below 1 % from three degrees on and below
+// 0.001 from ten on.
 func studentT975(freedom int) float64 {
 	const z = 1.959963984540054
 	switch freedom {

@@ -24,11 +24,11 @@ func TestMedian(t *testing.T) {
 	values := []float64{2, 1}
 	median(values)
 	if values[0] != 2 {
-		t.Error("median sorts its caller's values")
+		t.Error("median reorders the values of its caller")
 	}
 }
 
-// TestStudentT compares with the tables of any textbook.
+// TestStudentT compares with published tables.
 func TestStudentT(t *testing.T) {
 	for freedom, want := range map[int]float64{1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 29: 2.045, 39: 2.023, 1000: 1.962} {
 		got := studentT975(freedom)

@@ -9,16 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// grid is a table in Markdown whose columns line up in a terminal too. The
-// first row is its head.
+// grid is a Markdown table with aligned columns. The first row is the header.
 type grid struct {
-	text  int // how many columns, from the left, are text; the others are numbers
+	text  int // number of text columns from the left; the others are numbers
 	cells [][]string
 }
 
 func (g *grid) add(cells ...string) { g.cells = append(g.cells, cells) }
 
-// String is the table with a line end behind each row.
+// String returns the table, one row a line.
 func (g *grid) String() string {
 	if len(g.cells) == 0 {
 		return ""
@@ -55,10 +54,10 @@ func (g *grid) String() string {
 	return out.String()
 }
 
-// Table is the comparison of the front doors.
+// Table returns the comparison of the proxies.
 func (r Report) Table() string {
 	g := grid{text: 1}
-	g.add("front door", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request",
+	g.add("proxy", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request",
 		"errors", "Pss idle MiB", fmt.Sprintf("Pss with %s open MiB", thousands(r.Options.HalfHeads)))
 	for _, row := range r.Rows {
 		name, errs := row.Proxy, "0"
@@ -79,7 +78,7 @@ func (r Report) Table() string {
 	return g.String()
 }
 
-// CostTable is what the table costs the API.
+// CostTable returns the effect of the table on the API.
 func (r Report) CostTable() string {
 	g := grid{text: 1}
 	g.add("where", "pairs", "connections/s without", "with", "ratio", "95 % interval", "half-width", "contains 1.00")
@@ -94,7 +93,7 @@ func (r Report) CostTable() string {
 	return g.String()
 }
 
-// number is empty where nothing was measured.
+// number formats a value, and returns "" for a value that was not measured.
 func number(v float64, digits int) string {
 	if v == 0 {
 		return ""
@@ -102,7 +101,7 @@ func number(v float64, digits int) string {
 	return fmt.Sprintf("%.*f", digits, v)
 }
 
-// thousands writes a count of four digits and more as 1,234.
+// thousands formats a count of four digits and more as 1,234.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

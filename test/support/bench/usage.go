@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc/<pid>/stat: USER_HZ is 100 on every
-// architecture of Linux that Go has (proc_pid_stat(5)). The sum of user and
-// system time is exact to a tick, however coarse the split.
+// tick is the unit of times in /proc/<pid>/stat. USER_HZ is 100 on every Linux architecture
+// that Go supports (proc_pid_stat(5)). The sum of user and system time is exact to one
+// tick.
 const tick = 10 * time.Millisecond
 
-// stat is what is needed of /proc/<pid>/stat.
+// stat has the needed fields of /proc/<pid>/stat.
 type stat struct {
 	parent int
-	cpu    time.Duration // of its own, and of the children that it has waited for
+	cpu    time.Duration // of the process and of the children that it waited for
 }
 
 func parseStat(text string) (stat, error) {
-	// The program's name, in parentheses, may hold anything.
+	// The program's name in parentheses can contain any character.
 	end := strings.LastIndexByte(text, ')')
 	if end < 0 {
 		return stat{}, fmt.Errorf("no program's name in %q", text)
@@ -51,7 +51,7 @@ func parseStat(text string) (stat, error) {
 	return out, nil
 }
 
-// processes are all of the machine.
+// processes returns all processes of the machine.
 func processes() (map[int]stat, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -79,7 +79,7 @@ func processes() (map[int]stat, error) {
 	return all, nil
 }
 
-// processTree is a process and its descendants.
+// processTree returns a process and its descendants.
 func processTree(pid int) (map[int]stat, error) {
 	all, err := processes()
 	if err != nil {
@@ -107,11 +107,11 @@ func isDescendant(all map[int]stat, id, from int) bool {
 	return false
 }
 
-// cpuUsage is what processes have used so far.
+// cpuUsage is the CPU time that processes used so far.
 type cpuUsage struct {
-	proxy   time.Duration // the turn's; nothing for the kernel
-	ours    time.Duration // this program's and all that it started, the front door included
-	machine time.Duration // all, with the time that a hypervisor gave to others
+	proxy   time.Duration // of the proxy; zero for the kernel's DNAT
+	ours    time.Duration // of this program and its descendants, with the proxy
+	machine time.Duration // of all, with the time that a hypervisor gave to others
 }
 
 func (t *turn) spent() (cpuUsage, error) {
@@ -130,14 +130,14 @@ func (t *turn) spent() (cpuUsage, error) {
 	}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return cpuUsage{}, fmt.Errorf("read the machine's time: %w", err)
+		return cpuUsage{}, fmt.Errorf("read the CPU time of the machine: %w", err)
 	}
 	out.machine, err = parseBusy(string(text))
 	return out, err
 }
 
-// parseBusy reads the first line of /proc/stat: user, nice, system, idle,
-// iowait, irq, softirq, steal (proc_stat(5)).
+// parseBusy adds up the busy times in the first line of /proc/stat: user, nice, system,
+// irq, softirq and steal (proc_stat(5)).
 func parseBusy(text string) (time.Duration, error) {
 	line, _, _ := strings.Cut(text, "\n")
 	words := strings.Fields(line)
@@ -151,14 +151,14 @@ func parseBusy(text string) (time.Duration, error) {
 		}
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the machine's time: %w", err)
+			return 0, fmt.Errorf("read the CPU time of the machine: %w", err)
 		}
 		sum += time.Duration(n) * tick
 	}
 	return sum, nil
 }
 
-// pss is the proportional memory of the turn's processes, in bytes.
+// pss returns the proportional set size of the proxy's processes in bytes.
 func (t *turn) pss() (int, error) {
 	if t.pid == 0 {
 		return 0, nil
@@ -171,7 +171,7 @@ func (t *turn) pss() (int, error) {
 	for id := range processes {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
 		if id != t.pid && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)) {
-			continue // a child that has ended meanwhile
+			continue // the child has exited
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
@@ -193,5 +193,5 @@ func parsePss(text string) (int, error) {
 			return n << 10, err
 		}
 	}
-	return 0, errors.New("there is no Pss in smaps_rollup")
+	return 0, errors.New("smaps_rollup has no Pss")
 }

@@ -45,8 +45,8 @@ func TestParseBusy(t *testing.T) {
 	}
 }
 
-// TestFamily holds that a child's figures are its parent's, and a stranger's
-// are not.
+// TestFamily holds that a child's figures count for its parent, and those of unrelated
+// processes do not.
 func TestFamily(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "60")
 	must(t, child.Start())
@@ -55,7 +55,7 @@ func TestFamily(t *testing.T) {
 	must(t, err)
 	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false} {
 		if _, there := got[pid]; there != want {
-			t.Errorf("process %d is one of them: %t, want %t", pid, there, want)
+			t.Errorf("process %d in the tree: %t, want %t", pid, there, want)
 		}
 	}
 	own := &turn{pid: child.Process.Pid}

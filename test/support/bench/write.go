@@ -14,13 +14,13 @@ import (
 //go:embed report.md.tmpl
 var reportTemplate string
 
-// Names of what Write writes.
+// Names of the files that Write creates.
 const (
 	reportFile = "README.md"
-	chartFile  = "front-doors.svg"
+	chartFile  = "proxies.svg"
 )
 
-// Markdown is the whole report.
+// Markdown renders the whole report.
 func (r Report) Markdown() (string, error) {
 	tmpl, err := template.New("report").Funcs(template.FuncMap{"thousands": thousands, "percent": percent}).Parse(reportTemplate)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r Report) Markdown() (string, error) {
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
-// Write puts the report and its chart into a folder.
+// Write writes the report and its chart into a folder.
 func (r Report) Write(folder string) error {
 	text, err := r.Markdown()
 	if err != nil {

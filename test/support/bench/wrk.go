@@ -17,10 +17,10 @@ import (
 //go:embed oneshot.lua
 var oneshot string
 
-// host is the name that clients ask for, as in oneshot.lua.
+// host is the host name of the requests, as in oneshot.lua.
 const host = "api.lab.test"
 
-// load is what one run of wrk saw.
+// load is the result of one run of wrk.
 type load struct {
 	requests int           // answered, whatever the status
 	took     time.Duration // of the whole run
@@ -29,12 +29,12 @@ type load struct {
 	errors   int // connections refused or broken, timeouts, and statuses of 400 and above
 }
 
-// rate is in requests that were answered with success a second.
+// rate returns successful requests a second.
 func (l load) rate() float64 { return float64(l.good()) / l.took.Seconds() }
 
 func (l load) good() int { return max(l.requests-l.errors, 0) }
 
-// parseLoad reads what oneshot.lua prints when wrk is done.
+// parseLoad parses the output of oneshot.lua.
 func parseLoad(text string) (load, error) {
 	values := map[string]int{}
 	for line := range strings.Lines(text) {
@@ -64,8 +64,8 @@ func parseLoad(text string) (load, error) {
 	}, nil
 }
 
-// run has wrk load an address from a node. One thread is enough for it: the
-// row of the kernel's own DNAT shows how far it gets.
+// runWrk runs wrk against an address from a node. The row of the kernel's DNAT shows the
+// limit of the client.
 func runWrk(ctx context.Context, n *lab.Node, script string, at netip.Addr, connections int, length time.Duration, seed int) (load, error) {
 	text, err := n.Run(ctx, "wrk", "--threads", strconv.Itoa(min(connections, 2)), "--connections", strconv.Itoa(connections),
 		"--duration", fmt.Sprintf("%ds", int(length.Seconds())), "--timeout", "10s",

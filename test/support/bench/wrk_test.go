@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// printed is what wrk 4.1 prints with oneshot.lua.
+// printed is the output of wrk 4.1 with oneshot.lua.
 const printed = `Running 2s test @ http://192.0.2.5/
   2 threads and 64 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -44,10 +44,10 @@ func TestParseLoad(t *testing.T) {
 
 func TestParseLoadRefuses(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":         "",
-		"a figure less":   strings.Replace(printed, "bench p999 13421\n", "", 1),
-		"no number":       strings.Replace(printed, "13421", "nan", 1),
-		"a run of length": strings.Replace(printed, "microseconds 2000000", "microseconds 0", 1),
+		"nothing":                "",
+		"a missing figure":       strings.Replace(printed, "bench p999 13421\n", "", 1),
+		"not a number":           strings.Replace(printed, "13421", "nan", 1),
+		"a run without duration": strings.Replace(printed, "microseconds 2000000", "microseconds 0", 1),
 	} {
 		if got, err := parseLoad(text); err == nil {
 			t.Errorf("%s: %+v", name, got)

@@ -12,22 +12,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// binary is where a master has the service's program.
+// binary is the path of the service on a control-plane node.
 const binary = "/usr/local/bin/http01-proxyd"
 
-// Settled waits until the API VIPs are on the first master that is on, which
-// keepalived prefers while it runs on all of them, and the ingress VIPs on the
-// worker.
+// Settled waits until the API VIPs are on the first running control-plane node, which
+// keepalived prefers, and the ingress VIPs on the worker.
 func (c *Cluster) Settled(ctx context.Context) error {
 	on := c.On()
 	if len(on) == 0 {
-		return errors.New("wait for the VIPs: every master is off")
+		return errors.New("wait for the VIPs: every control-plane node is off")
 	}
 	return c.SettledOn(ctx, on[0])
 }
 
-// SettledOn waits until the API VIPs are on one master, on no other that is on,
-// and the ingress VIPs on the worker.
+// SettledOn waits until the API VIPs are on one control-plane node only, and the ingress
+// VIPs on the worker.
 func (c *Cluster) SettledOn(ctx context.Context, want *host.Host) error {
 	var others []lab.Candidate
 	for _, m := range c.On() {
@@ -38,7 +37,7 @@ func (c *Cluster) SettledOn(ctx context.Context, want *host.Host) error {
 	return c.Lab.SettledOn(ctx, want, others...)
 }
 
-// Status asks the service on a master.
+// Status queries the service on a control-plane node.
 func (c *Cluster) Status(ctx context.Context, m *host.Host) (lab.Status, error) {
 	text, err := m.Run(ctx, binary, "status", "-o", "json")
 	if err != nil {
@@ -47,9 +46,8 @@ func (c *Cluster) Status(ctx context.Context, m *host.Host) (lab.Status, error) 
 	return lab.ParseStatus(text)
 }
 
-// AwaitState waits until the service's condition on a master has a reason, such
-// as Serving or Standby, and, where that one follows the VIPs, until every VIP
-// agrees with it.
+// AwaitState waits until the service's condition has a reason, such as Serving or Standby.
+// For reasons that follow the VIPs it also waits until every VIP has the matching state.
 func (c *Cluster) AwaitState(ctx context.Context, m *host.Host, reason string) (lab.Status, error) {
 	vips := map[string]string{"Serving": "Held", "Standby": "Standby"}
 	var seen lab.Status
@@ -71,8 +69,8 @@ func (c *Cluster) AwaitState(ctx context.Context, m *host.Host, reason string) (
 	return seen, err
 }
 
-// AwaitServing waits until the service serves on the master that holds the API
-// VIPs and stands by on every other that is on.
+// AwaitServing waits until the service serves on the VIP holder and is on standby on every
+// other running control-plane node.
 func (c *Cluster) AwaitServing(ctx context.Context, holder *host.Host) error {
 	for _, m := range c.On() {
 		reason := "Standby"
@@ -86,9 +84,8 @@ func (c *Cluster) AwaitServing(ctx context.Context, holder *host.Host) error {
 	return nil
 }
 
-// Certificate publishes a name below the lab's domain that leads to the API
-// VIPs, and gets a certificate for it as cert-manager does, which looks at the
-// challenge from a host of the cluster before it tells the CA.
+// Certificate publishes a name in the lab's domain with the API VIPs and orders a
+// certificate as cert-manager does, with a self check from a host of the cluster.
 func (c *Cluster) Certificate(ctx context.Context, label string) (*x509.Certificate, error) {
 	name := label + "." + c.Lab.Domain
 	if err := c.Lab.Internet.SetName(ctx, name, c.Lab.API); err != nil {

@@ -17,22 +17,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-// treeVariable tells the inside of the cell which tree Prepare has found.
+// treeVariable passes the tree that Prepare returned into the cell.
 const treeVariable = "HTTP01_CLUSTER_TREE"
 
-// Cluster is a lab with masters that have booted. Its methods may be called
-// from several goroutines.
+// Cluster is a lab with booted control-plane hosts. Its methods may be called from several
+// goroutines.
 type Cluster struct {
-	Lab      *lab.Lab     // its Masters and Pods are empty
-	Masters  []*host.Host // master i has the address lab.MasterAddresses(i)
+	Lab      *lab.Lab     // without control-plane nodes and pods of its own
+	Masters  []*host.Host // host i has the address lab.ControlPlaneAddresses(i)
 	Registry *registry.Registry
 
 	cell *host.Cell
 }
 
-// Prepare does what needs the machine's own network: it makes the hosts' tree
-// in the directory cache and the lab's programs, where they are not there yet.
-// The environment that it returns is for the inside of the cell (host.Enclose).
+// Prepare does what needs the machine's own network: it creates the tree of the hosts in
+// the directory cache and builds the lab's programs when they are missing. The returned
+// environment is for the inside of the cell (host.Enclose).
 func Prepare(ctx context.Context, cache string) ([]string, error) {
 	tree, err := host.Tree(ctx, cache)
 	if err != nil {
@@ -44,10 +44,9 @@ func Prepare(ctx context.Context, cache string) ([]string, error) {
 	return []string{treeVariable + "=" + tree}, nil
 }
 
-// New brings a cluster up in a cell after Prepare: when it returns, every host
-// runs with no unit failed, master 0 holds the API VIPs, the CA and the registry
-// are ready, and nothing of http01-proxyd is on any host. There can be one
-// cluster a cell. The caller has to Close it.
+// New brings up a cluster in a cell after Prepare. When it returns, every host runs with no
+// failed unit, host 0 holds the API VIPs, the CA and the registry are ready, and no host
+// has a file of http01-proxyd. A cell can have one cluster. The caller must Close it.
 func New(ctx context.Context, cell *host.Cell) (*Cluster, error) {
 	c := &Cluster{cell: cell}
 	if err := c.up(ctx); err != nil {
@@ -82,8 +81,7 @@ func (c *Cluster) up(ctx context.Context) error {
 	return nil
 }
 
-// newMaster lays the disk of a master. It returns the host also beside an
-// error, to be closed.
+// newMaster creates a control-plane host. It returns the host with an error too, for Close.
 func (c *Cluster) newMaster(i int) (*host.Host, error) {
 	namespace, bridge := c.Lab.Switch()
 	m, err := c.cell.NewHost(host.Options{
@@ -104,17 +102,17 @@ func (c *Cluster) newMaster(i int) (*host.Host, error) {
 	}
 	return m, errors.Join(
 		m.WriteFile("/etc/keepalived/keepalived.conf", keepalived, 0o644),
-		// The arguments of OpenShift's static pod, but for those about its log.
+		// The arguments of OpenShift's static pod without those for its log.
 		m.WriteFile("/etc/default/keepalived", "DAEMON_ARGS=\"--vrrp --log-detail\"\n", 0o644),
 		m.WriteFile("/var/lib/kubelet/config.json", authfile, 0o600),
 		m.WriteFile(c.Registry.TrustPath(), c.Registry.CA(), 0o644),
 	)
 }
 
-// Close switches every host off, without grace, and takes the lab away.
+// Close powers off every host without a shutdown and removes the lab.
 func (c *Cluster) Close(ctx context.Context) error {
-	// Side by side, since the end of a host is waited for. One that doesn't end
-	// must not spare the others.
+	// Concurrently, because ending a host takes time. A host that does not end must not
+	// keep the others running.
 	ends := make(chan error, len(c.Masters))
 	for _, m := range c.Masters {
 		go func() { ends <- m.Close(ctx) }()
@@ -132,8 +130,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return err
 }
 
-// Diagnosis is what to read after a failure: every host's journal and what the
-// lab's programs have printed.
+// Diagnosis returns every host's journal and the output of the lab's programs for the log
+// of a failed test.
 func (c *Cluster) Diagnosis(ctx context.Context) string {
 	var text strings.Builder
 	for _, m := range c.Masters {
@@ -143,7 +141,7 @@ func (c *Cluster) Diagnosis(ctx context.Context) string {
 	return text.String()
 }
 
-// Each runs act for all masters side by side.
+// Each runs act for all control-plane hosts concurrently.
 func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int, m *host.Host) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, m := range c.Masters {
@@ -152,7 +150,7 @@ func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int,
 	return group.Wait()
 }
 
-// On lists the masters that are switched on.
+// On returns the running control-plane hosts.
 func (c *Cluster) On() []*host.Host {
 	return slices.DeleteFunc(slices.Clone(c.Masters), func(m *host.Host) bool { return !m.On() })
 }

@@ -24,26 +24,26 @@ const (
 	unitPath   = "/etc/systemd/system/" + unit
 	companion  = "http01-proxyd-table.service"
 	binaryPath = "/usr/local/bin/http01-proxyd"
-	ours       = "http01-proxyd*" // the pattern of our units
+	ours       = "http01-proxyd*" // the pattern of the service's units
 
 	companionPath = "/etc/systemd/system/" + companion
 )
 
-// What a master has beside the service is as on RHEL CoreOS, where it counts for
-// an installation.
+// TestMastersMatchCoreOS compares the hosts with RHEL CoreOS where it matters for an
+// installation.
 func TestMastersMatchCoreOS(t *testing.T) {
 	c := useCluster(t)
 	for name, tt := range map[string]struct {
 		command []string
 		want    string
 	}{
-		"/usr/local":            {[]string{"readlink", "/usr/local"}, "../var/usrlocal"},
-		"a unit of no preset":   {[]string{"sh", "-c", "systemctl is-enabled podman.socket || true"}, "disabled"},
-		"keepalived":            {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
-		"systemd's generation":  {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
-		"the credentials' mode": {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
-		"none of our units":     {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
-		"the way out":           {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
+		"/usr/local":               {[]string{"readlink", "/usr/local"}, "../var/usrlocal"},
+		"a unit of no preset":      {[]string{"sh", "-c", "systemctl is-enabled podman.socket || true"}, "disabled"},
+		"keepalived":               {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
+		"systemd's generation":     {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
+		"the credentials' mode":    {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
+		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
+		"the default routes":       {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, m := range c.Masters {
@@ -56,9 +56,9 @@ func TestMastersMatchCoreOS(t *testing.T) {
 	}
 }
 
-// Certificates come through whichever master holds the VIPs, also after its
-// power is lost and after it has come back. What was put onto the hosts can be
-// taken away again, and a snapshot tells.
+// TestCertificatesFollowTheVIP orders certificates through each VIP holder, also after its
+// power loss and its return. The snapshots show the installed files, and no difference
+// after their removal.
 func TestCertificatesFollowTheVIP(t *testing.T) {
 	c := useCluster(t)
 	before := snapshots(t, c)
@@ -76,7 +76,7 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
 	expectCertificate(t, c, "with-master0-again")
 
-	// The snapshots see what is there now.
+	// The snapshots show the installed service.
 	for i, now := range snapshots(t, c) {
 		diff := before[i].Diff(now)
 		for _, want := range []string{
@@ -97,7 +97,7 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 	expectUnchanged(t, c, before)
 }
 
-// expectUnchanged compares the masters with what they were.
+// expectUnchanged compares the hosts with earlier snapshots.
 func expectUnchanged(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
 	t.Helper()
 	for i, after := range snapshots(t, c) {
@@ -125,13 +125,13 @@ func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
 	return all
 }
 
-// each runs act for all masters side by side.
+// each runs act for all control-plane hosts concurrently.
 func each(t *testing.T, c *cluster.Cluster, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
 	must(t, c.Each(t.Context(), act))
 }
 
-// installService puts the service onto every master by hand.
+// installService installs and starts the service on every control-plane host.
 func installService(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
@@ -147,14 +147,14 @@ func installService(t *testing.T, c *cluster.Cluster) {
 	})
 }
 
-// uninstall undoes serve, and what the service has made.
+// uninstall removes the service with all files that it created.
 func uninstall(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
 			return err
 		}
-		// It ends after the unit that wants it.
+		// The companion ends after the unit that wants it.
 		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
 			p, err := m.Properties(ctx, companion, "ActiveState")
 			if err == nil && p["ActiveState"] != "inactive" {

@@ -22,9 +22,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// A cluster whose outer process is killed leaves no process, and with those no
-// namespace: the kernel keeps one for its processes and for mounts, and the
-// mounts went with the cell's mount namespace.
+// TestNothingOutlivesAKill kills the outer process of a cluster and expects no process, and
+// therefore no namespace, to remain. The kernel keeps a namespace only for processes and
+// mounts, and the mounts end with the cell's mount namespace.
 func TestNothingOutlivesAKill(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -40,12 +40,12 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != upMessage {
-		t.Fatalf("the cell says %q, %v", lines.Text(), lines.Err())
+		t.Fatalf("the cell printed %q, %v", lines.Text(), lines.Err())
 	}
 	more := slices.DeleteFunc(namespaces(t), func(n string) bool { return slices.Contains(before, n) })
-	// The cell's, three hosts', and the lab's gateway, internet and worker.
+	// Those of the cell, of three hosts, and of the lab's gateway, internet and worker.
 	if len(more) < 7 {
-		t.Fatalf("%d network namespaces more with the cluster, so this looks in the wrong place", len(more))
+		t.Fatalf("the cluster added %d network namespaces, want at least 7", len(more))
 	}
 	must(t, cmd.Process.Signal(unix.SIGKILL))
 	_ = cmd.Wait()
@@ -58,7 +58,7 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	}))
 }
 
-// namespaces lists the network namespaces that a process is in.
+// namespaces returns the network namespaces of all processes.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
@@ -77,8 +77,8 @@ func namespaces(t *testing.T) []string {
 	return slices.Compact(all)
 }
 
-// findLeftovers says what a closed cluster has left in its cell: cgroups, named
-// namespaces, mounts, files.
+// findLeftovers returns what a closed cluster left in its cell: cgroups, named namespaces,
+// mounts and files.
 func findLeftovers(cell *host.Cell) string {
 	group := os.Getenv(cellVariable) + "/*/cgroup.procs" // of each boot
 	var left []string
@@ -96,7 +96,7 @@ func findLeftovers(cell *host.Cell) string {
 		return err.Error()
 	}
 	for line := range strings.Lines(string(mounts)) {
-		// The cell's own /run hides mounts of other labs on this machine.
+		// The cell's /run hides the mounts of other labs on this machine.
 		point := strings.Fields(line)[4]
 		_, err := os.Lstat(point)
 		if err == nil && (strings.HasPrefix(point, cell.Path("")+"/") || strings.HasPrefix(point, "/run/netns/")) {

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// binaryVariable names the service's program, as `make` sets it; it is
-	// built when that is not set.
+	// binaryVariable names the service's binary, as `make` sets it. It is built when the
+	// variable is not set.
 	binaryVariable = "HTTP01_PROXYD"
-	// childVariable makes the test binary a process that brings a cluster up in a
-	// cell of its own, says so and stays.
+	// childVariable makes the test binary a process that brings up a cluster in its own
+	// cell, reports it and waits.
 	childVariable = "HTTP01_CLUSTER_TEST_HOLD"
-	// cellVariable is host.Enclose's own: it names the cell's cgroups.
+	// cellVariable is host.Enclose's own variable with the name of the cell's cgroups.
 	cellVariable = "HTTP01_HOST_CELL"
 	upMessage    = "the cluster is up"
 )
 
-// shared is the one cluster that the tests use in turn.
+// shared is the cluster that the tests use in turn.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		// The environment has what prepare would find.
+		// The environment has the results of prepare.
 		ready := func(context.Context) ([]string, error) { return nil, nil }
 		os.Exit(host.Enclose(ready, runUntilKilled))
 	}
@@ -53,13 +53,13 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 	if shared, err = cluster.New(ctx, cell); err != nil {
 		return nil, err
 	}
-	fmt.Printf("three booted masters, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
+	fmt.Printf("three control-plane hosts, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
 	return func(ctx context.Context) error {
 		if err := shared.Close(ctx); err != nil {
 			return err
 		}
 		if left := findLeftovers(cell); left != "" {
-			return fmt.Errorf("the cluster has left: %s", left)
+			return fmt.Errorf("the cluster left: %s", left)
 		}
 		return nil
 	}, nil
@@ -74,8 +74,8 @@ func runUntilKilled(cell *host.Cell) int {
 	select {}
 }
 
-// useCluster gives the test the cluster with every master on and the VIPs in their
-// places, and shows what to read when it fails.
+// useCluster returns the cluster with every control-plane host running and the VIPs in
+// place. It logs a diagnosis when the test fails.
 func useCluster(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {

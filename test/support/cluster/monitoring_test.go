@@ -27,19 +27,19 @@ import (
 )
 
 const (
-	nodeExporter     = "prometheus-node-exporter" // Debian's, as here
+	nodeExporter     = "prometheus-node-exporter" // from Debian, as on this machine
 	nodeExporterPath = "/usr/local/bin/" + nodeExporter
 	configPath       = "/etc/http01-proxyd/config.yaml"
 	apiServerURL     = "/etc/kubernetes/apiserver-url.env"
 	manifests        = "machineconfigs/monitoring/"
 )
 
-// Prometheus, set up as machineconfigs/monitoring sets OpenShift's up, sees what
-// the dashboard asks for, and the alerts' expressions see what they are about.
+// TestMonitoring runs Prometheus as machineconfigs/monitoring configures OpenShift's. The
+// queries of the dashboard and of the alerts must return values.
 func TestMonitoring(t *testing.T) {
 	c := useCluster(t)
 	before := snapshots(t, c)
-	// The cluster is left as it was, also after a failure.
+	// The cluster is restored also after a failure.
 	t.Run("while it runs", func(t *testing.T) { expectMonitoring(t, c) })
 	uninstallMonitoring(t, c)
 	expectUnchanged(t, c, before)
@@ -53,7 +53,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
 		return errors.Join(
 			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\n", ":9645"), 0o644),
-			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the watch finds the name there
+			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the certificate watcher reads the name there
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})
 	installService(t, c)
@@ -75,8 +75,8 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 		})
 	}
 
-	// One fault for each exporter: rules that Prometheus cannot evaluate would
-	// be silent.
+	// One fault for each exporter: Prometheus does not report rules that it cannot
+	// evaluate.
 	must1(c.Masters[2].Run(t.Context(), "systemctl", "stop", unit))(t)
 	for _, series := range []string{
 		`ALERTS{alertname="HTTP01ProxyDown",instance="master2",alertstate="pending"}`,
@@ -88,7 +88,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	p.expectHealthyRules(t)
 }
 
-// query is one of the dashboard's.
+// query is a query of the dashboard.
 type query struct{ title, id, expr string }
 
 func dashboardQueries(t *testing.T) []query {
@@ -111,14 +111,13 @@ func dashboardQueries(t *testing.T) []query {
 		}
 	}
 	if len(all) < 15 {
-		t.Fatalf("the dashboard has %d queries: where are the others?", len(all))
+		t.Fatalf("the dashboard has %d queries, want more", len(all))
 	}
 	return all
 }
 
-// startNodeExporter runs node_exporter with the collector that the snippet for
-// cluster-monitoring-config asks for, and with its units, as OpenShift's operator
-// does: as a pattern of alternatives.
+// startNodeExporter runs node_exporter with the collector and the units of the snippet for
+// cluster-monitoring-config. OpenShift's operator joins the units into one pattern.
 func startNodeExporter(ctx context.Context, _ int, m *host.Host) error {
 	text, err := os.ReadFile(filepath.Join(host.Repository(), manifests, "config/cluster-monitoring-config.yaml"))
 	if err != nil {
@@ -144,7 +143,7 @@ func startNodeExporter(ctx context.Context, _ int, m *host.Host) error {
 	return err
 }
 
-// expectStatus makes one request of the internet to a name that leads to the API VIP.
+// expectStatus sends one request from the internet to a name with the API VIPs.
 func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
 	t.Helper()
 	answer, err := c.Lab.Internet.Get(t.Context(), url)
@@ -153,8 +152,8 @@ func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
 	}
 }
 
-// serveCertificate has every master present a certificate on port 6443, as the
-// API server does: one of 90 days that was not renewed in time.
+// serveCertificate has every control-plane host present a certificate on port 6443, as the
+// API server does. Its 90 days are almost over.
 func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	const day = 24 * time.Hour
@@ -169,7 +168,7 @@ func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	}
 }
 
-// prometheus is one that runs on the lab's worker.
+// prometheus runs on the lab's worker.
 type prometheus struct {
 	*lab.Process
 
@@ -178,9 +177,9 @@ type prometheus struct {
 	masters int
 }
 
-// startPrometheus runs Debian's with the rules of the PrometheusRule, and with
-// the targets and the labels that the ServiceMonitor and OpenShift's own for
-// node_exporter lead to.
+// startPrometheus runs Debian's Prometheus with the rules of the PrometheusRule. The
+// targets and labels are those of the ServiceMonitor and of OpenShift's own for
+// node_exporter.
 func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
 	t.Helper()
 	var object struct{ Spec json.RawMessage }
@@ -219,8 +218,8 @@ scrape_configs:
 	return p
 }
 
-// awaitScraped waits until every target has been, twice: what happens from then on is
-// an increase.
+// awaitScraped waits until every target was scraped twice, so that later changes are an
+// increase.
 func (p *prometheus) awaitScraped(t *testing.T) {
 	t.Helper()
 	q := fmt.Sprintf("count(count_over_time(up[1m]) > 1 and up == 1) == %d", 2*p.masters)
@@ -234,8 +233,7 @@ func (p *prometheus) awaitScraped(t *testing.T) {
 	}))
 }
 
-// checkValue returns an error unless a query gives at least one series, and
-// numbers alone.
+// checkValue returns an error unless a query returns at least one series and only numbers.
 func (p *prometheus) checkValue(ctx context.Context, expr string) error {
 	answer, err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr))
 	if err != nil {
@@ -253,12 +251,12 @@ func (p *prometheus) checkValue(ctx context.Context, expr string) error {
 		return fmt.Errorf("%w: %s", err, answer)
 	}
 	if len(body.Data.Result) == 0 {
-		return fmt.Errorf("%s comes back empty", expr)
+		return fmt.Errorf("%s returns no series", expr)
 	}
 	for _, r := range body.Data.Result {
 		text, _ := r.Value[1].(string)
 		if _, err := strconv.ParseFloat(text, 64); err != nil || text == "NaN" {
-			return fmt.Errorf("%s gives %q for %v", expr, text, r.Metric)
+			return fmt.Errorf("%s returns %q for %v", expr, text, r.Metric)
 		}
 	}
 	return nil
@@ -285,7 +283,7 @@ func (p *prometheus) expectHealthyRules(t *testing.T) {
 		}
 	}
 	if seen < 8 {
-		t.Errorf("Prometheus has %d rules: where are the others?", seen)
+		t.Errorf("Prometheus has %d rules, want more", seen)
 	}
 }
 
@@ -316,7 +314,7 @@ func repositoryFile(t *testing.T, name string) []byte {
 	return must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call and ends the test on its error.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -29,7 +29,7 @@ const (
 	inImage  = "/hello"
 )
 
-// smallImage is an image index with one image, which holds one file.
+// smallImage returns an image index with one image of one file.
 func smallImage(t *testing.T, content string) v1.ImageIndex {
 	t.Helper()
 	var archive bytes.Buffer
@@ -69,8 +69,8 @@ func remove(t *testing.T, m *host.Host, reference string) {
 	})
 }
 
-// A master's podman gets a file out of an image by digest, with the credentials
-// that kubelet has, and asks the registry for no more than that takes.
+// TestPull holds that podman on a host gets a file from an image by digest with kubelet's
+// credentials, without further requests.
 func TestPull(t *testing.T) {
 	c := useCluster(t)
 	reference := must1(c.Registry.Push(t.Context(), "hello", smallImage(t, "from the image\n")))(t)
@@ -78,16 +78,16 @@ func TestPull(t *testing.T) {
 		t.Fatalf("the reference is %s", reference)
 	}
 	if got := c.Registry.Pulls(); got != (registry.Pulls{}) {
-		t.Errorf("the push counts as pulls: %+v", got)
+		t.Errorf("the push was counted as pulls: %+v", got)
 	}
 	for _, m := range c.Masters {
 		remove(t, m, reference)
 		before := c.Registry.Pulls()
 		must(t, pull(t.Context(), m, authfile, reference))
 		got := c.Registry.Pulls().Since(before)
-		// The index and the image in it; the configuration and the layer.
+		// The index and its image; the configuration and the layer.
 		if want := (registry.Pulls{Requests: got.Requests, Unauthorized: got.Unauthorized, Manifests: 2, Blobs: 2}); got != want {
-			t.Errorf("%s has asked for %+v, want %+v", m, got, want)
+			t.Errorf("requests of %s: %+v, want %+v", m, got, want)
 		}
 		id := must1(m.Run(t.Context(), "podman", "create", "--pull=never", reference, "none"))(t)
 		must1(m.Run(t.Context(), "podman", "cp", strings.TrimSpace(id)+":"+inImage, "/tmp/hello"))(t)
@@ -126,7 +126,8 @@ func TestPullNeedsCredentials(t *testing.T) {
 	}
 }
 
-// Who pulls from a registry that nobody listens for is told so.
+// TestRefusedOutage holds that a pull from a stopped registry reports the refused
+// connection.
 func TestRefusedOutage(t *testing.T) {
 	c, reference := outage(t, registry.Refused)
 	before := c.Registry.Pulls()
@@ -134,13 +135,13 @@ func TestRefusedOutage(t *testing.T) {
 		t.Errorf("the pull: %v", err)
 	}
 	if after := c.Registry.Pulls(); after != before {
-		t.Errorf("the registry was asked, %+v before and %+v after", before, after)
+		t.Errorf("requests %+v before and %+v after, want no change", before, after)
 	}
 	must(t, c.Registry.Up(t.Context()))
 	must(t, pull(t.Context(), c.Masters[0], authfile, reference))
 }
 
-// Who pulls from a registry that does not answer waits, and gets nothing.
+// TestHangingOutages holds that a pull waits while the registry does not answer.
 func TestHangingOutages(t *testing.T) {
 	const pulling = "pulling.service"
 	for name, tt := range map[registry.Outage]func(context.Context, *cluster.Cluster, registry.Pulls) (met bool, err error){
@@ -179,7 +180,7 @@ func TestHangingOutages(t *testing.T) {
 	}
 }
 
-// outage has a registry away that has an image, until the test ends.
+// outage puts the registry into an outage until the test ends and returns an image in it.
 func outage(t *testing.T, o registry.Outage) (*cluster.Cluster, string) {
 	t.Helper()
 	c := useCluster(t)

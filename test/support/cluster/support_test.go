@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What docs/support.md has one collect for a support case can be collected, and
-// what it has one stop is gone. Its blocks marked sh are run on a master; what is
-// marked console needs an OpenShift.
+// TestSupportDocument runs the commands of docs/support.md marked sh on a host: the files
+// for a support case are complete, and the service can be switched off. Blocks marked
+// console need OpenShift.
 func TestSupportDocument(t *testing.T) {
 	c := useCluster(t)
 	before := snapshots(t, c)
-	// The cluster is left as it was, also after a failure.
+	// The cluster is restored also after a failure.
 	t.Run("while it runs", func(t *testing.T) {
 		installService(t, c)
 		must(t, c.AwaitServing(t.Context(), c.Masters[0]))
@@ -42,7 +42,7 @@ func TestSupportDocument(t *testing.T) {
 		}
 		folder := path.Dir(archive)
 		if len(blocks) != 0 {
-			t.Errorf("nothing runs these: %q", blocks)
+			t.Errorf("no test runs these blocks: %q", blocks)
 		}
 		out := must1(c.Masters[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name ."))(t)
 		want := []string{
@@ -50,11 +50,11 @@ func TestSupportDocument(t *testing.T) {
 			"http01-proxyd/ruleset.txt", "http01-proxyd/status.json", "http01-proxyd/units.txt", "http01-proxyd/version.txt",
 		}
 		if diff := cmp.Diff(want, strings.Fields(out)); diff != "" {
-			t.Errorf("collected (-want +got), and what is empty of it, or open to others:\n%s", diff)
+			t.Errorf("archive, empty files and files that others can read (-want +got):\n%s", diff)
 		}
 		tables := must1(c.Masters[0].Run(t.Context(), "nft", "list", "tables"))(t)
 		if strings.Contains(tables, "http01-proxyd") {
-			t.Errorf("switched off, there are: %s", tables)
+			t.Errorf("tables after the service was switched off: %s", tables)
 		}
 		must1(c.Masters[0].Run(t.Context(), "rm", "-r", folder))(t)
 	})

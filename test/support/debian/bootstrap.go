@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian unpacks Debian's packages into directories that become the "/" of
+// Package debian unpacks Debian packages into directories that become the root of test
 // hosts and guests.
 package debian
 
@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Suite is the release that the packages are of.
+// Suite is the Debian release.
 const Suite = "bookworm"
 
-// bootstrapTimeout has a slow mirror in mind.
+// bootstrapTimeout allows for a slow mirror.
 const bootstrapTimeout = 15 * time.Minute
 
-// Bootstrap unpacks packages into dir as mmdebstrap(1) does with these options. It
-// needs root and the network. An error has what mmdebstrap printed.
+// Bootstrap unpacks packages into dir with mmdebstrap(1) and these options. It needs root
+// and the network. An error includes the output of mmdebstrap.
 func Bootstrap(ctx context.Context, dir string, options ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, bootstrapTimeout)
 	defer cancel()
 	args := append([]string{"--mode=root", "--format=directory"}, options...)
 	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, Suite, dir)...)
-	// It removes its own mounts when it is asked to end.
+	// mmdebstrap removes its mounts after SIGTERM.
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {

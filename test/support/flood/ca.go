@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// requestTimeout is how long a CA waits for one request: Let's Encrypt's ten seconds
-// (boulder va/http.go).
+// requestTimeout is the timeout of a CA's request: ten seconds for Let's Encrypt (boulder
+// va/http.go).
 const requestTimeout = 10 * time.Second
 
-// CA is an authority that validates one name again and again: at each turn all
-// of its perspectives ask at once, each from an address of its own.
+// CA is a CA that validates one name repeatedly. In each turn all of its perspectives send
+// a request, each from its own address.
 type CA struct {
 	Perspectives Range
 	Server       netip.AddrPort
 	Host, Path   string
-	Want         string // the body of the answer
+	Want         string // expected body of the answer
 	Every        time.Duration
 }
 
-// CAReport is how a CA fared.
+// CAReport has the results of a CA.
 type CAReport struct {
 	Requests, Lost int
-	Errors         []string // of the first that were lost
+	Errors         []string // of the first lost requests
 	P50, P99, Max  time.Duration
 }
 
@@ -66,7 +66,7 @@ func (c CA) run(ctx context.Context) CAReport {
 		case <-tick.C:
 		}
 	}
-	all.Wait() // each within patience
+	all.Wait() // each ends within requestTimeout
 	slices.Sort(took)
 	if n := len(took); n > 0 {
 		report.P50, report.P99, report.Max = took[n/2], took[n*99/100], took[n-1]
@@ -74,8 +74,8 @@ func (c CA) run(ctx context.Context) CAReport {
 	return report
 }
 
-// request makes one request as a validator does. Its context is not the run's: what
-// was begun is to be answered.
+// request sends one request as a validator does. It does not use the run's context: started
+// requests must complete.
 func (c CA) request(from netip.Addr) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (c CA) request(from netip.Addr) error {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(begin.Add(requestTimeout)); err != nil {
-		return fmt.Errorf("bound the request: %w", err)
+		return fmt.Errorf("set the deadline of the request: %w", err)
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: flood\r\nAccept: */*\r\nConnection: close\r\n\r\n", c.Path, c.Host); err != nil {
 		return fmt.Errorf("send the request after %v: %w", time.Since(begin), err)

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hostile is one process of a flood: it opens Connections at once, opens each
-// anew when it is thrown out, and none of them ever sends a whole head.
+// Hostile is one process of a flood. It opens Connections at once, reopens closed ones, and
+// never sends a whole request head.
 type Hostile struct {
-	Begin       time.Time // so that several processes are one flood
-	Sources     []Range   // taken in turn
+	Begin       time.Time // start time that several processes share
+	Sources     []Range   // used in turn
 	Server4     netip.AddrPort
 	Server6     netip.AddrPort
 	Connections int
-	PerSecond   int // opened at most, after the first of each
+	PerSecond   int // maximum of connections opened a second after the first of each
 }
 
-// HostileReport is what a process did.
+// HostileReport has the results of a process.
 type HostileReport struct {
 	Opened, Established int
-	Refused             int // before they were established
-	Reset               int // reset afterwards
-	Answered            int // ended by the other side in order
-	Peak                int // open at once, those included that the kernel still tries to establish
+	Refused             int // before the connection was established
+	Reset               int // reset after the connection was established
+	Answered            int // closed by the other side
+	Peak                int // maximum of open connections, with those being established
 }
 
-// behaviour is what a connection does once it is established.
+// behaviour selects what an established connection sends.
 type behaviour int
 
 const (
@@ -43,37 +43,37 @@ const (
 )
 
 const (
-	// pollInterval is how often what is due is done.
+	// pollInterval is the interval of the main loop.
 	pollInterval = 10 * time.Millisecond
-	// slowInterval is the pause between two bytes of a slow head.
+	// slowInterval is the interval between two bytes of a slow head.
 	slowInterval = time.Second
-	// batch is how many events are taken at once.
+	// batch is the maximum of events per poll.
 	batch = 1024
 )
 
-// socket is one of the connections that are kept open.
+// socket is one of the connections.
 type socket struct {
 	fd          int // -1 while it is closed
 	established bool
 }
 
-// rig is a Hostile at work. It goes by system calls and one thread: tens of
-// thousands of goroutines would take the machine from the service.
+// rig runs a Hostile with system calls on one thread. Tens of thousands of goroutines would
+// take CPU time from the service.
 type rig struct {
 	Hostile
 	report   HostileReport
 	epoll    int
 	sockets  []socket
-	closed   []int // to be opened again
+	closed   []int // waiting to be opened again
 	open     int
-	lastSlow int // where the last turn's dripping ended
+	lastSlow int // index of the last socket that got a slow byte
 	sources  int
 }
 
 func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return HostileReport{}, fmt.Errorf("make an epoll descriptor: %w", err)
+		return HostileReport{}, fmt.Errorf("create an epoll descriptor: %w", err)
 	}
 	r := &rig{Hostile: h, epoll: epoll, sockets: make([]socket, h.Connections)}
 	for i := range r.sockets {
@@ -111,8 +111,7 @@ func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 	return r.report, nil
 }
 
-// burst opens all connections, and looks at none of them before the last one is
-// on its way.
+// burst opens all connections before it polls any of them.
 func (r *rig) burst(ctx context.Context) error {
 	begin := time.NewTimer(time.Until(r.Begin))
 	defer begin.Stop()
@@ -129,7 +128,7 @@ func (r *rig) burst(ctx context.Context) error {
 	return nil
 }
 
-// end resets all, so that nothing of the flood is left in the kernel.
+// end resets all connections, so that the kernel keeps nothing of the flood.
 func (r *rig) end() {
 	for i := range r.sockets {
 		r.close(i)
@@ -137,7 +136,7 @@ func (r *rig) end() {
 	_ = unix.Close(r.epoll)
 }
 
-// source is the address that a socket comes from.
+// source returns the source address of a socket.
 func (r *rig) source(i int) netip.Addr {
 	i %= r.sources
 	for _, s := range r.Sources {
@@ -160,16 +159,16 @@ func (r *rig) connect() error {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
+		return fmt.Errorf("create a socket: %w", err)
 	}
 	r.sockets[i] = socket{fd: fd}
 	r.open++
 	r.report.Opened++
 	r.report.Peak = max(r.report.Peak, r.open)
-	// The port is chosen when the other end is known: there are not enough of
-	// them otherwise (ip(7), IP_BIND_ADDRESS_NO_PORT).
-	// Unlike an IPv4 one, an address that a route alone makes local cannot be
-	// bound otherwise (net/ipv6/af_inet6.c, __inet6_bind).
+	// IP_BIND_ADDRESS_NO_PORT delays the choice of the port until the destination is known;
+	// otherwise ports run out (ip(7)). IP_FREEBIND is necessary for IPv6: an address that
+	// only a route makes local cannot be bound otherwise (net/ipv6/af_inet6.c,
+	// __inet6_bind).
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_FREEBIND, 1),
 		unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1),
@@ -238,8 +237,8 @@ func (r *rig) handle(i int, events uint32) {
 	}
 }
 
-// countReset counts a connection that the other side or the kernel has given up. It
-// may have been established in the meantime.
+// countReset counts a connection that the other side or the kernel closed. It may have been
+// established in the meantime.
 func (r *rig) countReset(s *socket) {
 	if !s.established {
 		why, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
@@ -262,8 +261,8 @@ func (r *rig) sendFirstBytes(i int) {
 	}
 }
 
-// sendSlowBytes goes through a share of the sockets, so that each slow head gets a byte a
-// second.
+// sendSlowBytes sends a byte on a part of the sockets in each turn, so that each slow head
+// gets one byte a second.
 func (r *rig) sendSlowBytes() {
 	share := len(r.sockets)*int(pollInterval)/int(slowInterval) + 1
 	for range share {

@@ -14,16 +14,16 @@ import (
 	"syscall"
 )
 
-// marker is the environment variable by which a program becomes a client.
+// marker is the environment variable that makes a program a client.
 const marker = "HTTP01_FLOOD"
 
-// clientRole is what a process is to play: one of the two.
+// clientRole selects the client: one of the two.
 type clientRole struct {
 	Hostile *Hostile `json:",omitempty"`
 	CA      *CA      `json:",omitempty"`
 }
 
-// Environment makes a program that calls Main this client.
+// Environment returns the variable that makes a program that calls Main this client.
 func (h Hostile) Environment() string { return environment(clientRole{Hostile: &h}) }
 
 // Environment makes a program that calls Main this client.
@@ -37,8 +37,8 @@ func environment(p clientRole) string {
 	return marker + "=" + string(text)
 }
 
-// Main plays the part that the environment says until SIGTERM, and does not
-// return then; without one it returns at once.
+// Main runs the client that the environment selects until SIGTERM and then exits. Without
+// the variable it returns at once.
 func Main() {
 	text := os.Getenv(marker)
 	if text == "" {
@@ -66,7 +66,7 @@ func runRole(ctx context.Context, text string) error {
 	case p.CA != nil:
 		report = p.CA.run(ctx)
 	default:
-		return fmt.Errorf("%s names no part to play", marker)
+		return fmt.Errorf("%s selects no client", marker)
 	}
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func printReport(report any) error {
 	return nil
 }
 
-// ReadReport reads the last report out of what a client has printed. A Hostile prints
-// one when all its connections have been opened, and one at its end; a CA at its end.
+// ReadReport parses the last report in the output of a client. A Hostile prints one when
+// all its connections have been opened and one at its end; a CA prints one at its end.
 func ReadReport[R HostileReport | CAReport](output string) (report R, err error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
@@ -93,8 +93,7 @@ func ReadReport[R HostileReport | CAReport](output string) (report R, err error)
 	return report, nil
 }
 
-// Range is addresses one after the other: First, and more by the number of
-// hosts (IPv4) or of /64 networks (IPv6).
+// Range is a range of addresses from First, counted in hosts (IPv4) or /64 networks (IPv6).
 type Range struct {
 	First netip.Addr
 	Count int

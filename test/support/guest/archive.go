@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// archive writes files as the kernel unpacks them into its first file system:
-// cpio of the format newc (Linux, Documentation/driver-api/early-userspace/
-// buffer-format.rst). Several archives may follow each other in one file.
+// archive writes files in the format of the kernel's initramfs: cpio newc (Linux,
+// Documentation/driver-api/early-userspace/buffer-format.rst). One file can contain several
+// archives.
 type archive struct {
 	out   *bufio.Writer
 	inode int
@@ -22,14 +22,14 @@ type archive struct {
 
 func newArchive(w io.Writer) *archive { return &archive{out: bufio.NewWriter(w)} }
 
-// The kinds of files, as in a file's mode (inode(7)).
+// File types as in a file's mode (inode(7)).
 const (
 	kindDirectory = 0o040000
 	kindFile      = 0o100000
 	kindLink      = 0o120000
 )
 
-// tree adds everything below a directory; devices and the like are left out.
+// tree adds everything below a directory except devices and other special files.
 func (a *archive) tree(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == root {
@@ -101,10 +101,10 @@ func (a *archive) entry(name string, mode int, size int64, from io.Reader) error
 	return nil
 }
 
-// padding fills a part up to a multiple of four bytes.
+// padding returns the padding to a multiple of four bytes.
 func padding(size int64) string { return strings.Repeat("\x00", int(-size&3)) }
 
-// close ends the archive; what it is written to stays open.
+// close ends the archive and leaves the writer open.
 func (a *archive) close() error {
 	if err := a.entry("TRAILER!!!", 0, 0, strings.NewReader("")); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRun has a guest see another kernel than this one, with links that not every
-// kernel has, and the job's files; its script's status comes back.
+// TestRun holds that a guest has another kernel with bonding and VLAN links, that it gets
+// the job's files, and that the status of its script is returned.
 func TestRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: mmdebstrap")
@@ -27,10 +27,10 @@ func TestRun(t *testing.T) {
 			"exit 3\n",
 	})
 	if err == nil || !strings.HasSuffix(err.Error(), "ended with status 3") {
-		t.Errorf("the script's status is lost: %v", err)
+		t.Errorf("error %v, want the script's status", err)
 	}
 	want := "Linux x86_64\nas given\ntagged@bond7 "
 	if !strings.HasPrefix(printed, want) {
-		t.Errorf("it printed %q, not %q and more", printed, want)
+		t.Errorf("output %q, want the prefix %q", printed, want)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runTimeout bounds a guest's life.
+// runTimeout limits the run of a guest.
 const runTimeout = 10 * time.Minute
 
 // machine is what QEMU emulates for an architecture.
@@ -33,30 +33,30 @@ type machine struct {
 	console  string // Linux's name of the first serial port
 }
 
-// machines are those that a guest can be, by Go's and Debian's name of the architecture.
+// machines returns the supported machines by architecture, as Go and Debian name it.
 func machines() map[string]machine {
 	return map[string]machine{
 		"amd64": {"qemu-system-x86_64", []string{"-cpu", "max"}, "ttyS0"},
-		// QEMU emulates the architecture's own algorithm for signed pointers slowly
+		// The default algorithm for pointer authentication is slow in QEMU
 		// (docs/system/arm/cpu-features.rst, pauth-impdef).
 		"arm64": {"qemu-system-aarch64", []string{"-machine", "virt", "-cpu", "max,pauth-impdef=on"}, "ttyAMA0"},
 	}
 }
 
-// Job is what a guest is to do.
+// Job describes what a guest runs.
 type Job struct {
 	Arch   string            // Go's name of the guest's architecture: amd64 or arm64
-	Files  map[string]string // absolute paths in the guest, and the files here that are to be there
+	Files  map[string]string // files of this machine by absolute path in the guest
 	Script string            // for sh, as root
 }
 
-// Run starts a guest for a job and returns what that printed, standard output and
-// standard error; an error when it did not end with status 0. The guest's kernel
-// and files are made in the directory cache when they are not there yet.
+// Run runs a job in a guest and returns its output. It returns an error when the script
+// does not exit with status 0. Kernel and files of the guest are created in the directory
+// cache when they are missing.
 func Run(ctx context.Context, cache string, job Job) (string, error) {
 	emulated, ok := machines()[job.Arch]
 	if !ok {
-		return "", fmt.Errorf("no guest has the architecture %q", job.Arch)
+		return "", fmt.Errorf("unsupported guest architecture %q", job.Arch)
 	}
 	if _, err := exec.LookPath(emulated.emulator); err != nil {
 		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", emulated.emulator, err)
@@ -67,7 +67,7 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	}
 	own, err := os.MkdirTemp("", systemPrefix)
 	if err != nil {
-		return "", fmt.Errorf("make the guest's directory: %w", err)
+		return "", fmt.Errorf("create the guest's directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(own) }()
 	memory := filepath.Join(own, "memory.cpio")
@@ -80,13 +80,12 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	cmd := exec.CommandContext(ctx, emulated.emulator, append(emulated.options,
 		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-m", "2048",
-		// 4 ns an instruction; when none is to be done, the clock leaps to the
-		// next timer.
+		// 4 ns per instruction. An idle guest's clock jumps to the next timer.
 		"-accel", "tcg", "-icount", "shift=2,sleep=off",
 		"-kernel", filepath.Join(base, kernelFile), "-initrd", memory,
 		"-append", "console="+emulated.console+" quiet panic=-1")...)
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	// It dies with the thread that started it, so that one has to stay.
+	// QEMU gets SIGKILL when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
@@ -96,16 +95,16 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	return splitExitStatus(withoutCarriageReturns(printed.String()))
 }
 
-// withoutCarriageReturns takes the carriage returns of a serial line away.
+// withoutCarriageReturns removes the carriage returns of a serial line.
 func withoutCarriageReturns(printed string) string { return strings.ReplaceAll(printed, "\r", "") }
 
 var exitStatusLine = regexp.MustCompile(`(?m)^guest: exit status (\d+)\n`)
 
-// splitExitStatus cuts off how the script has ended.
+// splitExitStatus splits the output into the script's text and its exit status.
 func splitExitStatus(printed string) (string, error) {
 	all := exitStatusLine.FindAllStringSubmatchIndex(printed, -1)
 	if len(all) == 0 {
-		return printed, errors.New("the guest went away before its script had ended")
+		return printed, errors.New("the guest ended before its script")
 	}
 	last := all[len(all)-1]
 	text, status := printed[:last[0]], printed[last[2]:last[3]]
@@ -115,20 +114,20 @@ func splitExitStatus(printed string) (string, error) {
 	return text, nil
 }
 
-// write puts the guest's files and those of the job into one file.
+// write writes the guest's files and those of the job into one archive.
 func (j Job) write(to, base string) error {
 	f, err := os.Create(to)
 	if err != nil {
-		return fmt.Errorf("make the guest's memory: %w", err)
+		return fmt.Errorf("create the guest's memory file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	from, err := os.Open(base)
 	if err != nil {
-		return fmt.Errorf("make the guest's memory: %w", err)
+		return fmt.Errorf("create the guest's memory file: %w", err)
 	}
 	defer func() { _ = from.Close() }()
 	if _, err := io.Copy(f, from); err != nil {
-		return fmt.Errorf("make the guest's memory: %w", err)
+		return fmt.Errorf("create the guest's memory file: %w", err)
 	}
 	a := newArchive(f)
 	made := map[string]bool{}
@@ -143,7 +142,7 @@ func (j Job) write(to, base string) error {
 	return errors.Join(a.text("script", 0o644, j.Script), a.close())
 }
 
-// parents adds the directories that a file is in, each once.
+// parents adds the parent directories of a file, each once.
 func (a *archive) parents(name string, made map[string]bool) error {
 	dir := path.Dir(name)
 	if dir == "/" || made[dir] {

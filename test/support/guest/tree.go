@@ -25,7 +25,7 @@ const (
 	systemPrefix = "guest-"
 )
 
-// packages are what a guest has: a kernel, what a lab runs, and a shell.
+// packages returns the guest's packages: a kernel, what a lab needs, and a shell.
 func packages(arch string) []string {
 	return []string{
 		"linux-image-cloud-" + arch, "busybox",
@@ -33,8 +33,7 @@ func packages(arch string) []string {
 	}
 }
 
-// trim turns the unpacked packages, whose directory the shell has as $1, into
-// what the guest is to have in memory.
+// trim removes files that a guest in memory does not need. $1 is the directory.
 //
 //go:embed trim.sh
 var trim string
@@ -42,10 +41,9 @@ var trim string
 //go:embed init.sh
 var initScript string
 
-// ensureSystem is a directory with the kernel of an architecture's guest and the archive of
-// its files.
-// Several processes may ask for it at once; who is first makes it, which takes
-// half a minute and the network.
+// ensureSystem returns a directory with the kernel and the file archive of an
+// architecture's guest. The first of several processes creates it, which takes half a
+// minute and the network.
 func ensureSystem(ctx context.Context, cache, arch string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(packages(arch), "\n") + debian.Suite + trim + initScript))
 	dir := filepath.Join(cache, systemPrefix+arch+"-"+hex.EncodeToString(sum[:6]))
@@ -69,11 +67,11 @@ func ensureSystem(ctx context.Context, cache, arch string) (string, error) {
 	return dir, build(ctx, cache, dir, arch)
 }
 
-// build makes the directory aside and renames it into place, so that there is a
-// whole one or none. Needs the lock.
+// build creates the directory under another name and renames it, so that it is complete or
+// absent. The caller holds the lock.
 func build(ctx context.Context, cache, dir, arch string) error {
 	aside := filepath.Join(cache, "."+systemPrefix+"new")
-	// What a killed build has left; with the lock held, no other one runs.
+	// A killed build left this. With the lock held, no other build runs.
 	if err := os.RemoveAll(aside); err != nil {
 		return fmt.Errorf("remove an unfinished guest: %w", err)
 	}
@@ -92,13 +90,13 @@ func build(ctx context.Context, cache, dir, arch string) error {
 		err = os.Rename(aside, dir)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("make the guest: %w", err), os.RemoveAll(aside))
+		return errors.Join(fmt.Errorf("create the guest: %w", err), os.RemoveAll(aside))
 	}
 	return nil
 }
 
-// bootstrap unpacks the packages into tree, without running their scripts, and
-// trims that.
+// bootstrap unpacks the packages into tree without running their scripts, and trims the
+// tree.
 func bootstrap(ctx context.Context, tree, arch string) error {
 	if err := debian.Bootstrap(ctx, tree, "--variant=extract", "--architectures="+arch, "--include="+strings.Join(packages(arch), ",")); err != nil {
 		return err
@@ -109,18 +107,18 @@ func bootstrap(ctx context.Context, tree, arch string) error {
 	return nil
 }
 
-// pack takes the kernel out of a tree and puts the rest into an archive.
+// pack moves the kernel out of a tree and writes the rest into an archive.
 func pack(tree, into string) error {
 	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
-		return fmt.Errorf("one kernel was expected, not %q: %w", kernels, err)
+		return fmt.Errorf("kernels %q, want one: %w", kernels, err)
 	}
 	if err := os.Rename(kernels[0], filepath.Join(into, kernelFile)); err != nil {
-		return fmt.Errorf("take the kernel: %w", err)
+		return fmt.Errorf("move the kernel: %w", err)
 	}
 	f, err := os.Create(filepath.Join(into, archiveFile))
 	if err != nil {
-		return fmt.Errorf("make the archive: %w", err)
+		return fmt.Errorf("create the archive: %w", err)
 	}
 	a := newArchive(f)
 	err = a.tree(tree)

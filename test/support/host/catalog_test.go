@@ -19,9 +19,9 @@ const (
 	catalogDatabase = "/var/lib/systemd/catalog/database"
 )
 
-// `journalctl -x` explains the entries of a challenge, with the entry's own
-// fields in the text, once the unit that is for hosts without the installer has
-// run. Without the file the database is, byte for byte, what it was.
+// TestJournalCatalog holds that `journalctl -x` explains the entries of a challenge with
+// their fields after the catalog unit has run. After the removal of the file the database
+// is byte for byte the earlier one.
 func TestJournalCatalog(t *testing.T) {
 	s := startServing(t)
 	was, err := s.master.ReadFile(catalogDatabase)
@@ -31,10 +31,10 @@ func TestJournalCatalog(t *testing.T) {
 	token := s.challenge()[0]
 
 	want := []string{
-		"Subject: A challenge for " + apiName + " has begun", "Defined-By: http01-proxyd",
+		"Subject: A challenge for " + apiName + " has started", "Defined-By: http01-proxyd",
 		"asked from " + s.client[0].String() + ":", "and got 200.",
 	}
-	s.until("an explanation of the challenge", func(ctx context.Context) error {
+	s.until("the explanation of the challenge", func(ctx context.Context) error {
 		text, err := s.master.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8])
 		for _, w := range want {
 			if err == nil && !strings.Contains(text, w) {
@@ -51,12 +51,12 @@ func TestJournalCatalog(t *testing.T) {
 	is, err := s.master.ReadFile(catalogDatabase)
 	s.requireNoError(err)
 	if is != was {
-		t.Error("the database is not what it was before")
+		t.Error("the catalog database has changed")
 	}
 }
 
-// A catalog that cannot be read stands in the way of the explanations, and of
-// nothing else: no unit counts as failed.
+// TestBrokenForeignCatalog holds that an unreadable catalog of another package only
+// prevents explanations: no unit fails.
 func TestBrokenForeignCatalog(t *testing.T) {
 	s := newService(t, false)
 	s.installCatalog()
@@ -64,7 +64,7 @@ func TestBrokenForeignCatalog(t *testing.T) {
 	s.requireNoError(s.master.WriteFile(broken, "what has no id before it\n", 0o644))
 	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(broken)) })
 	if _, err := s.master.Run(t.Context(), "journalctl", "--update-catalog"); err == nil {
-		t.Fatal("journalctl takes it")
+		t.Fatal("journalctl accepts the broken catalog")
 	}
 	s.systemctl("start", catalogUnit)
 	if failed := s.systemctl("list-units", "--failed", "--plain", "--no-legend"); strings.Contains(failed, catalogUnit) {
@@ -72,7 +72,7 @@ func TestBrokenForeignCatalog(t *testing.T) {
 	}
 }
 
-// installCatalog brings the file and the unit, for the test.
+// installCatalog installs the catalog and its unit for the test.
 func (s *service) installCatalog() {
 	s.t.Helper()
 	unitPath := "/etc/systemd/system/" + catalogUnit
@@ -87,8 +87,8 @@ func (s *service) installCatalog() {
 	s.t.Cleanup(func() { s.requireNoError(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath))) })
 }
 
-// expectCatalogFields: every field that the catalog names stands in the entry that it
-// explains. journalctl prints the name of one that does not, without its "@".
+// expectCatalogFields expects that every field in the catalog exists in the entry that it
+// explains. journalctl prints the name of a missing field without its "@".
 func (s *service) expectCatalogFields() {
 	s.t.Helper()
 	text, err := s.master.ReadFile(catalogPath)
@@ -110,11 +110,11 @@ func (s *service) expectCatalogFields() {
 		for _, field := range named[e["MESSAGE_ID"]] {
 			checked++
 			if _, found := e[field]; !found {
-				s.t.Errorf("%q has no %s, which its explanation names: %v", e["MESSAGE"], field, e)
+				s.t.Errorf("entry %q lacks the field %s of its explanation: %v", e["MESSAGE"], field, e)
 			}
 		}
 	}
 	if checked == 0 {
-		s.t.Error("the catalog names no field of these entries")
+		s.t.Error("no entry has a field of the catalog")
 	}
 }

@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	// insideMarker says that this process is the one in the cell, and names
-	// the cell's cgroups.
+	// insideMarker marks the process inside the cell and has the name of the cell's
+	// cgroups.
 	insideMarker = "HTTP01_HOST_CELL"
 	cellDir      = "/run/http01-host"
 )
 
-// Cell is what encloses the hosts: PID, network and mount namespaces. Their
-// first process waits for this one; when it ends, be it by a SIGKILL, the kernel
-// ends every process in the cell and drops its mounts, links and files.
+// Cell is the set of PID, network and mount namespaces of the hosts. When its process ends,
+// also by SIGKILL, the first process of the PID namespace ends. The kernel then kills every
+// process in the cell and removes its mounts, links and files.
 type Cell struct {
-	dir    string // on a tmpfs of the cell's own
+	dir    string // on the cell's own tmpfs
 	cgroup string // the name of the cell's cgroup in every hierarchy
 }
 
-// Enclose runs this program again in a fresh cell and there calls inside; it
-// returns the exit code. Outside, before that, prepare does what needs the
-// machine's own network and returns environment variables for the inside. It
-// is to be called by main or TestMain before anything else.
+// Enclose runs this program again in a new cell and calls inside there. It returns the exit
+// code. Before that, prepare runs outside, where it has the machine's own network, and
+// returns environment variables for the inside. main or TestMain must call Enclose first.
 //
 // SIGINT, SIGTERM and SIGQUIT end the cell.
 func Enclose(prepare func(context.Context) ([]string, error), inside func(*Cell) int) int {
@@ -49,7 +48,7 @@ func Enclose(prepare func(context.Context) ([]string, error), inside func(*Cell)
 	if os.Getpid() == 1 {
 		code, err := runAsInit()
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "begin the cell:", err)
+			fmt.Fprintln(os.Stderr, "start the cell:", err)
 		}
 		return code
 	}
@@ -78,7 +77,7 @@ func enclose(prepare func(context.Context) ([]string, error)) (code int, err err
 	}
 	defer func() { _ = lock.Close() }()
 	code, err = runInside(signals, append(env, insideMarker+"="+name))
-	// Within this cell may have been others that were killed.
+	// Nested cells that were killed may have left cgroups.
 	return code, errors.Join(err, removeCgroups(context.Background(), name), sweepCgroups())
 }
 
@@ -96,7 +95,7 @@ func interruptible(signals <-chan os.Signal, prepare func(context.Context) ([]st
 	return prepare(ctx)
 }
 
-// runInside runs this program in fresh namespaces and passes signals on.
+// runInside runs this program in new namespaces and forwards signals.
 func runInside(signals <-chan os.Signal, env []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -111,11 +110,11 @@ func runInside(signals <-chan os.Signal, env []string) (int, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
 		Pdeathsig:  unix.SIGKILL,
-		// A Ctrl-C reaches it once, from here.
+		// This process forwards a Ctrl-C once.
 		Setpgid: true,
 	}
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("make the cell: %w", err)
+		return 1, fmt.Errorf("create the cell: %w", err)
 	}
 	defer forwardSignals(signals, cmd.Process)()
 	err = cmd.Wait()
@@ -145,11 +144,9 @@ func forwardSignals(signals <-chan os.Signal, to *os.Process) (end func()) {
 	return func() { close(ended) }
 }
 
-// runAsInit runs this program once more, as a child, and takes the ends of all
-// processes that have lost their parent, until the child's own. Without, a
-// command that was entered into a host and outlived the nsenter(1) that started
-// it would stay a zombie of that host, whose first process then never ends
-// (pid_namespaces(7)).
+// runAsInit runs this program again as a child and reaps all orphaned processes until the
+// child exits. Otherwise a command that outlives its nsenter(1) would stay a zombie of the
+// host, and the host's first process would never end (pid_namespaces(7)).
 func runAsInit() (code int, err error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
@@ -177,7 +174,7 @@ func runAsInit() (code int, err error) {
 	}
 }
 
-// setUp gives the fresh namespaces what a process expects of them.
+// setUp prepares the new namespaces for processes.
 func (c *Cell) setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts from spreading: %w", err)
@@ -185,12 +182,12 @@ func (c *Cell) setUp() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// systemd-nspawn keeps files in /run/systemd; here they are the cell's.
+	// systemd-nspawn writes to /run/systemd, which is the cell's own here.
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
-	// squid names its shared memory by the lab, and labs are named by processes' ids,
-	// of which a cell has its own.
+	// squid names its shared memory after the lab. Labs have process IDs in their names,
+	// which are not unique across cells.
 	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
@@ -201,5 +198,5 @@ func (c *Cell) setUp() error {
 	return err
 }
 
-// Path is where the cell keeps a file or directory of that name.
+// Path returns the path of a file or directory of the cell.
 func (c *Cell) Path(name string) string { return filepath.Join(c.dir, name) }

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// childVariable makes the test binary a process that boots a host in a cell of
-	// its own, says so and stays.
+	// childVariable makes the test binary a process that boots a host in its own cell,
+	// reports it and waits.
 	childVariable = "HTTP01_HOST_TEST_HOLD"
 	upMessage     = "the host is up"
 )
@@ -49,8 +49,8 @@ func runUntilKilled(c *host.Cell) int {
 	select {}
 }
 
-// However a cell ends, no process of its hosts survives it; what a SIGKILL
-// leaves of the cgroups, the next cell removes.
+// TestNothingOutlivesItsCell holds that no process of a host survives its cell. The next
+// cell removes the cgroups of a killed one.
 func TestNothingOutlivesItsCell(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -59,17 +59,17 @@ func TestNothingOutlivesItsCell(t *testing.T) {
 	for _, signal := range []unix.Signal{unix.SIGKILL, unix.SIGINT, unix.SIGTERM} {
 		cgroup := endCell(t, signal)
 		if last != "" && len(cgroups(t, last)) > 0 {
-			t.Errorf("the next cell has left %v", cgroups(t, last))
+			t.Errorf("the next cell did not remove %v", cgroups(t, last))
 		}
 		last = cgroup
 		if left := cgroups(t, cgroup); signal != unix.SIGKILL && len(left) > 0 {
-			t.Errorf("after %v there is still %v", signal, left)
+			t.Errorf("left after %v: %v", signal, left)
 		}
 	}
 }
 
-// endCell starts a cell with a host, sends it a signal, and waits until no
-// process of it is left. It returns the name of the cell's cgroup.
+// endCell starts a cell with a host, sends it a signal, and waits until no process of it
+// remains. It returns the name of the cell's cgroup.
 func endCell(t *testing.T, signal unix.Signal) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -85,10 +85,10 @@ func endCell(t *testing.T, signal unix.Signal) string {
 	cgroup := "http01-host-" + strconv.Itoa(cmd.Process.Pid)
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != upMessage {
-		t.Fatalf("the cell says %q, %v", lines.Text(), lines.Err())
+		t.Fatalf("the cell printed %q, %v", lines.Text(), lines.Err())
 	}
 	if n := len(members(t, cgroup)); n < 3 {
-		t.Fatalf("%d processes of the host are there, so this looks in the wrong place", n)
+		t.Fatalf("%d processes of the host, want at least 3", n)
 	}
 	must(t, cmd.Process.Signal(signal))
 	if err := cmd.Wait(); err == nil {
@@ -121,7 +121,7 @@ func members(t *testing.T, cgroup string) []string {
 	return found
 }
 
-// cgroups lists where a cgroup of that name is.
+// cgroups returns the paths of a cgroup in all hierarchies.
 func cgroups(t *testing.T, name string) []string {
 	t.Helper()
 	var found []string

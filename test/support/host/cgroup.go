@@ -18,15 +18,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// cgroupPrefix makes our cgroups recognisable; the id of the process outside
-// the cell follows. The kernel does not remove them with their last process,
-// so that process does, and the next cell for one that could not.
+// cgroupPrefix begins the names of our cgroups; the process ID outside the cell follows.
+// The kernel does not remove a cgroup with its last process, so that process does. The next
+// cell removes those of killed cells.
 const cgroupPrefix = "http01-host-"
 
-// claimCgroups makes a cgroup in every hierarchy under a name of this process's
-// own, and locks it. The kernel drops the lock with this process, and that is
-// how another one knows: ids of processes say nothing, since cells are made
-// within cells.
+// claimCgroups creates a cgroup in every hierarchy under a unique name and locks it. The
+// kernel releases the lock with this process, which shows other processes that the cell has
+// ended. Process IDs cannot show it, because cells can be nested.
 func claimCgroups() (name string, lock *os.File, err error) {
 	h, err := findHierarchies()
 	if err != nil {
@@ -46,23 +45,23 @@ func claimCgroups() (name string, lock *os.File, err error) {
 	}
 }
 
-// errTaken says that a name is in use, or was a moment ago.
-var errTaken = errors.New("the cgroup is another cell's")
+// errTaken means that the name is in use, or was a moment ago.
+var errTaken = errors.New("the cgroup belongs to another cell")
 
 func claimCgroup(path string) (*os.File, error) {
 	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) { //nolint:gosec // as systemd makes them
 		return nil, errTaken
 	} else if err != nil {
-		return nil, fmt.Errorf("make cgroup: %w", err)
+		return nil, fmt.Errorf("create cgroup: %w", err)
 	}
 	lock, err := lockCgroup(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errTaken // swept before it was locked
+		err = errTaken // removed before it was locked
 	}
 	return lock, err
 }
 
-// lockCgroup locks a cgroup that nobody has locked; closing it drops the lock.
+// lockCgroup locks a cgroup that is not locked. Closing the file releases the lock.
 func lockCgroup(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -81,8 +80,8 @@ func lockCgroup(path string) (*os.File, error) {
 	return f, nil
 }
 
-// hierarchies are the cgroup trees that systemd uses: cgroup2, and beside it,
-// where version 1 is in use too, the tree named "systemd" (cgroups(7)).
+// hierarchies has the cgroup trees that systemd uses: cgroup2, and with version 1 also the
+// tree named "systemd" (cgroups(7)).
 type hierarchies struct {
 	unified string
 	named   string // empty where there is none
@@ -107,8 +106,8 @@ func findHierarchies() (hierarchies, error) {
 	return h, nil
 }
 
-// parseMountinfo reads proc_pid_mountinfo(5): the mount point is the fifth
-// field; type, source and options of the file system follow a lone hyphen.
+// parseMountinfo parses proc_pid_mountinfo(5). The mount point is the fifth field; type,
+// source and options of the file system follow a single hyphen.
 func parseMountinfo(text string) hierarchies {
 	var h hierarchies
 	for line := range strings.Lines(text) {
@@ -127,8 +126,8 @@ func parseMountinfo(text string) hierarchies {
 	return h
 }
 
-// stillAt returns an error if what is open has been removed meanwhile, by who
-// had its lock before; another of its name may be there.
+// stillAt returns an error when the opened cgroup was removed by the previous owner of its
+// lock. Another one may exist under the name.
 func stillAt(path string, f *os.File) error {
 	opened, err := f.Stat()
 	if err != nil {
@@ -141,7 +140,7 @@ func stillAt(path string, f *os.File) error {
 	return err
 }
 
-// makeCgroups makes a cgroup of that name in every hierarchy.
+// makeCgroups creates a cgroup in every hierarchy.
 func makeCgroups(name string) error {
 	h, err := findHierarchies()
 	if err != nil {
@@ -149,14 +148,14 @@ func makeCgroups(name string) error {
 	}
 	for _, root := range h.all() {
 		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil { //nolint:gosec // as systemd makes them
-			return fmt.Errorf("make cgroup %s: %w", name, err)
+			return fmt.Errorf("create cgroup %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// removeCgroups removes the cgroups of that name with all below them. Their
-// last processes may still be on their way out.
+// removeCgroups removes the cgroups of a name with all below them. Their last processes may
+// still be exiting.
 func removeCgroups(ctx context.Context, name string) error {
 	h, err := findHierarchies()
 	if err != nil {
@@ -176,7 +175,7 @@ func removeCgroup(path string) error {
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // went meanwhile
+				return nil // removed meanwhile
 			}
 			return err
 		}
@@ -196,8 +195,8 @@ func removeCgroup(path string) error {
 	return nil
 }
 
-// sweepCgroups removes what cells have left whose outer process was killed, and
-// nothing of one that lives.
+// sweepCgroups removes the cgroups of cells whose outer process was killed. It skips
+// running cells.
 func sweepCgroups() error {
 	h, err := findHierarchies()
 	if err != nil {
@@ -209,12 +208,12 @@ func sweepCgroups() error {
 			return fmt.Errorf("list cgroups: %w", err)
 		}
 		for _, path := range left {
-			// Made and locked before the others of its name.
+			// This one is created and locked before the others of its name.
 			lock, err := lockCgroup(filepath.Join(h.unified, filepath.Base(path)))
 			if errors.Is(err, errTaken) {
 				continue
 			}
-			// Best effort: whatever still runs in it is not ours to end.
+			// Best effort: a process in it belongs to another program.
 			_ = removeCgroup(path)
 			if err == nil {
 				_ = lock.Close()

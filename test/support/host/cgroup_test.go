@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a cell has claimed stays its own while its process lives, whoever sweeps.
+// TestClaimCgroups holds that a sweep does not remove the cgroups of a running process.
 func TestClaimCgroups(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: cgroups")
@@ -34,7 +34,7 @@ func TestClaimCgroups(t *testing.T) {
 	if names[0] == names[1] {
 		t.Fatalf("two claims of %s", names[0])
 	}
-	// In which of the hierarchies they are after a sweep.
+	// The number of hierarchies that still have each cgroup after a sweep.
 	where := func() (found [2]int) {
 		t.Helper()
 		must(t, sweepCgroups())

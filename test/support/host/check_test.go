@@ -23,8 +23,8 @@ func (s *service) check(ctx context.Context) (lab.CheckReport, error) {
 	return lab.ParseCheck(out)
 }
 
-// awaitFinding waits until the check of the service has found this and nothing
-// else, with a part of its text, and the kernel and the port are not blamed for it.
+// awaitFinding waits until check reports exactly this finding for the service, with a part
+// of its text. The checks of kernel and port must be ok.
 func (s *service) awaitFinding(id, part string) {
 	s.t.Helper()
 	s.until(id+" by check", func(ctx context.Context) error {
@@ -38,15 +38,15 @@ func (s *service) awaitFinding(id, part string) {
 			}
 		}
 		c := r.Check("service")
-		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+": "+c.Findings[0].Remediation, part) {
+		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+". "+c.Findings[0].Remediation, part) {
 			return fmt.Errorf("service: %+v", c)
 		}
 		return nil
 	})
 }
 
-// TestCheckNamesTheSandbox changes the unit by drop-ins, each of which takes
-// something from the service that it cannot do without.
+// TestCheckNamesTheSandbox adds drop-ins that each take away something that the service
+// needs.
 func TestCheckNamesTheSandbox(t *testing.T) {
 	s := startServing(t)
 	r, err := s.check(t.Context())
@@ -63,16 +63,16 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 	} {
 		t.Run(tt.setting, func(*testing.T) {
 			s.override(tt.setting)
-			// It may not get ready, and tries again by itself.
+			// The service may not become ready, and systemd restarts it.
 			s.systemctl("restart", "--no-block", unit)
-			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")
+			s.awaitFinding("sandbox-denies", tt.says+". Remove that setting from the drop-in ("+dropIn+")")
 		})
 	}
 	s.requireNoError(s.master.RemoveFile(dropIn))
 	s.systemctl("daemon-reload")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: holds ")
-	// What is shipped is not blamed for a service that is only stopped.
+	// check does not report the shipped unit as the cause of a stopped service.
 	s.systemctl("stop", unit)
-	s.awaitFinding("service-down", unit+" is inactive")
+	s.awaitFinding("service-not-running", unit+" is inactive")
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host owns whole Linux hosts that boot: a real systemd and its
-// services on Debian bookworm, whose systemd 252 is that of RHEL 9, each in a
-// container of systemd-nspawn with a network link of its own.
+// Package host owns Linux hosts that boot: a real systemd on Debian bookworm, whose systemd
+// 252 is that of RHEL 9. Each is a systemd-nspawn container with its own network link.
 //
-// Everything lives in a Cell: PID, network and mount namespaces that end with
-// the process inside them, however that ends. Needs root, systemd-nspawn, and
-// mmdebstrap for the first run.
+// Everything is in a Cell: PID, network and mount namespaces that end with the process
+// inside them. It needs root, systemd-nspawn, and mmdebstrap for the first run.
 package host

@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A process that hangs is ended and started again by the watchdog.
+// TestWatchdog holds that the watchdog ends and restarts a hanging process.
 func TestWatchdog(t *testing.T) {
 	s := startServing(t)
 	if own := s.property("WatchdogUSec"); own != "30s" {
 		t.Errorf("WatchdogSec of the unit as it is: %q", own)
 	}
-	// Shorter, for the test; the loops give a beat every 5 s.
+	// A shorter time for the test. The loops report every 5 s.
 	s.override("WatchdogSec=12s")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: ")
@@ -32,11 +32,11 @@ func TestWatchdog(t *testing.T) {
 		found = found || strings.Contains(e["MESSAGE"], "Watchdog timeout (limit 12s)!")
 	}
 	if !found {
-		t.Error("systemd does not say that it was the watchdog")
+		t.Error("systemd does not report the watchdog")
 	}
 }
 
-// othersTables stand for those of OpenShift's own redirect and of an admin.
+// othersTables has tables like those of OpenShift's own redirect and of an administrator.
 const othersTables = `
 table ip ocp_nat {
 	chain ocp_prerouting {
@@ -53,7 +53,7 @@ table inet admin {
 }
 `
 
-// A stop leaves the host as it was.
+// TestStopLeavesNothing holds that a stop restores the host.
 func TestStopLeavesNothing(t *testing.T) {
 	s := newService(t, true)
 	_, err := s.master.Input(t.Context(), othersTables, "nft", "-f", "-")
@@ -65,7 +65,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	s.awaitStatus("Serving: ")
 	s.challenge()
 	if !s.hasTable() {
-		t.Error("it serves without a table")
+		t.Error("Serving without a table")
 	}
 	s.systemctl("stop", unit)
 	s.awaitProperties(map[string]string{"Result": "success", "ExecMainStatus": "0", "ActiveState": "inactive", "NRestarts": "0"})
@@ -82,12 +82,11 @@ func TestStopLeavesNothing(t *testing.T) {
 	s.run("ls", "/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	s.systemctl("clean", "--what=state", unit)
 	if out, err := s.master.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd/state"); err == nil {
-		t.Errorf("systemctl clean leaves state behind: %q", out)
+		t.Errorf("systemctl clean left state: %q", out)
 	}
 }
 
-// An enabled unit serves after a reboot and after a power loss without
-// anybody's help.
+// TestBoot holds that an enabled unit serves after a reboot and after a power loss.
 func TestBoot(t *testing.T) {
 	s := newService(t, true)
 	s.systemctl("enable", "--now", unit)
@@ -106,7 +105,7 @@ func TestBoot(t *testing.T) {
 			boot := s.run("cat", "/proc/sys/kernel/random/boot_id")
 			s.requireNoError(again(t.Context()))
 			if s.run("cat", "/proc/sys/kernel/random/boot_id") == boot {
-				t.Fatal("the host has not booted")
+				t.Fatal("the host did not reboot")
 			}
 			s.awaitStatus("Serving: ")
 			s.challenge()

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// WriteFile writes a file on the host's disk, as the machine-config-daemon
-// does: a new one, renamed over the old one. Missing directories are made. It
-// works while the host is off, too.
+// WriteFile writes a file on the host's disk as the machine-config-daemon does: a new file
+// is renamed over the old one. It creates missing directories. It also works while the host
+// is off.
 func (h *Host) WriteFile(name, content string, mode fs.FileMode) error {
 	return h.write(name, strings.NewReader(content), mode)
 }
@@ -23,14 +23,14 @@ func (h *Host) WriteFile(name, content string, mode fs.FileMode) error {
 func (h *Host) Install(source, name string, mode fs.FileMode) error {
 	f, err := os.Open(source)
 	if err != nil {
-		return fmt.Errorf("open what to install on %s: %w", h.Name, err)
+		return fmt.Errorf("open the file to install on %s: %w", h.Name, err)
 	}
 	defer func() { _ = f.Close() }()
 	return h.write(name, f, mode)
 }
 
-// RemoveFile removes a file or a directory with all below it from the host's
-// disk; one that is not there is fine.
+// RemoveFile removes a file or a directory tree from the host's disk. A missing file is no
+// error.
 func (h *Host) RemoveFile(name string) error {
 	return h.inRoot(name, func(root *os.Root, name string) error { return root.RemoveAll(name) })
 }
@@ -56,7 +56,7 @@ func (h *Host) write(name string, from io.Reader, mode fs.FileMode) error {
 			return err
 		}
 		_, err = io.Copy(f, from)
-		// The mode as given, whatever the umask is.
+		// The mode is set independently of the umask.
 		if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (h *Host) write(name string, from io.Reader, mode fs.FileMode) error {
 	})
 }
 
-// inRoot calls act with the host's disk, which no link in it can lead out of.
+// inRoot calls act with the host's disk as os.Root, so that no link leads out of it.
 func (h *Host) inRoot(name string, act func(root *os.Root, name string) error) error {
 	root, err := os.OpenRoot(h.Root)
 	if err != nil {

@@ -17,29 +17,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxName is what "vb-" leaves of a link's name (IFNAMSIZ, linux/if.h).
+// maxName is the maximum name length: a link name without "vb-" (IFNAMSIZ, linux/if.h).
 const maxName = 12
 
-// Options say what a host is to be.
+// Options describes a host.
 type Options struct {
 	Name      string         // at most 12 letters, digits and hyphens
-	Tree      string         // as Tree returns it
-	Namespace string         // path of the network namespace that the bridge is in; empty for the cell's own
-	Bridge    string         // that the host is plugged into, such as AddBridge makes
-	Addresses []netip.Prefix // of its link, host0; at least one, since a boot waits for the network
-	Routers   []netip.Addr   // its default routes, at most one for each family
-	DNS       []netip.Addr   // the servers that it asks for names
+	Tree      string         // result of Tree
+	Namespace string         // path of the bridge's network namespace; empty for the cell's own
+	Bridge    string         // bridge that the host connects to, such as one of AddBridge
+	Addresses []netip.Prefix // of its link host0; at least one, because the boot waits for the network
+	Routers   []netip.Addr   // default routes, at most one per family
+	DNS       []netip.Addr   // DNS servers of the host
 }
 
-// Link is the name of every host's network link, as the host itself sees it.
+// Link is the name of every host's network link on the host itself.
 const Link = "host0"
 
-// Host is one machine. It is off until Boot. Its disk outlives power-offs; its
-// processes, links and rules don't. Run and the like may be called from
-// several goroutines, those that switch it on or off from one at a time.
+// Host is one machine. It is off until Boot. Its disk persists over power-offs; its
+// processes, links and rules do not. Run and similar methods may be called from several
+// goroutines; those that switch the host on or off from one at a time.
 type Host struct {
 	Name string
-	Root string // its disk, as seen from the cell; what the host mounts (/run, /tmp) is not to be seen
+	Root string // its disk as seen from the cell, without the host's mounts (/run, /tmp)
 
 	cell    *Cell
 	dir     string
@@ -49,22 +49,22 @@ type Host struct {
 	machine *machine // nil while the host is off
 }
 
-// String is the host's name.
+// String returns the host's name.
 func (h *Host) String() string { return h.Name }
 
-// NewHost lays a fresh disk upon the tree.
+// NewHost creates a host with an empty overlay on the tree.
 func (c *Cell) NewHost(o Options) (*Host, error) {
 	if o.Name == "" || len(o.Name) > maxName {
 		return nil, fmt.Errorf("host name %q: give 1 to %d characters", o.Name, maxName)
 	}
 	if len(o.Addresses) == 0 {
-		return nil, fmt.Errorf("host %s: give at least one address: its boot waits for the network", o.Name)
+		return nil, fmt.Errorf("host %s: no address: the boot waits for the network", o.Name)
 	}
 	dir := c.Path(o.Name)
 	h := &Host{Name: o.Name, Root: filepath.Join(dir, "root"), cell: c, dir: dir, options: o}
 	for _, d := range []string{dir, h.Root, filepath.Join(dir, "upper"), filepath.Join(dir, "work")} {
 		if err := os.Mkdir(d, 0o755); err != nil { //nolint:gosec // upper is merged into the host's "/"
-			return nil, fmt.Errorf("make the directories of %s: %w", h.Name, err)
+			return nil, fmt.Errorf("create the directories of %s: %w", h.Name, err)
 		}
 	}
 	layers := fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", o.Tree, dir, dir)
@@ -74,13 +74,12 @@ func (c *Cell) NewHost(o Options) (*Host, error) {
 	return h, h.writeIdentity()
 }
 
-// writeIdentity writes what distinguishes a host from the tree. A machine id
-// makes its first boot one like any other (machine-id(5), "First Boot
-// Semantics").
+// writeIdentity writes the host's identity. With a machine ID its first boot is like any
+// other (machine-id(5), "First Boot Semantics").
 func (h *Host) writeIdentity() error {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
-		return fmt.Errorf("make a machine id: %w", err)
+		return fmt.Errorf("create a machine ID: %w", err)
 	}
 	var network strings.Builder
 	network.WriteString("[Match]\nName=" + Link + "\n\n[Network]\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n")
@@ -88,7 +87,7 @@ func (h *Host) writeIdentity() error {
 		fmt.Fprintf(&network, "Gateway=%s\n", r)
 	}
 	for _, a := range h.options.Addresses {
-		// Nobody else has the address, and a boot need not wait for the proof.
+		// The address is unique, so the boot skips duplicate address detection.
 		fmt.Fprintf(&network, "\n[Address]\nAddress=%s\nDuplicateAddressDetection=none\n", a)
 	}
 	var resolver strings.Builder
@@ -103,8 +102,7 @@ func (h *Host) writeIdentity() error {
 	)
 }
 
-// Close switches the host off, without grace if need be, and unmounts its
-// disk.
+// Close powers off the host if necessary and unmounts its disk.
 func (h *Host) Close(ctx context.Context) error {
 	err := h.Kill(ctx)
 	if e := unix.Unmount(h.Root, unix.MNT_DETACH); e != nil {

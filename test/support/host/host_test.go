@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 )
 
-// extraHost is a host beside the site's, for one test, that starts a unit at boot.
+// extraHost returns an additional host for one test that starts a unit at boot.
 func extraHost(t *testing.T, name, unit, text string) *host.Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -36,60 +36,61 @@ func extraHost(t *testing.T, name, unit, text string) *host.Host {
 	return h
 }
 
-// A unit that hangs holds up the end of a boot, but not what it is not ordered
-// before.
+// TestBootTo holds that a hanging unit delays the end of a boot, but not units that are not
+// ordered after it.
 func TestBootTo(t *testing.T) {
 	h := extraHost(t, "busy", "hangs.service", "[Unit]\nDefaultDependencies=no\n\n[Service]\nType=oneshot\nExecStart=sleep infinity\nTimeoutStartSec=infinity\n")
 	if h.On() {
-		t.Error("it is on before it was switched on")
+		t.Error("the host is on before Boot")
 	}
 	must(t, h.BootTo(t.Context(), "multi-user.target"))
 	if !h.On() {
-		t.Error("it is off after the boot")
+		t.Error("the host is off after Boot")
 	}
 	out, err := h.Run(t.Context(), "systemctl", "is-system-running")
 	if strings.TrimSpace(out) != "starting" {
 		t.Errorf("the system is %q, %v", out, err)
 	}
 	if held, err := h.Holds(t.Context(), address(12)[1]); !held || err != nil {
-		t.Errorf("it has its address: %t, %v", held, err)
+		t.Errorf("has its address: %t, %v", held, err)
 	}
 	must(t, h.Kill(t.Context()))
 	if held, err := h.Holds(t.Context(), address(12)[1]); held || err != nil {
-		t.Errorf("off, it has its address: %t, %v", held, err)
+		t.Errorf("off, has its address: %t, %v", held, err)
 	}
 }
 
-// A command that outlives its caller is the host's own from then on, and does
-// not keep it on.
+// TestCommandOutlivesCaller holds that a command that outlives its caller stays a process
+// of the host and does not prevent its power-off.
 func TestCommandOutlivesCaller(t *testing.T) {
 	h := extraHost(t, "orphanage", "idle.service", "[Service]\nExecStart=sleep infinity\n")
 	must(t, h.Boot(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := h.Run(ctx, "sleep", "1001"); err == nil {
-		t.Fatal("it ended in time")
+		t.Fatal("the command ended in time")
 	}
 	if _, err := h.Run(t.Context(), "pgrep", "--full", "^sleep 1001"); err != nil {
-		t.Fatalf("it did not outlive its caller, so this shows nothing: %v", err)
+		t.Fatalf("the command did not outlive its caller: %v", err)
 	}
 	must(t, h.Kill(t.Context()))
 }
 
-// A boot in which a unit fails is an error that names it and shows the journal.
+// TestBootReportsFailedUnits holds that a boot with a failed unit returns an error with its
+// name and the journal.
 func TestBootReportsFailedUnits(t *testing.T) {
 	const name = "fails.service"
 	h := extraHost(t, "broken", name, "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo the reason is this; exit 3'\n")
 	err := h.Boot(t.Context())
 	if err == nil {
-		t.Fatal("the boot counts as good")
+		t.Fatal("Boot returned no error")
 	}
 	for _, want := range []string{"units failed at the boot of broken: " + name, "the reason is this"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
 		}
 	}
-	// What runs can still be asked, and switched off in order.
+	// The host still accepts commands and a regular power-off.
 	if err := h.PowerOff(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// startAttacked starts the unit as it is shipped, with these settings more and a gate that
+// startAttacked starts the shipped unit with additional settings and a proxy process that
 // attacks (package hostile).
 func startAttacked(t *testing.T, attack, settings string) *service {
 	t.Helper()
@@ -23,7 +23,7 @@ func startAttacked(t *testing.T, attack, settings string) *service {
 	const path = "/usr/local/bin/http01-proxyd-attacked"
 	s.requireNoError(s.master.Install(binary, path, 0o755))
 	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
-	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:proxy:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
 }
@@ -37,12 +37,12 @@ func (s *service) awaitJournal(text string) {
 				return nil
 			}
 		}
-		return errors.New("it has not")
+		return errors.New("no such entry")
 	})
 }
 
-// H4: what a gate writes to its standard error is an entry of the service's about it,
-// whatever it begins with.
+// TestHostileStandardError (H4) holds that a line on the proxy's standard error becomes an
+// entry of the service about the proxy, whatever it contains.
 func TestHostileStandardError(t *testing.T) {
 	s := startAttacked(t, "stderr", "")
 	s.awaitJournal("<0>the controller is broken")
@@ -56,18 +56,18 @@ func TestHostileStandardError(t *testing.T) {
 			t.Errorf("%v", e)
 		}
 		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {
-			t.Errorf("a terminal obeys %q", message)
+			t.Errorf("control characters in %q", message)
 		}
 	}
 }
 
-// H5: when the unit's memory runs out, or its own limit is reached, the gate ends and
-// the service goes on. H1: so it does when the gate takes all threads that it can get;
-// this unit has a user of its own for that, because the limit is of all processes of one
-// user, and the hosts of other tests share this kernel.
+// TestHostileResources holds that the service continues when the unit's memory or the
+// proxy's own limit is exhausted (H5), or when the proxy takes all threads that it can get
+// (H1): the proxy process ends. The thread test needs its own user, because the limit
+// counts all processes of a user and other test hosts share this kernel.
 func TestHostileResources(t *testing.T) {
 	for _, tt := range []struct{ attack, settings, hears string }{
-		{attack: "memory"}, // the limit or the unit's memory, whichever the gate reaches first
+		{attack: "memory"}, // the proxy's limit or the unit's memory, whichever is reached first
 		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
 	} {
 		t.Run(tt.attack, func(t *testing.T) {
@@ -75,9 +75,9 @@ func TestHostileResources(t *testing.T) {
 			pid := s.property("MainPID")
 			for range 2 {
 				ends := s.countProxyExits()
-				s.until("another gate ends", func(context.Context) error {
+				s.until("another proxy process to exit", func(context.Context) error {
 					if s.countProxyExits() == ends {
-						return fmt.Errorf("%d have", ends)
+						return fmt.Errorf("%d exits", ends)
 					}
 					return nil
 				})
@@ -93,7 +93,7 @@ func TestHostileResources(t *testing.T) {
 	}
 }
 
-// countProxyExits is how many gates the journal says have ended.
+// countProxyExits returns how many exits of the proxy process are in the journal.
 func (s *service) countProxyExits() (n int) {
 	s.t.Helper()
 	for _, e := range s.journal() {

@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// environment is that of a root shell on the host.
+// environment returns the environment of a root shell on the host.
 func environment() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -25,8 +25,8 @@ func environment() []string {
 	}
 }
 
-// Run executes a command on the host as root and returns its standard output;
-// an error holds its standard error and, as *exec.ExitError, its exit code.
+// Run runs a command on the host as root and returns its standard output. The error
+// includes its standard error and, as *exec.ExitError, its exit code.
 func (h *Host) Run(ctx context.Context, name string, args ...string) (string, error) {
 	return h.Input(ctx, "", name, args...)
 }
@@ -45,8 +45,8 @@ func (h *Host) Input(ctx context.Context, stdin, name string, args ...string) (s
 	return out, nil
 }
 
-// Listen opens a TCP listener on the host, in this process. It is to be closed
-// before the host is switched off.
+// Listen opens a TCP listener on the host in this process. It must be closed before the
+// host is switched off.
 func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error) {
 	leader, err := h.leader()
 	if err != nil {
@@ -63,8 +63,8 @@ func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error)
 	return listener, nil
 }
 
-// Holds tells whether an address is on one of the host's links. A host that is
-// off holds none.
+// Holds reports whether an address is on one of the host's links. A host that is off has
+// none.
 func (h *Host) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	out, err := h.Run(ctx, "ip", "-o", "address", "show", "to", a.String())
 	if errors.Is(err, errOff) {
@@ -73,7 +73,7 @@ func (h *Host) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	return strings.TrimSpace(out) != "", err
 }
 
-// Properties reads properties of a unit as `systemctl show` gives them.
+// Properties returns properties of a unit from `systemctl show`.
 func (h *Host) Properties(ctx context.Context, unit string, names ...string) (map[string]string, error) {
 	out, err := h.Run(ctx, "systemctl", "show", "--property="+strings.Join(names, ","), unit)
 	if err != nil {
@@ -88,9 +88,8 @@ func (h *Host) Properties(ctx context.Context, unit string, names ...string) (ma
 	return properties, nil
 }
 
-// PID is the id in the cell of one of the host's processes, which systemd and
-// /proc of the host know by another: a signal from here comes at once, while a
-// command on the host takes a while to start.
+// PID returns the ID in the cell of one of the host's processes. A signal to it takes
+// effect at once, while a command on the host takes time to start.
 func (h *Host) PID(inside string) (int, error) {
 	leader, err := h.leader()
 	if err != nil {
@@ -105,7 +104,7 @@ func (h *Host) PID(inside string) (int, error) {
 		return 0, err
 	}
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // a process may have ended meanwhile
+		text, _ := os.ReadFile(file) // the process may have exited
 		_, ids, _ := strings.Cut(string(text), "\nNSpid:")
 		ids, _, _ = strings.Cut(ids, "\n")
 		all := strings.Fields(ids)

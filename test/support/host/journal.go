@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Entry is one entry of the journal: its fields by name. One that is not text
-// stands as journalctl's JSON.
+// Entry is a journal entry with its fields by name. A field that is not text has
+// journalctl's JSON.
 type Entry map[string]string
 
-// Cursor is a place in a host's journal.
+// Cursor is a position in a host's journal.
 type Cursor string
 
-// JournalEnd is the place after the last entry so far.
+// JournalEnd returns the position after the last entry.
 func (h *Host) JournalEnd(ctx context.Context) (Cursor, error) {
 	if _, err := h.Run(ctx, "journalctl", "--sync"); err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func (h *Host) JournalEnd(ctx context.Context) (Cursor, error) {
 	return Cursor(strings.TrimSpace(cursor)), nil
 }
 
-// Journal lists a unit's entries after a place, systemd's about it included.
+// Journal returns a unit's entries after a position, including systemd's about it.
 func (h *Host) Journal(ctx context.Context, unit string, after Cursor) ([]Entry, error) {
 	if _, err := h.Run(ctx, "journalctl", "--sync"); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func (h *Host) Journal(ctx context.Context, unit string, after Cursor) ([]Entry,
 	return entries, nil
 }
 
-// Diagnosis is what to read after a failure: the end of the journal, of a host
-// that is off as well, and of the console.
+// Diagnosis returns the end of the journal, also of a host that is off, and of the console
+// for the log of a failed test.
 func (h *Host) Diagnosis(ctx context.Context) string {
 	const lines = "--lines=400"
 	journal, err := h.Run(ctx, "journalctl", "--no-pager", "--output=short-precise", lines)

@@ -30,12 +30,11 @@ func TestJournal(t *testing.T) {
 			}
 		}
 		if len(entries) < len(tokens) {
-			return errors.New("not there yet")
+			return errors.New("not logged yet")
 		}
 		return nil
 	})
-	// A challenge is noted once its answer is out: two may be noted the other
-	// way round.
+	// A challenge is logged after its answer was sent, so the order can differ.
 	slices.SortFunc(entries, func(a, b host.Entry) int {
 		return cmp.Compare(tokenIndex(tokens, a), tokenIndex(tokens, b))
 	})
@@ -69,18 +68,18 @@ func TestJournal(t *testing.T) {
 	s.wantPlainMessages()
 }
 
-// tokenIndex says which of the tokens an entry is about; -1 if none.
+// tokenIndex returns the index of the token in an entry, or -1.
 func tokenIndex(tokens []string, e host.Entry) int {
 	return slices.IndexFunc(tokens, func(token string) bool { return token[:8] == e["TOKEN_PREFIX"] })
 }
 
-// wantNoTokens looks through the whole journal, not the unit's alone.
+// wantNoTokens searches the whole journal, not only the unit's.
 func (s *service) wantNoTokens(tokens []string) {
 	s.t.Helper()
 	all := s.run("journalctl", "--quiet", "--output=export", "--all")
 	for _, token := range tokens {
 		if !strings.Contains(all, token[:8]) {
-			s.t.Errorf("token %s: not even its prefix is in the journal, so this looks in the wrong place", token)
+			s.t.Errorf("token %s: its prefix is not in the journal", token)
 		}
 		if strings.Contains(all, token) {
 			s.t.Errorf("the whole token %s is in the journal", token)
@@ -88,8 +87,7 @@ func (s *service) wantNoTokens(tokens []string) {
 	}
 }
 
-// wantPlainMessages checks that the service's messages are for people:
-// journald knows the time and the level.
+// wantPlainMessages expects messages without a time and a level, which journald adds.
 func (s *service) wantPlainMessages() {
 	s.t.Helper()
 	stamped := regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}|\d{2}:\d{2}:\d{2}[^:]|\b(time|level|msg)=`)
@@ -100,13 +98,13 @@ func (s *service) wantPlainMessages() {
 		}
 		own++
 		if stamped.MatchString(e["MESSAGE"]) {
-			s.t.Errorf("a time or level of its own in MESSAGE=%q", e["MESSAGE"])
+			s.t.Errorf("a time or level in MESSAGE=%q", e["MESSAGE"])
 		}
 		if e["EVENT"] == "" {
 			s.t.Errorf("an entry without EVENT: %q", e["MESSAGE"])
 		}
 	}
 	if own == 0 {
-		s.t.Error("the service has written nothing")
+		s.t.Error("no entry of the service")
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rebootCode is systemd-nspawn's exit code when the container has asked for a
-// reboot (src/nspawn/nspawn.c, EXIT_FORCE_RESTART).
+// rebootCode is systemd-nspawn's exit code for a requested reboot (src/nspawn/nspawn.c,
+// EXIT_FORCE_RESTART).
 const rebootCode = 133
 
-// machine is a host that is on: systemd-nspawn, again after each reboot.
+// machine is a host that is on: one systemd-nspawn per boot.
 type machine struct {
 	host    *Host
 	console *os.File
-	off     chan struct{} // closed when it is off
-	err     error         // why, if not by a clean power-off; valid once off is closed
+	off     chan struct{} // closed when the host is off
+	err     error         // the error unless it was a clean power-off; valid after off is closed
 
 	mu    sync.Mutex
 	boots int
@@ -44,7 +44,7 @@ func (h *Host) switchOn() (*machine, error) {
 
 func (h *Host) consolePath() string { return filepath.Join(h.dir, "console.log") }
 
-// run boots until the host doesn't ask for another boot.
+// run boots until the host requests no further boot.
 func (m *machine) run() {
 	defer close(m.off)
 	defer func() { _ = m.console.Close() }()
@@ -64,8 +64,8 @@ func (m *machine) run() {
 	}
 }
 
-// boot is one run of systemd-nspawn. It needs a cgroup that holds nothing
-// else, in each hierarchy, and to be in it from the start (--keep-unit).
+// boot runs systemd-nspawn once. It needs an exclusive cgroup in each hierarchy and must
+// start in it (--keep-unit).
 func (m *machine) boot(group string) error {
 	if err := makeCgroups(group); err != nil {
 		return err
@@ -76,12 +76,11 @@ func (m *machine) boot(group string) error {
 	}
 	var script strings.Builder
 	for _, tree := range trees.all() {
-		// 0 stands for whoever writes it (cgroups(7)).
+		// 0 is the writing process (cgroups(7)).
 		fmt.Fprintf(&script, "echo 0 >'%s' && ", filepath.Join(tree, group, "cgroup.procs"))
 	}
 	h := m.host
-	// Unlike `ip netns exec`, nsenter leaves the mounts as they are: the
-	// cgroups are among them.
+	// Unlike `ip netns exec`, nsenter keeps the mounts, which include the cgroups.
 	if h.options.Namespace != "" {
 		fmt.Fprintf(&script, "exec nsenter --net='%s' ", h.options.Namespace)
 	} else {
@@ -96,7 +95,7 @@ func (m *machine) boot(group string) error {
 		"--system-call-filter=bpf", "--system-call-filter=@keyring")
 	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	cmd.Stdout, cmd.Stderr = m.console, m.console
-	// A session of its own: it must not take the terminal.
+	// Its own session, so that it does not take the terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("systemd-nspawn of %s: %w", h.Name, err)
@@ -108,14 +107,14 @@ func (m *machine) group(boot int) string {
 	return filepath.Join(m.host.cell.cgroup, m.host.Name+"-"+strconv.Itoa(boot))
 }
 
-// generation counts the boots since the host was switched on.
+// generation returns the number of boots since the host was switched on.
 func (m *machine) generation() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.boots
 }
 
-// leader is the id, in the cell, of the host's first process.
+// leader returns the ID in the cell of the host's first process.
 func (m *machine) leader() (int, error) {
 	trees, err := findHierarchies()
 	if err != nil {

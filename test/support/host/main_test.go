@@ -12,13 +12,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// The inside of the cell gets these from the outside.
+// Variables from the outside for the inside of the cell.
 const (
 	binaryVariable = "HTTP01_PROXYD" // as `make` sets it; built when it is not set
 	treeVariable   = "HTTP01_HOST_TEST_TREE"
 )
 
-// shared is the one site that the tests use in turn.
+// shared is the environment that the tests use in turn.
 var shared *site
 
 func TestMain(m *testing.M) {

@@ -10,17 +10,16 @@ import (
 const (
 	microShiftUnit = "microshift.service"
 	microShiftLink = "/run/systemd/units/invocation:" + microShiftUnit
-	// edited is a router elsewhere, which has the service take the node's port 80, and
-	// another internal address.
+	// edited moves the router to another port, so that the service uses the node's port 80,
+	// and changes the internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
 	pending = microShiftDir + "/config.yaml changed since MicroShift was started: in force after systemctl restart microshift"
 )
 
-// microShiftRuns has a unit of MicroShift's name run. It is a stand-in, a process that
-// only sleeps: MicroShift itself is a whole cluster, whose images come from a registry
-// with credentials and whose storage and network want a machine of their own. What
-// counts here is systemd's: it is the real one that tells of the unit's starts, and
-// the files are read at these as MicroShift does.
+// microShiftRuns runs a unit with MicroShift's name that only sleeps. MicroShift itself is
+// a whole cluster that needs a registry with credentials and its own machine. The test
+// depends on systemd, which is real: it reports the starts of the unit, and the service
+// reads the files at these starts as MicroShift does.
 func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
@@ -38,13 +37,13 @@ func (s *service) microShiftFile(text string) {
 	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
 }
 
-// awaitState waits for a reason, and for a message that is as it is to be.
+// awaitState waits for a reason and a matching message.
 func (s *service) awaitState(reason string, is func(message string) bool) {
 	s.t.Helper()
 	s.awaitMessage("HTTP01ChallengeProxyReady", reason, is)
 }
 
-// awaitStateWithoutPending waits for a state that tells of no file that is not in force.
+// awaitStateWithoutPending waits for a state whose message names no pending file.
 func (s *service) awaitStateWithoutPending(reason string) {
 	s.t.Helper()
 	s.awaitState(reason, func(text string) bool { return !reportsPending(text) && !strings.Contains(text, lastGood) })
@@ -54,16 +53,16 @@ const lastGood = "MicroShift's last good configuration stays in force"
 
 func reportsPending(text string) bool { return strings.Contains(text, pending) }
 
-// TestMicroShiftStarts: what MicroShift has read is in force until it is started anew,
-// over the service's own restarts, too. The service sees its starts from under its
-// sandbox, as a user who is nobody.
+// TestMicroShiftStarts holds that the files as MicroShift read them stay in force until its
+// next start, also over restarts of the service. The service detects the starts inside its
+// sandbox as an unprivileged user.
 func TestMicroShiftStarts(t *testing.T) {
 	s := microShiftRuns(t)
 	s.systemctl("start", unit)
 	s.awaitStateWithoutPending("NotRequired")
 	first := s.run("readlink", microShiftLink)
 	if uid := s.process(s.property("MainPID"))["Uid"]; strings.HasPrefix(uid, "0") {
-		t.Errorf("the service runs as %s", uid)
+		t.Errorf("the user IDs of the service are %s", uid)
 	}
 
 	s.microShiftFile(edited)
@@ -73,7 +72,7 @@ func TestMicroShiftStarts(t *testing.T) {
 	s.killAndAwaitRestart("1")
 	s.awaitState("NotRequired", reportsPending)
 	s.awaitInternal(true)
-	// check goes by the same, with the service and without it.
+	// check uses the same files, with the service and without it.
 	for _, act := range []string{"start", "stop"} {
 		s.systemctl(act, unit)
 		r, err := s.check(t.Context())
@@ -87,10 +86,10 @@ func TestMicroShiftStarts(t *testing.T) {
 	if next := s.run("readlink", microShiftLink); next == first {
 		t.Fatalf("the invocation is still %s", next)
 	}
-	s.awaitStateWithoutPending("UpstreamUnreachable") // nobody is on port 8080 here, and that is what it asks
+	s.awaitStateWithoutPending("UpstreamUnreachable") // nothing listens on port 8080, which the service now uses
 	s.awaitInternal(false)
 
-	// Broken, while the service is not there.
+	// The file becomes invalid while the service is stopped.
 	s.systemctl("stop", unit)
 	s.microShiftFile("node: {nodeIP: nonsense}\n")
 	s.systemctl("start", "--no-block", unit)
@@ -104,7 +103,7 @@ func TestMicroShiftStarts(t *testing.T) {
 	s.awaitStateWithoutPending("NotRequired")
 }
 
-// TestMicroShiftStartedMeanwhile: a start that the service has not seen counts as well.
+// TestMicroShiftStartedMeanwhile restarts MicroShift while the service is stopped.
 func TestMicroShiftStartedMeanwhile(t *testing.T) {
 	s := microShiftRuns(t)
 	s.systemctl("start", unit)

@@ -11,13 +11,12 @@ import (
 
 const (
 	microShiftDir = "/etc/microshift"
-	internal      = "10.44.0.0" // what follows 10.43.0.0/16
+	internal      = "10.44.0.0" // the address after 10.43.0.0/16
 	loEvents      = "/run/lo-events"
 	watcher       = "lo-events.service"
 )
 
-// microShift makes the master a MicroShift's, of which the service is to keep the
-// internal API address.
+// microShift makes the host a MicroShift host with manageAdvertiseAddress.
 func microShift(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, false)
@@ -35,7 +34,7 @@ func (s *service) startManaged() {
 	s.awaitInternal(true)
 }
 
-// killAndAwaitRestart ends the process, and waits for the next one.
+// killAndAwaitRestart kills the process and waits for the next one.
 func (s *service) killAndAwaitRestart(restarts string) {
 	s.t.Helper()
 	s.run("kill", "-KILL", s.property("MainPID"))
@@ -59,15 +58,16 @@ func (s *service) awaitInternal(want bool) {
 	})
 }
 
-// The address is there while the service is, without a gap over restarts and
-// crashes, and `cleanup` by hand leaves it to the one that runs.
+// TestInternalAddressStays holds that the address exists without a gap while the service is
+// enabled, over restarts and crashes. A manual `cleanup` does not remove the address of a
+// running service.
 func TestInternalAddressStays(t *testing.T) {
 	s := microShift(t)
 	s.startManaged()
 	s.systemctl("enable", unit)
 	s.run("systemd-run", "--quiet", "--unit="+watcher, "sh", "-c", "exec ip -o monitor address >"+loEvents)
 	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", watcher) })
-	const canary = "198.51.100.77/32" // by which it is seen that lo is watched
+	const canary = "198.51.100.77/32" // shows that the watcher works
 	s.until("the watch of lo", func(ctx context.Context) error {
 		s.run("ip", "address", "replace", canary, "dev", "lo")
 		s.run("ip", "address", "del", canary, "dev", "lo")
@@ -97,7 +97,8 @@ func TestInternalAddressStays(t *testing.T) {
 	s.awaitInternal(false)
 }
 
-// Whatever ends the service for good takes the address away.
+// TestInternalAddressGoes holds that the address is removed when the service ends
+// permanently.
 func TestInternalAddressGoes(t *testing.T) {
 	for name, end := range map[string]func(*service){
 		"stopped": func(s *service) {
@@ -118,7 +119,7 @@ func TestInternalAddressGoes(t *testing.T) {
 			s.systemctl("daemon-reload")
 			s.systemctl("stop", unit)
 		},
-		"it is not to be kept any more": func(s *service) { s.configure("microshift: {manageAdvertiseAddress: false}\n") },
+		"management switched off": func(s *service) { s.configure("microshift: {manageAdvertiseAddress: false}\n") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := microShift(t)
@@ -129,7 +130,8 @@ func TestInternalAddressGoes(t *testing.T) {
 	}
 }
 
-// What something else has put there is not ours, whatever happens.
+// TestInternalAddressOfOthers holds that the service does not remove an address that
+// another program added.
 func TestInternalAddressOfOthers(t *testing.T) {
 	s := microShift(t)
 	s.run("ip", "address", "add", internal+"/32", "dev", "lo")
@@ -145,12 +147,13 @@ func TestInternalAddressOfOthers(t *testing.T) {
 	s.awaitInternal(true)
 }
 
-// A file for root's eyes alone is named, and taken when it is for all.
+// TestMicroShiftFileUnreadable holds that a file that only root can read is reported, and
+// used once it is readable.
 func TestMicroShiftFileUnreadable(t *testing.T) {
 	s := microShift(t)
 	s.run("chmod", "0600", microShiftDir+"/config.yaml")
 	s.systemctl("start", "--no-block", unit)
-	s.until("its complaint", func(ctx context.Context) error {
+	s.until("the reported file", func(ctx context.Context) error {
 		r, err := s.report(ctx)
 		if err == nil && !strings.Contains(r.Conditions[0].Message, "the service does not run as root: make the file world-readable (chmod a+rX): open "+microShiftDir+"/config.yaml: permission denied") {
 			err = fmt.Errorf("%+v", r.Conditions)

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// Who has the port is named from within the sandbox, where other processes are
-// invisible.
+// TestPortInUse holds that the service names the process on its port from within the
+// sandbox, where other processes are invisible.
 func TestPortInUse(t *testing.T) {
 	s := newService(t, true)
 	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", "squatter.service") })
 	s.run("systemd-run", "--unit=squatter", "systemd-socket-activate", "--listen=8888", "cat")
-	s.until("a squatter on port 8888", func(ctx context.Context) error {
+	s.until("another process on port 8888", func(ctx context.Context) error {
 		listening, err := s.master.Run(ctx, "ss", "-Hltn", "sport = :8888")
 		if err == nil && strings.TrimSpace(listening) == "" {
-			err = errors.New("nobody listens")
+			err = errors.New("nothing listens")
 		}
 		return err
 	})
@@ -32,7 +32,7 @@ func TestPortInUse(t *testing.T) {
 		t.Errorf("status line %q lacks %q", line, want)
 	}
 	if s.hasTable() {
-		t.Error("there is a table that leads to somebody else's port")
+		t.Error("a table redirects to the port of another process")
 	}
 	s.systemctl("stop", "squatter.service")
 	s.awaitStatus("Serving: ")

@@ -15,11 +15,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// sigPowerOff is SIGRTMIN+4, at which systemd powers off (systemd(1)), with
-// glibc's SIGRTMIN of 34.
+// sigPowerOff is SIGRTMIN+4, on which systemd powers off (systemd(1)), with glibc's
+// SIGRTMIN of 34.
 const sigPowerOff = unix.Signal(34 + 4)
 
-// errOff says that the host is not switched on.
+// errOff means that the host is not switched on.
 var errOff = errors.New("the host is off")
 
 func (h *Host) on() (*machine, error) {
@@ -31,7 +31,7 @@ func (h *Host) on() (*machine, error) {
 	return h.machine, nil
 }
 
-// leader is the id, in the cell, of the first process of a host that is on.
+// leader returns the ID in the cell of the first process of a running host.
 func (h *Host) leader() (int, error) {
 	m, err := h.on()
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *Host) leader() (int, error) {
 	return m.leader()
 }
 
-// On tells whether the host is switched on.
+// On reports whether the host is switched on.
 func (h *Host) On() bool {
 	_, err := h.on()
 	return err == nil
@@ -52,8 +52,8 @@ func (h *Host) set(m *machine) {
 	h.machine = m
 }
 
-// Boot switches the host on and waits until systemd says that it runs, with no
-// unit failed.
+// Boot switches the host on and waits until systemd reports that it is running without a
+// failed unit.
 func (h *Host) Boot(ctx context.Context) error {
 	m, err := h.start()
 	if err != nil {
@@ -62,9 +62,9 @@ func (h *Host) Boot(ctx context.Context) error {
 	return h.awaitRunning(ctx, m, 1)
 }
 
-// BootTo switches the host on and waits until a unit is active, whatever else
-// is still on its way or has failed. Boot waits until the job queue is empty for
-// the first time (systemctl(1), is-system-running), and so for whatever hangs.
+// BootTo switches the host on and waits until a unit is active, whatever else is starting
+// or has failed. Boot waits until the job queue is empty for the first time (systemctl(1),
+// is-system-running), and therefore for hanging units.
 func (h *Host) BootTo(ctx context.Context, unit string) error {
 	m, err := h.start()
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *Host) start() (*machine, error) {
 	return m, err
 }
 
-// Reboot lets systemd reboot the host and waits as Boot does.
+// Reboot reboots the host with systemd and waits like Boot.
 func (h *Host) Reboot(ctx context.Context) error {
 	m, err := h.on()
 	if err != nil {
@@ -98,7 +98,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 	}
 	next := m.generation() + 1
 	_, asked := h.Run(ctx, "systemctl", "--no-block", "reboot")
-	// The answer may be lost in the fall.
+	// The answer can be lost during the shutdown.
 	if err := h.awaitRunning(ctx, m, next); err != nil {
 		return errors.Join(err, asked)
 	}
@@ -120,14 +120,13 @@ func (h *Host) awaitRunning(ctx context.Context, m *machine, boot int) error {
 	})
 }
 
-// await waits until check says that it has ended in that boot, well or with an
-// error that no further look would change.
+// await waits until check reports the end of the boot, with success or a permanent error.
 func (h *Host) await(ctx context.Context, m *machine, boot int, check func(context.Context) (ended bool, err error)) error {
 	var broken error
 	err := lab.Eventually(ctx, fmt.Sprintf("boot %d of %s", boot, h.Name), func(ctx context.Context) error {
 		select {
 		case <-m.off:
-			broken = fmt.Errorf("%s went off: %w", h.Name, errors.Join(m.err, errOff))
+			broken = fmt.Errorf("%s powered off: %w", h.Name, errors.Join(m.err, errOff))
 			return nil
 		default:
 		}
@@ -147,7 +146,7 @@ func (h *Host) await(ctx context.Context, m *machine, boot int, check func(conte
 	return nil
 }
 
-// PowerOff lets systemd power the host off and waits until it is.
+// PowerOff powers the host off with systemd and waits for it.
 func (h *Host) PowerOff(ctx context.Context) error {
 	m, err := h.on()
 	if err != nil {
@@ -165,8 +164,8 @@ func (h *Host) PowerOff(ctx context.Context) error {
 	return nil
 }
 
-// Kill is a power loss: the link goes down and every process ends at once. A
-// host that is off stays so.
+// Kill simulates a power loss: the link goes down and every process ends at once. A host
+// that is off stays off.
 func (h *Host) Kill(ctx context.Context) error {
 	m, err := h.on()
 	if errors.Is(err, errOff) {
@@ -175,7 +174,7 @@ func (h *Host) Kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The link may not be there yet, or no more.
+	// The link may not exist yet, or no longer.
 	_ = h.outside(func() error {
 		_, err := run(ctx, "ip", "link", "set", h.link(), "down")
 		return err
@@ -194,7 +193,7 @@ func (h *Host) Kill(ctx context.Context) error {
 	return errors.Join(err, h.awaitOff(ctx, m))
 }
 
-// awaitOff waits until nothing of the host is left but its disk.
+// awaitOff waits until only the host's disk remains.
 func (h *Host) awaitOff(ctx context.Context, m *machine) error {
 	err := lab.Eventually(ctx, h.Name+" off", func(context.Context) error {
 		select {
@@ -202,7 +201,7 @@ func (h *Host) awaitOff(ctx context.Context, m *machine) error {
 		default:
 			return errors.New("systemd-nspawn still runs")
 		}
-		// The kernel takes a dead host's link away in its own time.
+		// The kernel removes the link of an ended host with a delay.
 		return h.outside(func() error {
 			if _, err := os.Stat(filepath.Join("/proc/sys/net/ipv4/conf", h.link())); err == nil {
 				return fmt.Errorf("link %s is still there", h.link())
@@ -224,5 +223,5 @@ func (h *Host) outside(f func() error) error {
 	return lab.InNamespace(h.options.Namespace, f)
 }
 
-// link is the bridge's end of the host's link, named by systemd-nspawn.
+// link returns the bridge side of the host's link, as systemd-nspawn names it.
 func (h *Host) link() string { return "vb-" + h.Name }

@@ -20,13 +20,13 @@ func TestReloadMovesThePort(t *testing.T) {
 	s.systemctl("reload", unit)
 	s.awaitPort(9888)
 	s.challenge()
-	const tells = "leads to port 9888"
-	if shown := s.systemctl("status", unit); !strings.Contains(shown, tells) {
-		t.Errorf("systemctl status does not tell that it %s:\n%s", tells, shown)
+	const want = "leads to port 9888"
+	if shown := s.systemctl("status", unit); !strings.Contains(shown, want) {
+		t.Errorf("systemctl status lacks %q:\n%s", want, shown)
 	}
 	s.awaitProperties(map[string]string{"NRestarts": "0", "MainPID": pid, "ActiveState": "active"})
 
-	// A changed file is noticed without a reload.
+	// A changed file is read without a reload.
 	s.configure(onPort9889)
 	s.awaitPort(9889)
 	s.challenge()

@@ -28,23 +28,24 @@ import (
 const (
 	restarts = 100
 	kills    = 100
-	// perSecond is the load while the service is restarted and killed.
+	// perSecond is the load in requests a second during restarts and kills.
 	perSecond = 500
-	// maxInFlight is how many connections may be in flight. limits.perSource (256) resets
-	// more of one source, and a machine that does much else is slow to answer them.
+	// maxInFlight is the maximum of connections in flight. limits.perSource (256) resets
+	// more from one source, and a busy machine answers slowly.
 	maxInFlight = 200
-	// maxIdleInFlight is above what is in flight at any moment while the service answers.
+	// maxIdleInFlight is above the number of connections in flight at any time while the
+	// service answers.
 	maxIdleInFlight = 5
 )
 
-// load asks the API VIPs in turn for challenges, a connection each, all the time.
+// load requests challenges from the API VIPs in turn, one connection each.
 type load struct {
 	started, answered, refused, lost atomic.Int64
 	stop                             context.CancelFunc
 	over                             sync.WaitGroup
 
 	mu       sync.Mutex
-	failures []string // what went wrong, the first few
+	failures []string // the first failures
 	waited   []time.Duration
 }
 
@@ -72,18 +73,18 @@ func (s *service) load() *load {
 	return l
 }
 
-// end waits for what is on its way.
+// end stops the load and waits for requests in flight.
 func (l *load) end() {
 	l.stop()
 	l.over.Wait()
 }
 
-// requestTimeout is above the 5 s that a restart may take for what is in flight, and
-// below the 10 s of Let's Encrypt.
+// requestTimeout is above the 5 s that a restart may take for requests in flight, and below
+// the 10 s of Let's Encrypt.
 const requestTimeout = 9 * time.Second
 
-// request counts one challenge. A connection that the kernel has taken up, and that
-// then ends without the whole answer, is lost.
+// request counts one challenge. An accepted connection that ends without the whole answer
+// is lost.
 func (l *load) request(vip netip.Addr, token string) {
 	begin := time.Now()
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(vip.String(), "80"), requestTimeout)
@@ -123,7 +124,7 @@ func (l *load) recordFailure(count *atomic.Int64, err error) {
 	}
 }
 
-// inFlight is how many connections have been begun and are not over.
+// inFlight returns the number of started connections that have not ended.
 func (l *load) inFlight() int64 {
 	return l.started.Load() - l.answered.Load() - l.refused.Load() - l.lost.Load()
 }
@@ -131,7 +132,7 @@ func (l *load) inFlight() int64 {
 func (l *load) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := fmt.Sprintf("%d connections: %d refused, %d without a whole answer", l.started.Load(), l.refused.Load(), l.lost.Load())
+	text := fmt.Sprintf("%d connections: %d refused, %d incomplete", l.started.Load(), l.refused.Load(), l.lost.Load())
 	if n := len(l.waited); n > 0 {
 		slices.SortFunc(l.waited, cmp.Compare)
 		text += fmt.Sprintf("; answered within %.1f ms (p50), %.0f ms (p99), %.0f ms at the longest",
@@ -142,29 +143,28 @@ func (l *load) String() string {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// proxyPID is the process id of the gate. It is not the only child while one looks at
-// the API server's certificates.
+// proxyPID returns the process ID of the proxy. While the prober reads certificates, it is
+// not the only child.
 func (s *service) proxyPID() string {
 	return strings.TrimSpace(s.run("sh", "-c", "for pid in $(cat /proc/"+s.property("MainPID")+"/task/*/children); do "+
 		"if tr '\\0' ' ' < /proc/$pid/cmdline | grep -q ' gate '; then echo $pid; fi; done"))
 }
 
-// TestRestarts restarts the service under load, every tenth time with another
-// file in the binary's place, as an upgrade does: nobody is refused, and nobody
-// who was accepted loses his answer.
+// TestRestarts restarts the service under load, every tenth time with a changed binary as
+// in an upgrade. No connection is refused, and every accepted one gets its answer.
 func TestRestarts(t *testing.T) {
 	s := startServing(t)
 	l := s.load()
 	begin := time.Now()
 	for i := range restarts {
 		if i%10 == 9 {
-			// Another file, as a release is; what follows the program is of no effect.
+			// Another file, as in a release; bytes after the program have no effect.
 			s.run("sh", "-c", "{ cat "+binaryPath+" && echo release; } >"+binaryPath+".next && chmod 755 "+binaryPath+".next && mv "+binaryPath+".next "+binaryPath)
 		}
 		s.systemctl("restart", unit)
 	}
 	if running := s.run("sh", "-c", "tail -qn "+strconv.Itoa(restarts/10)+" /proc/"+s.property("MainPID")+"/exe | grep -cx release"); running != strconv.Itoa(restarts/10)+"\n" {
-		t.Errorf("%s of %d other binaries were put in place and run", running, restarts/10)
+		t.Errorf("%s of %d changed binaries were installed and run", running, restarts/10)
 	}
 	took := time.Since(begin) / restarts
 	l.end()
@@ -177,8 +177,8 @@ func TestRestarts(t *testing.T) {
 	s.wantNothingLeft()
 }
 
-// A restart that finds a file half written, or a list of addresses missing, does
-// not take away what the last run has left.
+// TestRestartWhileAFileIsWritten holds that a restart with a half-written keepalived.conf
+// keeps the table of the previous run.
 func TestRestartWhileAFileIsWritten(t *testing.T) {
 	s := startServing(t)
 	l := s.load()
@@ -186,7 +186,7 @@ func TestRestartWhileAFileIsWritten(t *testing.T) {
 	s.systemctl("restart", "--no-block", unit)
 	s.awaitProperties(map[string]string{"ActiveState": "activating"})
 	if !s.hasTable() {
-		t.Error("there is no table meanwhile")
+		t.Error("no table during the restart")
 	}
 	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
 	s.awaitStatus("Serving: holds ")
@@ -197,8 +197,8 @@ func TestRestartWhileAFileIsWritten(t *testing.T) {
 	}
 }
 
-// TestKills kills keeper and gate in turn under load: nobody is refused, and
-// what is lost had been accepted.
+// TestKills kills the controller and the proxy in turn under load. No connection is
+// refused, and only accepted connections are lost.
 func TestKills(t *testing.T) {
 	s := startServing(t)
 	l := s.load()
@@ -209,8 +209,8 @@ func TestKills(t *testing.T) {
 		if i%2 == 1 {
 			victim = s.proxyPID()
 		}
-		// Those that have waited for the last successor are not of this one.
-		s.until("the backlog's end", func(context.Context) error {
+		// Requests that waited for the last replacement do not count for this kill.
+		s.until("few connections in flight", func(context.Context) error {
 			if n := l.inFlight(); n > maxIdleInFlight {
 				return fmt.Errorf("%d are in flight", n)
 			}
@@ -220,10 +220,10 @@ func TestKills(t *testing.T) {
 		s.requireNoError(err)
 		before := l.inFlight()
 		s.requireNoError(unix.Kill(pid, unix.SIGKILL))
-		// All that the one that was killed can have accepted. What is lost beyond
-		// that was reset before.
+		// An upper bound of the connections that the killed process had accepted. Further
+		// lost ones were reset before.
 		flying += max(before, l.inFlight())
-		s.until("a successor", func(ctx context.Context) error {
+		s.until("the replacement", func(ctx context.Context) error {
 			p, err := s.master.Properties(ctx, unit, "MainPID", "ActiveState")
 			if err != nil {
 				return err
@@ -245,7 +245,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// When the unit ends in failure nothing stays led to it.
+// TestFailedLeavesNothing holds that nothing redirects to a failed unit.
 func TestFailedLeavesNothing(t *testing.T) {
 	s := newService(t, true)
 	s.override("Restart=no")
@@ -257,7 +257,8 @@ func TestFailedLeavesNothing(t *testing.T) {
 	s.wantNothingLeft()
 }
 
-// Nor when the service cannot find out that it is stopped for good.
+// TestStopWithoutBus holds the same when the service cannot detect over D-Bus that it is
+// stopped permanently.
 func TestStopWithoutBus(t *testing.T) {
 	s := startServing(t)
 	s.systemctl("stop", "dbus.socket", "dbus-broker.service")
@@ -267,7 +268,7 @@ func TestStopWithoutBus(t *testing.T) {
 	s.wantNothingLeft()
 }
 
-// The commands of docs/restart.md, in its words.
+// TestRestartCommands runs the commands of docs/restart.md.
 func TestRestartCommands(t *testing.T) {
 	s := startServing(t)
 	text, err := os.ReadFile(filepath.Join(host.Repository(), "docs", "restart.md"))
@@ -293,7 +294,7 @@ func (s *service) awaitCompanionsEnd() {
 	s.awaitPropertiesOf(companion, map[string]string{"ActiveState": "inactive", "Result": "success"})
 }
 
-// wantNothingLeft checks that there is neither table nor listening socket.
+// wantNothingLeft expects neither a table nor a listening socket.
 func (s *service) wantNothingLeft() {
 	s.t.Helper()
 	if s.hasTable() {
@@ -305,8 +306,8 @@ func (s *service) wantNothingLeft() {
 	s.wantClosed()
 }
 
-// A port change while the service is down, and one under the new process: the
-// store holds the port in force alone.
+// TestStoredPorts changes the port while the service is stopped and while it runs. The
+// descriptor store has only the current port.
 func TestStoredPorts(t *testing.T) {
 	s := startServing(t)
 
@@ -321,10 +322,10 @@ func TestStoredPorts(t *testing.T) {
 	}
 	for _, e := range s.journal() {
 		if strings.Contains(e["MESSAGE"], "has changed the listening socket") {
-			t.Errorf("nobody has: %s", e["error"]+e["MESSAGE"])
+			t.Errorf("unexpected entry: %s", e["error"]+e["MESSAGE"])
 		}
 	}
-	// What the service does no more is gone, sockets and all, though it runs on.
+	// In mode "" the service runs without table and sockets.
 	s.configure("mode: \"\"\n")
 	s.awaitStatus("Disabled: ")
 	s.awaitProperties(map[string]string{"NFileDescriptorStore": "0"})

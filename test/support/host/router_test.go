@@ -15,8 +15,8 @@ import (
 
 const prefix = "/.well-known/acme-challenge/"
 
-// router stands for the ingress: it listens on port 80 of the worker and
-// answers every challenge with the key authorization of its token.
+// router replaces the ingress router: it listens on port 80 of the worker and answers every
+// challenge with the key authorization of its token.
 type router struct {
 	stop func() error
 
@@ -46,7 +46,7 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, keyAuthorization(token))
 }
 
-// requests lists the requests for a token.
+// requests returns the requests for a token.
 func (r *router) requests(token string) []*http.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()

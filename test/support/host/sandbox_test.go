@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// capNetAdmin is a set with CAP_NET_ADMIN alone, which has number 12
-// (linux/capability.h), as proc_pid_status(5) prints it.
+// capNetAdmin is the set with CAP_NET_ADMIN alone, number 12 (linux/capability.h), as
+// proc_pid_status(5) prints it.
 const (
 	capNetAdmin = "0000000000001000"
 	none        = "0000000000000000"
 )
 
-// process is what /proc says of one.
+// process returns the fields of a process's status in /proc.
 func (s *service) process(pid string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(s.run("cat", "/proc/"+pid+"/status")) {
@@ -27,7 +27,7 @@ func (s *service) process(pid string) map[string]string {
 	return fields
 }
 
-// selectFields leaves the fields that want has.
+// selectFields returns the fields that want has.
 func selectFields(want, fields map[string]string) map[string]string {
 	got := make(map[string]string)
 	for name := range want {
@@ -53,7 +53,7 @@ func TestSandbox(t *testing.T) {
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
 	if diff := cmp.Diff(want, selectFields(want, process)); diff != "" {
-		t.Errorf("keeper (-want +got):\n%s", diff)
+		t.Errorf("controller (-want +got):\n%s", diff)
 	}
 	gate := s.proxyPID()
 	wantGate := map[string]string{
@@ -62,7 +62,7 @@ func TestSandbox(t *testing.T) {
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
 	if diff := cmp.Diff(wantGate, selectFields(wantGate, s.process(gate))); diff != "" {
-		t.Errorf("gate (-want +got):\n%s", diff)
+		t.Errorf("proxy (-want +got):\n%s", diff)
 	}
 	for _, ids := range []string{"Uid", "Gid"} {
 		if fields := strings.Fields(process[ids]); len(fields) != 4 || strings.Contains(" "+strings.Join(fields, " ")+" ", " 0 ") {
@@ -78,7 +78,7 @@ func TestSandbox(t *testing.T) {
 	denied := regexp.MustCompile(`(?i)operation not permitted|permission denied|read-only file system|\bEPERM\b|\bEACCES\b`)
 	for _, e := range s.journal() {
 		if denied.MatchString(e["MESSAGE"]) {
-			t.Errorf("the sandbox is in the way: %s", e["MESSAGE"])
+			t.Errorf("the sandbox denied something: %s", e["MESSAGE"])
 		}
 	}
 }

@@ -31,15 +31,15 @@ const (
 	maxBytes = 1 << 20
 )
 
-// service is the unit on the master, for one test.
+// service is the unit on the control-plane host for one test.
 type service struct {
 	*site
 	t      *testing.T
 	before host.Cursor // the end of the journal when the test began
 }
 
-// newService gives the test a master on which the unit has never been started, with
-// or without keepalived, and takes everything away afterwards.
+// newService returns a control-plane host on which the unit has never been started, with or
+// without keepalived. It cleans up after the test.
 func newService(t *testing.T, keepalived bool) *service {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -61,7 +61,7 @@ func newService(t *testing.T, keepalived bool) *service {
 	return s
 }
 
-// reset stops the unit and removes its files and what systemd remembers of it.
+// reset stops the unit and removes its files and systemd's state about it.
 func (s *service) reset(ctx context.Context) {
 	s.t.Helper()
 	_, err := s.master.Run(ctx, "systemctl", "disable", "--now", unit)
@@ -71,12 +71,11 @@ func (s *service) reset(ctx context.Context) {
 	}
 	_, err = s.master.Run(ctx, "systemctl", "daemon-reload")
 	s.requireNoError(err)
-	// Forgets failures, restarts and the start limit. A unit that has never
-	// been loaded has none.
+	// Resets failures, restarts and the start limit. A unit that was never loaded has none.
 	_, _ = s.master.Run(ctx, "systemctl", "reset-failed", unit)
 }
 
-// keepalived runs on the master, holding the API VIPs, or was never there.
+// keepalived runs keepalived with the API VIPs on the host, or removes it.
 func (s *service) keepalived(wanted bool) {
 	s.t.Helper()
 	if !wanted {
@@ -98,7 +97,7 @@ func (s *service) keepalived(wanted bool) {
 	})
 }
 
-// startServing is fresh with keepalived and the unit started, in state Serving.
+// startServing returns newService with keepalived and the started unit in state Serving.
 func startServing(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, true)
@@ -126,7 +125,7 @@ func (s *service) run(name string, args ...string) string {
 	return out
 }
 
-// runOnCleanup runs a command on the master when the test ends.
+// runOnCleanup runs a command on the host when the test ends.
 func (s *service) runOnCleanup(name string, args ...string) {
 	s.t.Cleanup(func() {
 		_, err := s.master.Run(context.Background(), name, args...)
@@ -139,7 +138,7 @@ func (s *service) systemctl(args ...string) string {
 	return s.run("systemctl", args...)
 }
 
-// property is one of the unit's.
+// property returns a property of the unit.
 func (s *service) property(name string) string {
 	s.t.Helper()
 	properties, err := s.master.Properties(s.t.Context(), unit, name)
@@ -147,8 +146,8 @@ func (s *service) property(name string) string {
 	return properties[name]
 }
 
-// awaitProperties waits until some of the unit's properties are as given. A
-// reload is a state of its own, and its end comes after its effect.
+// awaitProperties waits until the unit's properties have these values. A reload is a
+// separate state, which ends after its effect.
 func (s *service) awaitProperties(want map[string]string) {
 	s.t.Helper()
 	s.awaitPropertiesOf(unit, want)
@@ -169,8 +168,8 @@ func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
 	})
 }
 
-// awaitStatus waits until the unit is active with a status line that begins as
-// given, and returns the line.
+// awaitStatus waits until the unit is active with this prefix of the status line, and
+// returns the line.
 func (s *service) awaitStatus(begin string) string {
 	s.t.Helper()
 	var line string
@@ -188,15 +187,14 @@ func (s *service) awaitStatus(begin string) string {
 	return line
 }
 
-// awaitRestart waits until systemd has started the unit again by itself,
-// once, and it serves.
+// awaitRestart waits until systemd has restarted the unit once and it serves.
 func (s *service) awaitRestart() {
 	s.t.Helper()
 	s.awaitProperties(map[string]string{"NRestarts": "1", "ActiveState": "active"})
 	s.awaitStatus("Serving: holds ")
 }
 
-// report is what `http01-proxyd status -o json` prints.
+// report returns the output of `http01-proxyd status -o json`.
 func (s *service) report(ctx context.Context) (lab.Status, error) {
 	out, err := s.master.Run(ctx, binaryPath, "status", "-o", "json")
 	if err != nil {
@@ -205,7 +203,7 @@ func (s *service) report(ctx context.Context) (lab.Status, error) {
 	return lab.ParseStatus(out)
 }
 
-// awaitPort waits until the table leads to a port.
+// awaitPort waits until the table redirects to a port.
 func (s *service) awaitPort(port int) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("the table leads to port %d", port), func(ctx context.Context) error {
@@ -217,7 +215,7 @@ func (s *service) awaitPort(port int) {
 	})
 }
 
-// get asks the API VIP, by the address, for a path as a CA does.
+// get requests a path from an API VIP by address, as a CA does.
 func (s *service) get(vip netip.Addr, path string) (int, string, error) {
 	client := &http.Client{
 		Timeout:   15 * time.Second,
@@ -238,8 +236,7 @@ func (s *service) get(vip netip.Addr, path string) (int, string, error) {
 	return answer.StatusCode, string(body), err
 }
 
-// challenge asks for a new token through each VIP; each has to be answered by
-// the ingress.
+// challenge requests a new token through each VIP. The ingress must answer each.
 func (s *service) challenge() (tokens []string) {
 	s.t.Helper()
 	for _, vip := range s.api {
@@ -249,14 +246,14 @@ func (s *service) challenge() (tokens []string) {
 			s.t.Fatalf("challenge through %v: %d %q %v, want 200 with %q", vip, status, body, err, keyAuthorization(token))
 		}
 		if asked := s.router.requests(token); len(asked) != 1 || asked[0].Host != apiName {
-			s.t.Fatalf("the ingress was asked for token %s by %v, want once for %s", token, asked, apiName)
+			s.t.Fatalf("requests at the ingress for token %s: %v, want one for %s", token, asked, apiName)
 		}
 		tokens = append(tokens, token)
 	}
 	return tokens
 }
 
-// override puts settings into the unit's drop-in.
+// override writes settings into the unit's drop-in.
 func (s *service) override(settings string) {
 	s.t.Helper()
 	s.requireNoError(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
@@ -269,7 +266,7 @@ func (s *service) configure(text string) {
 	s.requireNoError(s.master.WriteFile(configPath, text, 0o644))
 }
 
-// journal lists what came into the unit's journal since the test began.
+// journal returns the entries of the unit since the test began.
 func (s *service) journal() []host.Entry {
 	s.t.Helper()
 	entries, err := s.master.Journal(s.t.Context(), unit, s.before)
@@ -280,7 +277,7 @@ func (s *service) journal() []host.Entry {
 	return entries
 }
 
-// hasTable tells whether the service's table is in the master's kernel.
+// hasTable reports whether the kernel has the service's table.
 func (s *service) hasTable() bool {
 	s.t.Helper()
 	for line := range strings.Lines(s.run("nft", "list", "tables")) {
@@ -291,7 +288,7 @@ func (s *service) hasTable() bool {
 	return false
 }
 
-// wantClosed checks that nobody answers on port 80 of the API VIPs.
+// wantClosed expects that port 80 of the API VIPs refuses connections.
 func (s *service) wantClosed() {
 	s.t.Helper()
 	for _, vip := range s.api {

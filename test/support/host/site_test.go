@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// Names and places. RFC 5737 and RFC 4193 set these networks aside.
+// Names and paths. RFC 5737 and RFC 4193 reserve these networks.
 const (
 	unit           = "http01-proxyd.service"
 	unitPath       = "/etc/systemd/system/http01-proxyd.service"
@@ -42,8 +42,8 @@ func (p pair) onLink() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(p[0], 24), netip.PrefixFrom(p[1], 64)}
 }
 
-// site is a master and a worker that boot, and a client on their network,
-// which is this process.
+// site is a booted control-plane host and a worker, with this process as a client on their
+// network.
 type site struct {
 	cell               *host.Cell
 	api, ingress       pair // the VIPs
@@ -94,7 +94,8 @@ func instance(name string, id, priority int, own, peer, vip netip.Addr) lab.VRRP
 	return lab.VRRPInstance{Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip, Password: "lab_vip"}
 }
 
-// masterKeepalived has both VIPs; the worker's instances win the ingress.
+// masterKeepalived has both VIPs. The worker's instances have a higher priority for the
+// ingress.
 func (s *site) masterKeepalived() string {
 	var all []lab.VRRPInstance
 	for i := range 2 {

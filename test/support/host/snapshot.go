@@ -19,38 +19,36 @@ import (
 	"syscall"
 )
 
-// Snapshot is what there is of a host besides its processes, as values to be
-// compared.
+// Snapshot is the state of a host without its processes, for comparison.
 type Snapshot struct {
-	Files   map[string]string // the whole disk: kind, mode, owner, and content by size and hash or target
-	Outputs map[string]string // what commands print, by command line
+	Files   map[string]string // all files: kind, mode, owner, and size with hash, or target
+	Outputs map[string]string // output of commands by command line
 }
 
-// Volatile is what changes by itself on the disk: the paths of a pattern (as
-// path.Match has them) with all below them, and why they do.
+// Volatile is a part of the disk that changes without the service: a pattern of path.Match
+// with all below it, and the reason.
 type Volatile struct{ Pattern, Reason string }
 
-// Volatiles are what a snapshot leaves out.
+// Volatiles returns the paths that a snapshot omits.
 func Volatiles() []Volatile {
 	return []Volatile{
 		{"/var/log", "logs, the journal above all"},
 		{"/var/lib/systemd/timers", "stamps of when timers have last elapsed (systemd.timer(5), Persistent=)"},
 		{"/var/lib/systemd/random-seed", "new at every boot and power-off (systemd-random-seed.service(8))"},
 		{"/var/lib/systemd/linger", "logind makes it when it starts"},
-		{"/var/lib/containers", "podman's own books and locks; its images and containers are listed instead"},
+		{"/var/lib/containers", "podman's own state and locks; its images and containers are listed instead"},
 		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, named anew at every start"},
-		{"/var/cache/containers", "podman's notes of where it has seen blobs"},
+		{"/var/cache/containers", "podman's cache of blob locations"},
 	}
 }
 
-// Diff lists what is other in a later snapshot of the same host; it is empty
-// when nothing is.
+// Diff returns the differences in a later snapshot of the same host, or "" for none.
 func (s Snapshot) Diff(later Snapshot) string {
 	return diffOf(s.Files, later.Files) + diffOf(s.Outputs, later.Outputs)
 }
 
-// diffOf shows each entry that differs: of a text of many lines those that are
-// on one side alone.
+// diffOf formats each entry that differs. For a text of several lines it shows the lines on
+// one side only.
 func diffOf(before, after map[string]string) string {
 	keys := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
 	slices.Sort(keys)
@@ -75,7 +73,7 @@ func diffOf(before, after map[string]string) string {
 	return text.String()
 }
 
-// missingLines are the lines of a text that another lacks.
+// missingLines returns the lines of a text that another one lacks.
 func missingLines(text, other string) []string {
 	if text == "" {
 		return nil
@@ -84,11 +82,10 @@ func missingLines(text, other string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return slices.Contains(known, line) })
 }
 
-// snapshotCommands print what is not on the disk: the whole ruleset without
-// counters, who listens where, what podman keeps, what lies on the host's own
-// mounts, every unit file, and the units of the patterns. Two kinds of directories are
-// systemd's own: those of PrivateTmp=, and those of PrivateDevices=, which it leaves
-// when a unit is stopped while it sets the unit's devices up.
+// snapshotCommands returns commands that print state outside the disk: the ruleset without
+// counters, listening sockets, podman's objects, the host's own mounts, unit files, and the
+// units of the patterns. Directories of PrivateTmp= and PrivateDevices= belong to systemd.
+// It leaves the latter when a unit is stopped while its devices are set up.
 func snapshotCommands(units []string) [][]string {
 	return [][]string{
 		{"nft", "--stateless", "list", "ruleset"},
@@ -101,12 +98,10 @@ func snapshotCommands(units []string) [][]string {
 	}
 }
 
-// Snapshot takes one of a host that is on. Units are patterns as systemctl
-// takes them.
+// Snapshot takes a snapshot of a running host. units are patterns of systemctl.
 func (h *Host) Snapshot(ctx context.Context, units ...string) (Snapshot, error) {
 	s := Snapshot{Outputs: map[string]string{}}
-	// podman makes its directories at its first call; the commands' order makes
-	// that be before /run is listed.
+	// podman creates its directories at its first call, which comes before /run is listed.
 	for _, command := range snapshotCommands(units) {
 		out, err := h.Run(ctx, command[0], command[1:]...)
 		if err != nil {
@@ -119,9 +114,7 @@ func (h *Host) Snapshot(ctx context.Context, units ...string) (Snapshot, error) 
 	return s, err
 }
 
-// sorted puts lines whose order is chance into one, and their columns, whose
-// width depends on other lines, side by side. A ruleset is nested, and stays as
-// it is.
+// sorted sorts lines and collapses their columns. A ruleset is nested and stays unchanged.
 func sorted(out string) string {
 	if strings.HasPrefix(out, "table ") {
 		return out
@@ -134,12 +127,12 @@ func sorted(out string) string {
 	return strings.Join(lines, "\n")
 }
 
-// files lists the host's disk, but not what the host mounts upon it.
+// files returns the files of the host's disk without its mounts.
 func (h *Host) files(ctx context.Context) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(h.Root, func(place string, entry fs.DirEntry, err error) error {
 		if gone(err) {
-			return nil // between being listed and looked at
+			return nil // removed after it was listed
 		}
 		if err != nil {
 			return err
@@ -171,7 +164,7 @@ func (h *Host) files(ctx context.Context) (map[string]string, error) {
 	return files, nil
 }
 
-// volatile tells whether a snapshot leaves a path out.
+// volatile reports whether a snapshot omits a path.
 func volatile(name string) (bool, error) {
 	for _, v := range Volatiles() {
 		if matched, err := path.Match(v.Pattern, name); matched || err != nil {
@@ -183,7 +176,7 @@ func volatile(name string) (bool, error) {
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// describe is all that matters of a file but its times.
+// describe returns the attributes of a file except its times.
 func describe(place string, entry fs.DirEntry) (string, error) {
 	info, err := entry.Info()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// On a host without configuration and keepalived.conf the unit is up and does
-// nothing. A keepalived that starts after it is found, its VIPs are served, and
-// every front end of the state tells so.
+// TestKeepalivedStartedLater starts the unit without configuration and keepalived.conf: it
+// is idle. When keepalived starts later, the service serves its VIPs, and every output of
+// the state shows it.
 func TestKeepalivedStartedLater(t *testing.T) {
 	s := newService(t, false)
 	s.systemctl("start", unit)
 	s.awaitStatus("NotRequired: no /etc/keepalived/keepalived.conf")
 	if listening := s.run("ss", "-Hltn"); s.hasTable() || strings.TrimSpace(listening) != "" {
-		t.Errorf("a table (%t), or something listens:\n%s", s.hasTable(), listening)
+		t.Errorf("table: %t, listeners:\n%s", s.hasTable(), listening)
 	}
 	s.keepalived(true)
 	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no challenges yet")
@@ -60,17 +60,17 @@ func TestKeepalivedStartedLater(t *testing.T) {
 	}
 }
 
-// Who may ask for the status learns which names get certificates: that is
-// root's alone.
+// TestStatusIsForRoot holds that only root can read the status, which lists names that get
+// certificates.
 func TestStatusIsForRoot(t *testing.T) {
 	s := startServing(t)
-	// With --watch the command must not wait for an answer that never comes.
+	// With --watch the command must not wait for an answer.
 	for user, flag := range map[string]string{"nobody": "--output=text", "daemon": "--watch"} {
 		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
 		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may ask") {
-			t.Errorf("as %s, the message does not help: %v", user, err)
+			t.Errorf("as %s, wrong error: %v", user, err)
 		}
 	}
 }

@@ -16,26 +16,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// test/cmd/suites sets these when it runs the tests of a package in several
-// processes: a directory that they share, and their number.
+// test/cmd/suites sets these when it runs a package's tests in several processes: a shared
+// directory, and the number of processes.
 const (
 	GroupVariable     = "HTTP01_TEST_GROUP"
 	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 )
 
-// Suite is what the tests of a package share: things in a cell, of which there
-// is one of a kind since hosts take seconds to boot.
+// Suite has the shared setup of a package's tests in one cell. There is one because hosts
+// take seconds to boot.
 type Suite struct {
-	// Prepare is Enclose's.
+	// Prepare is the prepare of Enclose.
 	Prepare func(ctx context.Context) ([]string, error)
-	// Up brings them up in the cell. The tests' own contexts end with them;
-	// this one does not.
+	// Up runs the setup in the cell. Unlike the tests' own contexts, its context does not
+	// end with a test.
 	Up func(ctx context.Context, c *Cell) (down func(context.Context) error, err error)
 }
 
-// Run is for TestMain: it runs the tests (testing.M.Run) between Up and what Up
-// returns, in a cell, and returns the exit code. Without root it runs them as
-// they are: they skip themselves, saying why.
+// Run is for TestMain. It runs the tests (testing.M.Run) between Up and the function that
+// Up returns, in a cell, and returns the exit code. Without root it runs the tests
+// directly, which skip themselves.
 func (s Suite) Run(tests func() int) int {
 	if os.Geteuid() != 0 {
 		return tests()
@@ -48,20 +48,20 @@ func (s Suite) runInCell(c *Cell, tests func() int) int {
 	begin := time.Now()
 	down, err := s.Up(ctx, c)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bring up what the tests share:", err)
+		fmt.Fprintln(os.Stderr, "set up the tests:", err)
 		return 1
 	}
 	lab.RecordWait("bring up hosts", begin)
 	code := tests()
 	if err := down(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "take away what the tests shared:", err)
+		fmt.Fprintln(os.Stderr, "clean up after the tests:", err)
 		return max(code, 1)
 	}
 	return code
 }
 
-// Repository is the root of the repository, for a test of a package of the test
-// module: go test runs it in the package's folder.
+// Repository returns the root of the repository for a test in this module. go test runs it
+// in the package's folder.
 func Repository() string {
 	dir, err := filepath.Abs("../../..")
 	if err != nil {
@@ -70,9 +70,8 @@ func Repository() string {
 	return dir
 }
 
-// GroupDirectory returns a directory that the processes of one suite share. The
-// first process has fill put files into it. A process that runs by itself has the
-// directory to itself. LeaveGroup removes it.
+// GroupDirectory returns a directory that the processes of one suite share. The first
+// process calls fill for it. A single process has its own directory. LeaveGroup removes it.
 func GroupDirectory(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	group := os.Getenv(GroupVariable)
 	if group == "" {
@@ -101,8 +100,8 @@ func GroupDirectory(ctx context.Context, name string, fill func(dir string) erro
 	return dir, os.Rename(aside, dir)
 }
 
-// LeaveGroup removes what GroupDirectory has returned to a process that runs by
-// itself. test/cmd/suites removes the directory that processes share.
+// LeaveGroup removes the directory of GroupDirectory for a single process. test/cmd/suites
+// removes shared directories.
 func LeaveGroup(dir string) error {
 	if os.Getenv(GroupVariable) != "" {
 		return nil
@@ -110,9 +109,8 @@ func LeaveGroup(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Gather adds lines to those that the processes of one suite have gathered under
-// a name, and returns all of them once the last process has added its own; last is
-// false before. A process that runs by itself is the last.
+// Gather adds lines to those that the processes of one suite collect under a name. The last
+// process gets all of them with last true. A single process is the last.
 func Gather(ctx context.Context, name string, lines []string) (all []string, last bool, err error) {
 	group := os.Getenv(GroupVariable)
 	if group == "" {
@@ -129,16 +127,16 @@ func Gather(ctx context.Context, name string, lines []string) (all []string, las
 	defer func() { _ = lock.Close() }()
 	parts := filepath.Join(group, name)
 	if err := os.MkdirAll(parts, 0o750); err != nil {
-		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)
 	}
-	// Processes in PID namespaces of their own can have the same id.
+	// Processes in different PID namespaces can have the same ID.
 	f, err := os.CreateTemp(parts, "")
 	if err != nil {
-		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)
 	}
 	_, err = f.WriteString(strings.Join(lines, "\n"))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)
 	}
 	entries, err := os.ReadDir(parts)
 	if err != nil || len(entries) < size {
@@ -147,7 +145,7 @@ func Gather(ctx context.Context, name string, lines []string) (all []string, las
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(parts, e.Name()))
 		if err != nil {
-			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+			return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)
 		}
 		all = append(all, strings.Split(string(text), "\n")...)
 	}

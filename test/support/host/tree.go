@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	// TreeVariable names the environment variable with a directory to use
-	// instead of a tree of our own making.
+	// TreeVariable is the environment variable with a directory to use instead of a
+	// generated tree.
 	TreeVariable = "HTTP01_HOST_TREE"
 
 	treePrefix = "host-tree-"
 )
 
-// packages are what a host has beyond Debian's minimum. The bus is RHEL CoreOS's:
-// dbus-daemon hangs up on dynamic users here. crun, netavark and gpg
-// are the smallest of what podman lets one choose from. rpm and make are for
-// test/suites/packaging.
+// packages returns the packages beyond Debian's minimum. RHEL CoreOS also has dbus-broker;
+// dbus-daemon disconnects dynamic users here. crun, netavark and gpg are podman's smallest
+// dependencies. test/packaging needs rpm and make.
 func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",
@@ -38,11 +37,10 @@ func packages() []string {
 	}
 }
 
-// hooks change a fresh tree, whose path the shell has as $1, into what RHEL
-// CoreOS has: nothing is enabled that no preset names (systemd.preset(5)), and
-// /usr/local is below /var. networkd gives a host its address at every boot.
-// podman keeps images as plain files, since overlayfs takes no overlayfs as its
-// upper layer.
+// hooks returns commands that make a new tree, $1, similar to RHEL CoreOS: only units in
+// presets are enabled (systemd.preset(5)), and /usr/local is below /var. networkd
+// configures the host's address. podman stores images as plain files, because overlayfs
+// cannot be the upper layer of overlayfs.
 func hooks() []string {
 	return []string{
 		`mkdir "$1/etc/systemd/system-preset"`,
@@ -55,14 +53,13 @@ func hooks() []string {
 	}
 }
 
-// Tree returns the directory of a Debian system to lay hosts upon, and makes
-// it in the directory cache when it is not there yet, which takes a minute and
-// the network. Nothing may write into it. Several processes may call this at
-// once.
+// Tree returns the directory of a Debian system for hosts. It creates the tree in cache
+// when it is missing, which takes a minute and the network. Callers must not write into it.
+// Several processes may call Tree concurrently.
 func Tree(ctx context.Context, cache string) (string, error) {
 	if given := os.Getenv(TreeVariable); given != "" {
 		if _, err := os.Stat(filepath.Join(given, "usr/lib/systemd/systemd")); err != nil {
-			return "", fmt.Errorf("%s is not a tree with systemd in it: %w", TreeVariable, err)
+			return "", fmt.Errorf("%s is not a tree with systemd: %w", TreeVariable, err)
 		}
 		return given, nil
 	}
@@ -78,7 +75,7 @@ func Tree(ctx context.Context, cache string) (string, error) {
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
 	}
-	fmt.Fprintf(os.Stderr, "making a Debian %s tree for test hosts, once: %s\n", debian.Suite, tree)
+	fmt.Fprintf(os.Stderr, "creating a Debian %s tree for test hosts: %s\n", debian.Suite, tree)
 	return tree, build(ctx, cache, tree)
 }
 
@@ -87,10 +84,10 @@ func treeHash() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// build makes the tree aside and renames it into place, so that there is a
-// whole one or none. Needs the lock.
+// build creates the tree under another name and renames it, so that it is complete or
+// absent. The caller holds the lock.
 func build(ctx context.Context, cache, tree string) error {
-	// What a killed build has left; with the lock held, no other one runs.
+	// A killed build left these. With the lock held, no other build runs.
 	left, err := filepath.Glob(filepath.Join(cache, "."+treePrefix+"*"))
 	if err != nil {
 		return fmt.Errorf("list unfinished trees: %w", err)
@@ -102,18 +99,18 @@ func build(ctx context.Context, cache, tree string) error {
 	}
 	aside, err := os.MkdirTemp(cache, "."+treePrefix)
 	if err != nil {
-		return fmt.Errorf("make the tree's directory: %w", err)
+		return fmt.Errorf("create the tree's directory: %w", err)
 	}
 	err = bootstrap(ctx, aside)
 	if err == nil {
-		// It becomes "/" of the hosts, whose users must be able to enter it.
+		// It becomes the hosts' root, which their users must be able to enter.
 		err = os.Chmod(aside, 0o755) //nolint:gosec // as every "/"
 	}
 	if err == nil {
 		err = os.Rename(aside, tree)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("make the tree: %w", err), os.RemoveAll(aside))
+		return errors.Join(fmt.Errorf("create the tree: %w", err), os.RemoveAll(aside))
 	}
 	return nil
 }
@@ -126,8 +123,8 @@ func bootstrap(ctx context.Context, dir string) error {
 	return debian.Bootstrap(ctx, dir, options...)
 }
 
-// lockFile makes and locks a file; closing it drops the lock. It waits for
-// another holder as long as ctx lives.
+// lockFile creates and locks a file. Closing it releases the lock. It waits for another
+// holder until ctx ends.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -17,13 +17,13 @@ const (
 	proxyCA    = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
 )
 
-// awaitCondition waits for a condition's reason, and a part of its message.
+// awaitCondition waits for a condition's reason and a part of its message.
 func (s *service) awaitCondition(kind, reason, part string) {
 	s.t.Helper()
 	s.awaitMessage(kind, reason, func(message string) bool { return strings.Contains(message, part) })
 }
 
-// awaitMessage waits for a condition's reason, and for a message that is as it has to be.
+// awaitMessage waits for a condition's reason and a matching message.
 func (s *service) awaitMessage(kind, reason string, is func(message string) bool) {
 	s.t.Helper()
 	s.until(kind+" "+reason, func(ctx context.Context) error {
@@ -35,8 +35,8 @@ func (s *service) awaitMessage(kind, reason string, is func(message string) bool
 	})
 }
 
-// TestUpstreamFiles: what the unit's user may read, and keep, of the files about the
-// way to the ingress, with the modes that OpenShift gives them.
+// TestUpstreamFiles tests which files of the upstream route the unit's user can read and
+// store, with the modes that OpenShift gives them.
 func TestUpstreamFiles(t *testing.T) {
 	const trusted, egress, secret = "UpstreamTrustReady", "EgressProxyReady", "s3cr3t-of-the-proxy"
 	authority, err := lab.NewAuthority("Booted CA")
@@ -54,7 +54,7 @@ func TestUpstreamFiles(t *testing.T) {
 	s.awaitCondition(egress, "Direct", "192.0.2.99:3128")
 	s.challenge()
 
-	// A bad one changes nothing, nor does a restart with it.
+	// An invalid bundle changes nothing, also after a restart.
 	s.requireNoError(s.master.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
 	s.awaitCondition(trusted, "Refused", bundlePath)
 	s.systemctl("restart", unit)
@@ -66,11 +66,11 @@ func TestUpstreamFiles(t *testing.T) {
 
 	kept := s.run("find", "/var/lib/private/http01-proxyd", "-name", "accepted-egress-proxy.json", "-printf", "%m")
 	if kept != "600" {
-		t.Errorf("what holds the credentials has mode %q, want 600", kept)
+		t.Errorf("the file with the credentials has mode %q, want 600", kept)
 	}
 	shown := s.systemctl("status", unit) + s.run(binaryPath, "status", "-o", "json") + s.run(binaryPath, "status", "-o", "prometheus") +
 		s.run("journalctl", "--no-pager", "-o", "json", "-u", unit)
 	if !strings.Contains(shown, "192.0.2.99") || strings.Contains(shown, secret) {
-		t.Errorf("the proxy is shown: %v, and so is its password: %v", strings.Contains(shown, "192.0.2.99"), strings.Contains(shown, secret))
+		t.Errorf("output has the proxy: %v, and its password: %v", strings.Contains(shown, "192.0.2.99"), strings.Contains(shown, secret))
 	}
 }

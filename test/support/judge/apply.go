@@ -25,14 +25,13 @@ import (
 // Conflict is a field that another manager owns with another value.
 type Conflict struct {
 	Field   string // as .spec.nodeDisruptionPolicy.files[path="/etc/a"].actions
-	Message string // names the manager
+	Message string // contains the manager's name
 }
 
-// Conflicts is the error of an Apply that would take fields away from other
-// managers.
+// Conflicts is the error of an Apply that would take over fields of other managers.
 type Conflicts []Conflict
 
-// Error lists all of them.
+// Error lists all conflicts.
 func (c Conflicts) Error() string {
 	parts := make([]string, 0, len(c))
 	for _, one := range c {
@@ -41,12 +40,11 @@ func (c Conflicts) Error() string {
 	return "conflicts: " + strings.Join(parts, "; ")
 }
 
-// Apply does what `oc apply --server-side` does to an object: live is the YAML
-// of what is stored, with its managedFields as an earlier Apply gave them, or
-// nil if there is none; applied is the YAML that the manager hands in. It
-// returns the YAML of what is then stored, judged by the schema. Fields of live
-// without managedFields belong to "before-first-apply". An error is Conflicts
-// when other managers own what is applied and force is false.
+// Apply does what `oc apply --server-side` does. live is the YAML of the stored object with
+// the managedFields of an earlier Apply, or nil. applied is the YAML of the manager. It
+// returns the YAML of the new stored object, validated by the schema. Fields of live
+// without managedFields belong to "before-first-apply". The error is Conflicts when other
+// managers own applied fields and force is false.
 func (j *Validator) Apply(live, applied []byte, manager string, force bool) ([]byte, error) {
 	patch, k, err := j.decode(applied)
 	if err != nil {
@@ -85,7 +83,7 @@ func (j *Validator) live(document []byte, patch *unstructured.Unstructured, k *k
 		return nil, fmt.Errorf("the live object: %w", err)
 	}
 	if of != k || old.GetName() != patch.GetName() {
-		return nil, fmt.Errorf("%s %q is applied to %s %q", k.gvk.Kind, patch.GetName(), of.gvk.Kind, old.GetName())
+		return nil, fmt.Errorf("%s %q cannot be applied to %s %q", k.gvk.Kind, patch.GetName(), of.gvk.Kind, old.GetName())
 	}
 	return old, nil
 }
@@ -102,8 +100,8 @@ func asConflicts(err error) error {
 	return conflicts
 }
 
-// fieldManager is the API server's own, set up as
-// apiextensions-apiserver pkg/apiserver/customresource_handler.go does.
+// fieldManager returns the API server's own field manager, set up as in
+// apiextensions-apiserver pkg/apiserver/customresource_handler.go.
 func (k *kind) fieldManager() (*managedfields.FieldManager, error) {
 	converter, err := managedfields.NewTypeConverter(k.models(), false)
 	if err != nil {
@@ -120,9 +118,9 @@ func (k *kind) fieldManager() (*managedfields.FieldManager, error) {
 	)
 }
 
-// models are the CRD's schema and what its metadata consists of, as
-// apiextensions-apiserver pkg/controller/openapi/builder/builder.go makes them;
-// that package itself would bring all of Kubernetes' types along.
+// models returns the CRD's schema and those of its metadata, as in apiextensions-apiserver
+// pkg/controller/openapi/builder/builder.go. That package itself would add all Kubernetes
+// types.
 func (k *kind) models() map[string]*spec.Schema {
 	definitions := generated.GetOpenAPIDefinitions(reference)
 	meta := metav1.ObjectMeta{}.OpenAPIModelName()
@@ -154,7 +152,7 @@ func collect(definitions map[string]common.OpenAPIDefinition, name string, into 
 	}
 }
 
-// objectCreator makes empty objects.
+// objectCreator creates empty objects.
 type objectCreator struct{}
 
 func (objectCreator) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return empty(gvk), nil }
@@ -173,11 +171,11 @@ func (d defaulter) Default(in runtime.Object) {
 	}
 }
 
-// sameVersion converts between versions of a CRD that has one.
+// sameVersion converts between versions of a CRD that has one version.
 type sameVersion struct{}
 
 func (sameVersion) Convert(_, _, _ any) error {
-	return errors.New("there is one version alone")
+	return errors.New("the CRD has one version")
 }
 
 func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
@@ -185,5 +183,5 @@ func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner)
 }
 
 func (sameVersion) ConvertFieldLabel(_ schema.GroupVersionKind, _, _ string) (string, string, error) {
-	return "", "", errors.New("there are no field labels")
+	return "", "", errors.New("field labels are not supported")
 }

@@ -17,8 +17,8 @@ const (
 	theirs = "admin"
 )
 
-// policyWith writes a policy with the given files, each leading to a reload of its
-// service, or to nothing where it is empty.
+// policyWith returns a policy with the given files. Each reloads its service, or does
+// nothing without one.
 func policyWith(files ...[2]string) []byte {
 	var b strings.Builder
 	b.WriteString(policyHead + "    units: []\n    files:\n")
@@ -32,7 +32,7 @@ func policyWith(files ...[2]string) []byte {
 	return []byte(strings.Replace(b.String(), "files:\n", "files:"+map[bool]string{true: " []"}[len(files) == 0]+"\n", 1))
 }
 
-// filePaths reads them back, in order.
+// filePaths returns the paths of a policy's files in order.
 func filePaths(t *testing.T, object []byte) []string {
 	t.Helper()
 	var o struct {
@@ -50,7 +50,7 @@ func filePaths(t *testing.T, object []byte) []string {
 	return all
 }
 
-// A policy's way through a cluster whose admin has one already.
+// TestApply applies a policy in a cluster whose administrator has one.
 func TestApply(t *testing.T) {
 	j := testValidator(t)
 	apply := func(t *testing.T, live, applied []byte, manager string) []byte {
@@ -88,8 +88,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A key that somebody else has with other actions is told, and taken by force
-// alone; with the same actions it is shared.
+// TestApplyConflict holds that an entry of another manager with other actions is a conflict
+// unless forced, and that equal actions are shared.
 func TestApplyConflict(t *testing.T) {
 	j := testValidator(t)
 	live, err := j.Apply(nil, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
@@ -116,8 +116,8 @@ func TestApplyConflict(t *testing.T) {
 	if text := string(merged); strings.Contains(text, "serviceName: a.service") || !strings.Contains(text, "serviceName: b.service") {
 		t.Errorf("after force:\n%s", text)
 	}
-	// The admin still has the entry, but no longer its actions: what is left of
-	// it without us is not valid, so the way back is theirs.
+	// The administrator still owns the entry, but no longer its actions. Without ours it is
+	// invalid, so the administrator must restore it.
 	_, err = j.Apply(merged, policyWith(), ours, false)
 	checkError(t, err, "files[0].actions: Required value")
 	back, err := j.Apply(merged, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
@@ -125,11 +125,11 @@ func TestApplyConflict(t *testing.T) {
 	gone, err := j.Apply(back, policyWith(), ours, false)
 	must(t, err)
 	if got := filePaths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
-		t.Errorf("shared keys went with us: %q", got)
+		t.Errorf("shared keys were removed: %q", got)
 	}
 }
 
-// What would come out is judged as well.
+// TestApplyRefuses holds that the result is validated too.
 func TestApplyRefuses(t *testing.T) {
 	j := testValidator(t)
 	var many [][2]string

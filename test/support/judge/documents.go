@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Documents splits a YAML file into its documents and leaves out those that
-// hold nothing but comments.
+// Documents splits a YAML file into its documents without those that have only comments.
 func Documents(file []byte) ([][]byte, error) {
 	var documents [][]byte
 	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file)))

@@ -8,8 +8,8 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4"
 )
 
-// Ignition judges a config in JSON as Ignition 3.4 does on a new node. Its
-// warnings are errors here.
+// Ignition validates a JSON config as Ignition 3.4 does on a new node. Warnings are errors
+// here.
 func Ignition(config []byte) error {
 	_, report, err := v3_4.Parse(config)
 	switch {

@@ -28,14 +28,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kind is one version of a CRD, compiled.
+// kind is one compiled version of a CRD.
 type kind struct {
 	gvk        schema.GroupVersionKind
 	namespaced bool
 	hasStatus  bool
 	structural *structuralschema.Structural
 	openAPI    schemavalidation.SchemaValidator
-	rules      *cel.Validator // nil without any
+	rules      *cel.Validator // nil without rules
 	fields     *managedfields.FieldManager
 }
 
@@ -86,10 +86,9 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.Cu
 	return k, err
 }
 
-// coerce reads the object as the API server does
-// (apiextensions-apiserver pkg/apiserver/customresource_handler.go,
-// unstructuredSchemaCoercer). Fields that the schema lacks are taken out, and
-// returned.
+// coerce decodes the object as the API server does (apiextensions-apiserver
+// pkg/apiserver/customresource_handler.go, unstructuredSchemaCoercer). It removes fields
+// that the schema lacks and returns their names.
 func (k *kind) coerce(u *unstructured.Unstructured) (unknown []string, err error) {
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
@@ -114,9 +113,8 @@ func (k *kind) setDefaults(u *unstructured.Unstructured) {
 	defaulting.Default(u.Object, k.structural)
 }
 
-// validateCreate follows apiextensions-apiserver
-// pkg/registry/customresource/strategy.go, Validate; that package itself would
-// bring the storage layer along.
+// validateCreate follows apiextensions-apiserver pkg/registry/customresource/strategy.go,
+// Validate. That package itself would add the storage layer.
 func (k *kind) validateCreate(ctx context.Context, u *unstructured.Unstructured) error {
 	errs := metavalidation.ValidateObjectMetaAccessor(u, k.namespaced, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, schemavalidation.ValidateCustomResource(nil, u.UnstructuredContent(), k.openAPI)...)
@@ -137,8 +135,8 @@ func (k *kind) validateUpdate(ctx context.Context, u, old *unstructured.Unstruct
 	return k.addRules(ctx, errs, u, old, cel.WithRatcheting(correlated))
 }
 
-// addRules runs the CEL rules unless the object is of the wrong shape already:
-// the API server then leaves them out as well.
+// addRules runs the CEL rules unless the object has the wrong shape. The API server skips
+// them in that case too.
 func (k *kind) addRules(ctx context.Context, errs field.ErrorList, u, old *unstructured.Unstructured, options ...cel.Option) error {
 	if slices.ContainsFunc(errs, func(e *field.Error) bool { return slices.Contains(wrongShape(), e.Type) }) {
 		return errs.ToAggregate()
@@ -161,8 +159,8 @@ func wrongShape() []field.ErrorType {
 	}
 }
 
-// update judges an update of what is stored. What the storage layer would have
-// given both is added.
+// update validates an update of a stored object. It adds the metadata that the storage
+// layer sets.
 func (k *kind) update(old, u *unstructured.Unstructured) error {
 	old, u = old.DeepCopy(), u.DeepCopy()
 	for _, o := range []*unstructured.Unstructured{old, u} {
@@ -172,7 +170,7 @@ func (k *kind) update(old, u *unstructured.Unstructured) error {
 	return asError(u, k.validateUpdate(context.Background(), u, old))
 }
 
-// asError says which object it is about.
+// asError adds the object's kind and name to the errors.
 func asError(u *unstructured.Unstructured, errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%s %q: %w", u.GetKind(), u.GetName(), err)

@@ -16,7 +16,8 @@ import (
 
 const root = "../../.."
 
-// Everything that `oc apply -f machineconfigs/` would send.
+// TestRepositoryMachineConfigs validates all objects that `oc apply -f machineconfigs/`
+// sends.
 func TestRepositoryMachineConfigs(t *testing.T) {
 	j := testValidator(t)
 	for name, document := range shippedObjects(t, "machineconfigs/*.yaml") {
@@ -28,7 +29,8 @@ func TestRepositoryMachineConfigs(t *testing.T) {
 	}
 }
 
-// The policy fragment is good by itself, and beside what an admin has.
+// TestRepositoryPolicy holds that the policy fragment is valid alone and merges with an
+// administrator's policy.
 func TestRepositoryPolicy(t *testing.T) {
 	j := testValidator(t)
 	const foreign = policyHead + `    files:
@@ -44,7 +46,7 @@ func TestRepositoryPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			must(t, j.Object(fragment))
 			if u := decodeObject(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
-				t.Errorf("it is %s %s: the operator reads MachineConfiguration cluster alone", u.GetKind(), u.GetName())
+				t.Errorf("object %s %s: the operator reads only MachineConfiguration cluster", u.GetKind(), u.GetName())
 			}
 			live, err := j.Apply(nil, []byte(foreign), theirs, false)
 			must(t, err)
@@ -80,7 +82,8 @@ func TestRepositoryPolicy(t *testing.T) {
 	}
 }
 
-// An admin who has one of our keys with other actions is told, not overruled.
+// TestRepositoryPolicyConflict holds that an administrator's entry with other actions
+// causes a conflict and is not overwritten.
 func TestRepositoryPolicyConflict(t *testing.T) {
 	j := testValidator(t)
 	for name, fragment := range shippedObjects(t, "machineconfigs/policy/*.yaml") {
@@ -105,7 +108,7 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 	}
 }
 
-// The objects of our kinds that the documents tell admins to apply.
+// TestRepositoryDocuments validates the objects in the documents.
 func TestRepositoryDocuments(t *testing.T) {
 	j := testValidator(t)
 	seen := map[string]int{}
@@ -137,17 +140,17 @@ func TestRepositoryDocuments(t *testing.T) {
 	}
 }
 
-// One that only sets osImageURL has none.
+// hasConfig reports whether a MachineConfig has a config. One that only sets osImageURL has
+// none.
 func hasConfig(u *unstructured.Unstructured) bool {
 	_, found, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "config")
 	return found && err == nil
 }
 
-// fencedYAML is a block of a Markdown text that is marked as YAML, at any depth.
+// fencedYAML matches a Markdown block marked as YAML, at any depth.
 var fencedYAML = regexp.MustCompile("(?ms)^[ \t]*```yaml(?: [^\n]*)?\n(.*?)^[ \t]*```[ \t]*$")
 
-// shippedObjects reads the repository's files of a pattern, by name and, where there
-// are several documents in one, its number; none is an error.
+// shippedObjects returns the repository's objects in files of a pattern, by file name.
 func shippedObjects(t *testing.T, pattern string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -157,7 +160,7 @@ func shippedObjects(t *testing.T, pattern string) map[string][]byte {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if len(documents) != 1 {
-			t.Fatalf("%s holds %d objects: one a file, so that each can be told apart", name, len(documents))
+			t.Fatalf("%s has %d objects, want one per file", name, len(documents))
 		}
 		all[name] = documents[0]
 	}

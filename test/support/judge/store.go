@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Create gives what is stored when a client creates the object and does not ask
-// for strict field validation, as most programs do not: fields that the schema
-// lacks are left out, and named in the warnings.
+// Create returns the stored object when a client creates it without strict field
+// validation, as most programs do. Fields that the schema lacks are removed and named in
+// the warnings.
 func (j *Validator) Create(document []byte) (stored []byte, warnings []string, err error) {
 	u, k, unknown, err := j.read(document)
 	if err != nil {
@@ -29,12 +29,11 @@ func (j *Validator) Create(document []byte) (stored []byte, warnings []string, e
 	return stored, asWarnings(unknown), err
 }
 
-// Replace gives what is stored when such a client puts the object in the place
-// of the stored one.
+// Replace returns the stored object when such a client replaces it.
 func (j *Validator) Replace(before, document []byte) (stored []byte, warnings []string, err error) {
 	old, of, _, err := j.read(before)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the object to be replaced: %w", err)
+		return nil, nil, fmt.Errorf("the stored object: %w", err)
 	}
 	u, k, unknown, err := j.read(document)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// suite is a file of openshift/api's own tests of a CRD, which it runs against
-// a real API server (openshift/api tests/README.md).
+// suite is a file of openshift/api's own tests of a CRD, which run against a real API
+// server (openshift/api tests/README.md).
 type suite struct {
 	CRDName string
 	Tests   struct {
@@ -25,7 +25,7 @@ type suite struct {
 	}
 }
 
-// The judge says what a real API server was seen to say.
+// TestUpstreamSuites holds that the validator agrees with a real API server.
 func TestUpstreamSuites(t *testing.T) {
 	j := testValidator(t)
 	var creates, updates int
@@ -50,7 +50,7 @@ func TestUpstreamSuites(t *testing.T) {
 				for _, tt := range s.Tests.OnUpdate {
 					updates++
 					t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
-						// The real one takes spec and status in two requests.
+						// The real API server handles spec and status in two requests.
 						checkUpstreamError(t, j.Update(withName(t, tt.Initial), withName(t, tt.Updated)), tt.ExpectedError+tt.ExpectedStatusError)
 					})
 				}
@@ -58,12 +58,12 @@ func TestUpstreamSuites(t *testing.T) {
 		}
 	}
 	if creates < 30 || updates < 15 {
-		t.Errorf("found %d cases of creation and %d of updates: where are the others?", creates, updates)
+		t.Errorf("found %d cases of creation and %d of updates: want more", creates, updates)
 	}
 }
 
-// printed is where an error repeats the offending value, whose form depends on
-// the API server's version.
+// printed matches the offending value in an error. Its form depends on the version of the
+// API server.
 var printed = regexp.MustCompile(`(Invalid value: )"[^"]*"|(Duplicate value: )(map\[string\]interface \{\})?\{[^}]*\}`)
 
 func checkUpstreamError(t *testing.T, err error, want string) {
@@ -83,7 +83,7 @@ func readSuite(t *testing.T, file string) suite {
 	return s
 }
 
-// withName gives an object the name that the suites' runner would generate.
+// withName sets the name that the runner of the suites would generate.
 func withName(t *testing.T, document string) []byte {
 	t.Helper()
 	var o map[string]any

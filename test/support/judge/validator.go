@@ -22,8 +22,8 @@ import (
 	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 
-// Validator is an API server that knows MachineConfig, MachineConfiguration,
-// MachineOSConfig, PrometheusRule and ServiceMonitor, without storage. It is safe for concurrent use.
+// Validator validates MachineConfig, MachineConfiguration, MachineOSConfig, PrometheusRule
+// and ServiceMonitor as an API server without storage does. It is safe for concurrent use.
 type Validator struct {
 	kinds map[schema.GroupVersionKind]*kind
 }
@@ -59,7 +59,7 @@ func Load(ctx context.Context) (*Validator, error) {
 	return j, nil
 }
 
-// New opens a Judge of the given CRDs alone.
+// New returns a Validator of the given CRDs only.
 func New(crds ...[]byte) (*Validator, error) {
 	j := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for _, crd := range crds {
@@ -70,7 +70,7 @@ func New(crds ...[]byte) (*Validator, error) {
 	return j, nil
 }
 
-// ModuleDir finds the files of a module that go.mod names.
+// ModuleDir returns the directory of a module in go.mod.
 func ModuleDir(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	out, err := cmd.Output()
@@ -91,16 +91,14 @@ func (j *Validator) add(crd []byte) error {
 	return nil
 }
 
-// Object judges one YAML document as the API server judges an object that is
-// created with strict field validation, as kubectl and oc ask for: unknown and
-// repeated fields are errors.
+// Object validates one YAML document as the API server validates a new object with strict
+// field validation, which kubectl and oc request. Unknown and repeated fields are errors.
 func (j *Validator) Object(document []byte) error {
 	_, err := j.create(document)
 	return err
 }
 
-// MachineConfig judges a MachineConfig as Object does and the config in it as
-// Ignition does.
+// MachineConfig validates a MachineConfig as Object does, and its config as Ignition does.
 func (j *Validator) MachineConfig(document []byte) error {
 	u, err := j.create(document)
 	if err != nil {
@@ -108,7 +106,7 @@ func (j *Validator) MachineConfig(document []byte) error {
 	}
 	config, found, err := unstructured.NestedMap(u.Object, "spec", "config")
 	if err != nil || !found || u.GetKind() != "MachineConfig" {
-		return asError(u, errors.New("it is no MachineConfig with spec.config"), err)
+		return asError(u, errors.New("not a MachineConfig with spec.config"), err)
 	}
 	raw, err := json.Marshal(config)
 	if err != nil {
@@ -117,7 +115,7 @@ func (j *Validator) MachineConfig(document []byte) error {
 	return asError(u, Ignition(raw))
 }
 
-// create gives the object as it would be stored.
+// create returns the object as it would be stored.
 func (j *Validator) create(document []byte) (*unstructured.Unstructured, error) {
 	u, k, err := j.decode(document)
 	if err != nil {
@@ -130,13 +128,12 @@ func (j *Validator) create(document []byte) (*unstructured.Unstructured, error) 
 	return u, asError(u, k.validateCreate(context.Background(), u))
 }
 
-// Update judges the second document as an update of the first one, which is
-// taken for granted. Rules may compare the two, and what was wrong before and
-// is unchanged passes.
+// Update validates the second document as an update of the first one, which is accepted as
+// stored. Rules can compare the two, and unchanged invalid values pass.
 func (j *Validator) Update(before, after []byte) error {
 	old, k, err := j.decode(before)
 	if err != nil {
-		return fmt.Errorf("the object to be updated: %w", err)
+		return fmt.Errorf("the stored object: %w", err)
 	}
 	u, to, err := j.decode(after)
 	if err != nil {
@@ -150,7 +147,7 @@ func (j *Validator) Update(before, after []byte) error {
 	return k.update(old, u)
 }
 
-// decode reads a document under strict field validation.
+// decode decodes a document with strict field validation.
 func (j *Validator) decode(document []byte) (*unstructured.Unstructured, *kind, error) {
 	u, k, unknown, err := j.read(document)
 	if err != nil {
@@ -163,7 +160,7 @@ func (j *Validator) decode(document []byte) (*unstructured.Unstructured, *kind, 
 	return u, k, asError(u, errs...)
 }
 
-// read takes the fields that the schema lacks out, and names them.
+// read decodes a document, removes fields that the schema lacks, and returns their names.
 func (j *Validator) read(document []byte) (u *unstructured.Unstructured, k *kind, unknown []string, err error) {
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// loadOnce is one Judge for all tests: compiling the rules takes its time.
+// loadOnce shares one Validator among all tests, because compiling the rules takes time.
 var loadOnce = sync.OnceValues(func() (*Validator, error) { return Load(context.Background()) })
 
 func testValidator(t *testing.T) *Validator {
@@ -20,17 +20,17 @@ func testValidator(t *testing.T) *Validator {
 	return j
 }
 
-// checkError fails the test unless the error says what is wanted, or is nil when
-// nothing is.
+// checkError compares the error with a part of the expected one. An empty want means no
+// error.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
 	case want == "" && err != nil:
-		t.Errorf("judged bad: %v", err)
+		t.Errorf("error: %v", err)
 	case want != "" && err == nil:
-		t.Errorf("judged good, not: %s", want)
+		t.Errorf("no error, want: %s", want)
 	case want != "" && !strings.Contains(err.Error(), want):
-		t.Errorf("judged: %v\nnot: %s", err, want)
+		t.Errorf("error: %v\nwant: %s", err, want)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestIgnition(t *testing.T) {
 		{"nothing at all", ``, "not a config (empty)"},
 		{"another version", `{"ignition":{"version":"3.5.0"}}`, "unsupported config version"},
 		{"a mode beyond the bits", file(`{"path":"/etc/a","mode":99999}`), "illegal file mode"},
-		{"a mode that was meant to be octal", file(`{"path":"/etc/a","mode":755,"contents":{"source":"data:,x"}}`), "setuid/setgid/sticky bits are not supported"},
+		{"a decimal mode in place of an octal one", file(`{"path":"/etc/a","mode":755,"contents":{"source":"data:,x"}}`), "setuid/setgid/sticky bits are not supported"},
 		{"enabled without [Install], a warning", unit(`{"name":"a.service","enabled":true,"contents":"[Service]\nExecStart=/bin/true\n"}`), "has no install section"},
 		{"an unknown key, a warning", `{"ignition":{"version":"3.4.0"},"storage":{"file":[]}}`, "unused key file"},
 	}
@@ -56,7 +56,7 @@ func TestIgnition(t *testing.T) {
 	}
 }
 
-// A policy of one file or unit, in the shape that the tests below fill.
+// policyHead begins a policy in the tests below.
 const policyHead = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n" +
 	"spec:\n  nodeDisruptionPolicy:\n"
 
@@ -116,15 +116,15 @@ func TestMachineConfig(t *testing.T) {
 		{"a warning of Ignition", `{config: {ignition: {version: 3.4.0}, storage: {file: []}}}`, "unused key file"},
 		{"an error of Ignition", `{config: {ignition: {version: 3.4.0}, storage: {files: [{path: a}]}}}`, "path not absolute"},
 		{"a field that the schema lacks", `{config: {ignition: {version: 3.4.0}}, kernelArgs: []}`, `unknown field "spec.kernelArgs"`},
-		{"a config that is none", `{config: text}`, "must be of type object"},
-		{"no config", `{}`, "no MachineConfig with spec.config"},
+		{"a config of the wrong type", `{config: text}`, "must be of type object"},
+		{"no config", `{}`, "not a MachineConfig with spec.config"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { checkError(t, testValidator(t).MachineConfig(object(tt.spec)), tt.want) })
 	}
 }
 
-// An update is compared with what it replaces.
+// TestUpdate compares an update with the stored object.
 func TestUpdate(t *testing.T) {
 	osConfig := func(name, pool, secret string) []byte {
 		return []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineOSConfig\nmetadata: {name: " + name + "}\n" +
@@ -158,7 +158,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// The schemas come from this module's go.mod and from nowhere else.
+// TestOpenElsewhere holds that the schemas come from this module's go.mod.
 func TestOpenElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := Load(t.Context())

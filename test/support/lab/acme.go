@@ -14,23 +14,23 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// Order says how a certificate is to be got.
+// Order describes a certificate order.
 type Order struct {
 	Name string // the one DNS name
 
-	// SelfCheckFrom is the node from which the challenge is looked at before
-	// the CA is told, as cert-manager does from its pod; nil skips that.
+	// SelfCheckFrom is the node that requests the challenge before the CA validates it, as
+	// cert-manager does from its pod; nil skips the self check.
 	SelfCheckFrom *Node
 }
 
-// account is the ACME client's standing with the CA.
+// account is the ACME client with its account at the CA.
 type account struct {
 	*acme.Client
 }
 
-// Certificate gets a certificate by HTTP-01 as cert-manager does: it starts a
-// solver and a route for the challenge, checks it, tells the CA, and takes
-// both away again. The certificate is verified up to the CA's root.
+// Certificate orders a certificate with HTTP-01 as cert-manager does: it starts a solver
+// and a route for the challenge, checks it, has the CA validate it, and removes both. The
+// certificate is verified up to the CA's root.
 func (l *Lab) Certificate(ctx context.Context, o Order) (*x509.Certificate, error) {
 	client, err := l.Internet.register(ctx)
 	if err != nil {
@@ -52,9 +52,9 @@ func (l *Lab) Certificate(ctx context.Context, o Order) (*x509.Certificate, erro
 	return certificate, client.deactivate(ctx, order.AuthzURLs)
 }
 
-// deactivate gives authorizations back (RFC 8555 section 7.5.2), so that the
-// next order for the name is challenged again: told never to reuse one, Pebble
-// v2.10.1 still does so one time in a hundred (wfe.go, makeAuthorizations).
+// deactivate deactivates authorizations (RFC 8555 section 7.5.2), so that the next order
+// for the name is challenged again. Pebble v2.10.1 reuses one in a hundred even when
+// configured not to (wfe.go, makeAuthorizations).
 func (a *account) deactivate(ctx context.Context, urls []string) error {
 	for _, url := range urls {
 		if err := a.RevokeAuthorization(ctx, url); err != nil {
@@ -64,7 +64,7 @@ func (a *account) deactivate(ctx context.Context, urls []string) error {
 	return nil
 }
 
-// register makes the ACME account, once a lab.
+// register creates the ACME account once per lab.
 func (i *Internet) register(ctx context.Context) (*account, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,7 +73,7 @@ func (i *Internet) register(ctx context.Context) (*account, error) {
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the account's key: %w", err)
+		return nil, fmt.Errorf("create the account's key: %w", err)
 	}
 	client := &acme.Client{
 		Key:          key,
@@ -108,18 +108,18 @@ func (l *Lab) authorize(ctx context.Context, client *account, url string, o Orde
 		}
 	}
 	if _, err := client.Accept(ctx, challenge.acme); err != nil {
-		return fmt.Errorf("tell the CA to validate: %w", err)
+		return fmt.Errorf("have the CA validate: %w", err)
 	}
 	return client.validated(ctx, url)
 }
 
-// challenge is what a solver has to answer.
+// challenge is the expected answer of a solver.
 type challenge struct {
 	acme       *acme.Challenge
 	token, key string
 }
 
-// challenge picks the HTTP-01 challenge of an authorization.
+// challenge selects the HTTP-01 challenge of an authorization.
 func (a *account) challenge(authz *acme.Authorization) (*challenge, error) {
 	for _, c := range authz.Challenges {
 		if c.Type != "http-01" {
@@ -127,16 +127,16 @@ func (a *account) challenge(authz *acme.Authorization) (*challenge, error) {
 		}
 		key, err := a.HTTP01ChallengeResponse(c.Token)
 		if err != nil {
-			return nil, fmt.Errorf("make the key authorization: %w", err)
+			return nil, fmt.Errorf("create the key authorization: %w", err)
 		}
 		return &challenge{acme: c, token: c.Token, key: key}, nil
 	}
 	return nil, errors.New("the CA offers no http-01 challenge")
 }
 
-// validated waits for the CA's verdict.
+// validated waits for the result of the CA's validation.
 func (a *account) validated(ctx context.Context, url string) error {
-	return Eventually(ctx, "the CA's verdict", func(ctx context.Context) error {
+	return Eventually(ctx, "the CA's validation", func(ctx context.Context) error {
 		authz, err := a.GetAuthorization(ctx, url)
 		switch {
 		case err != nil:
@@ -151,25 +151,25 @@ func (a *account) validated(ctx context.Context, url string) error {
 	})
 }
 
-// caError is the CA's own reason.
+// caError returns the CA's error.
 func caError(authz *acme.Authorization) error {
 	for _, c := range authz.Challenges {
 		if c.Error != nil {
-			return fmt.Errorf("the CA refuses: %w", c.Error)
+			return fmt.Errorf("the CA rejected the challenge: %w", c.Error)
 		}
 	}
-	return errors.New("the CA refuses and gives no reason")
+	return errors.New("the CA rejected the challenge without a reason")
 }
 
 // finalize has the certificate signed and verifies it.
 func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate's key: %w", err)
+		return nil, fmt.Errorf("create the certificate's key: %w", err)
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
 	if err != nil {
-		return nil, fmt.Errorf("make the signing request: %w", err)
+		return nil, fmt.Errorf("create the signing request: %w", err)
 	}
 	ready, err := client.WaitOrder(ctx, order)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// apiPort is where the API server listens, on every address of a master.
+// apiPort is the port of the API server on every address of a control-plane node.
 const apiPort = "6443"
 
-// APIServer stands on one master for the part of kube-apiserver that its clients
-// meet first: which certificate it presents, by name and by address. The real one
-// takes an etcd, and a cluster to be told the certificates by.
+// APIServer replaces the part of kube-apiserver that clients contact first: the selection
+// of a certificate by name and address. The real one needs etcd and a cluster that
+// configures its certificates.
 type APIServer struct {
 	stop func() error
 
@@ -29,12 +29,12 @@ type APIServer struct {
 	present func(name string, local netip.Addr) *tls.Certificate
 }
 
-// ServeAPI starts an API server on the node. The caller has to Close it.
+// ServeAPI starts an API server on the node. The caller must Close it.
 func (n *Node) ServeAPI(ctx context.Context, present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
 	return ServeAPI(ctx, n.Listen, present)
 }
 
-// ServeAPI starts an API server where listen listens. The caller has to Close it.
+// ServeAPI starts an API server on a listener of listen. The caller must Close it.
 func ServeAPI(ctx context.Context, listen func(ctx context.Context, address string) (net.Listener, error), present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
 	listener, err := listen(ctx, ":"+apiPort)
 	if err != nil {
@@ -49,17 +49,17 @@ func ServeAPI(ctx context.Context, listen func(ctx context.Context, address stri
 	return a, nil
 }
 
-// Present replaces what decides on the certificate.
+// Present replaces the function that selects the certificate.
 func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Certificate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.present = present
 }
 
-// Shift sets by how much its clock is ahead of the machine's.
+// Shift sets the offset of the server's clock.
 func (a *APIServer) Shift(offset time.Duration) { a.offset.Store(int64(offset)) }
 
-// Close ends the server.
+// Close stops the server.
 func (a *APIServer) Close() error { return a.stop() }
 
 func (a *APIServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {

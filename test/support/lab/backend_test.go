@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// slowBackend is a solver under the test's control: its answers wait to be let go.
+// slowBackend is a backend that answers when the test releases it.
 type slowBackend struct {
-	entered chan struct{} // one value for each request that has arrived
-	release chan struct{} // close to let all answers go
+	entered chan struct{} // one value per received request
+	release chan struct{} // closed to release all answers
 }
 
-// backendBody is more than one segment, so that a cut is seen.
+// backendBody is longer than one segment, so that truncation is detected.
 var backendBody = strings.Repeat("0123456789abcdef", 512)
 
-// startSlowBackend routes the challenge path of a host to a site behind the router.
+// startSlowBackend routes the challenge path of a host to a backend behind the router.
 func startSlowBackend(t *testing.T, l *Lab, host string) *slowBackend {
 	t.Helper()
 	s := &slowBackend{entered: make(chan struct{}, 64), release: make(chan struct{})}
@@ -45,10 +45,10 @@ func startSlowBackend(t *testing.T, l *Lab, host string) *slowBackend {
 	return s
 }
 
-// awaitRequest waits until a request is at the site.
+// awaitRequest waits until the backend has received a request.
 func (s *slowBackend) awaitRequest(t *testing.T) {
 	t.Helper()
-	must(t, Eventually(t.Context(), "a request at the site", func(ctx context.Context) error {
+	must(t, Eventually(t.Context(), "a request at the backend", func(ctx context.Context) error {
 		select {
 		case <-s.entered:
 			return nil
@@ -58,13 +58,13 @@ func (s *slowBackend) awaitRequest(t *testing.T) {
 	}))
 }
 
-// challengeReply is what a request came to.
+// challengeReply is the result of a request.
 type challengeReply struct {
 	text string
 	err  error
 }
 
-// sendChallenge sends a challenge request for a host to a VIP from the internet, in the
+// sendChallenge sends a challenge request for a host to a VIP from the internet in the
 // background.
 func sendChallenge(t *testing.T, l *Lab, vip netip.Addr, host string) <-chan challengeReply {
 	t.Helper()
@@ -83,7 +83,7 @@ func challengeRequest(host, token string) string {
 		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-// expectComplete fails unless a request came to a whole answer of the site.
+// expectComplete fails the test unless the request got the backend's whole answer.
 func (r challengeReply) expectComplete(t *testing.T) {
 	t.Helper()
 	if r.err != nil {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// roots fetches the root that the CA signs under; it is new with each lab.
+// roots fetches the CA's root certificate, which is new in each lab.
 func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {
 	url := "https://" + i.at(caManagementPort) + "/roots/0"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -29,8 +29,8 @@ func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verify checks a chain as a browser would: name, dates, signatures up to the
-// CA's root. It returns the leaf.
+// verify verifies a chain as a browser does: name, dates, and signatures up to the CA's
+// root. It returns the leaf.
 func (i *Internet) verify(ctx context.Context, chain [][]byte, name string) (*x509.Certificate, error) {
 	certificates, err := x509.ParseCertificates(slices.Concat(chain...))
 	if err != nil {

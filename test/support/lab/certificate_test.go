@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCertificate is the main job: a real CA validates a name that leads to
-// the API VIP and issues, over each family. Test/suites/topology varies who looks first.
+// TestCertificate has a real CA validate a name with the API VIP over each family.
+// test/topology varies the client of the self check.
 func TestCertificate(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
@@ -42,22 +42,22 @@ func TestCertificate(t *testing.T) {
 				t.Errorf("last challenge: %+v", last)
 			}
 			if family := l.Internet.Addresses.Like(tt.over); client.Addr() != family {
-				t.Errorf("the client was %s, not %s: its address got lost", client.Addr(), family)
+				t.Errorf("client %s, want %s", client.Addr(), family)
 			}
 			if family := l.Ingress.Like(tt.over); last.Upstream != web(family) {
-				t.Errorf("the upstream was %s, not the ingress VIP of the client's family %s", last.Upstream, family)
+				t.Errorf("upstream %s, want the ingress VIP of the client's family %s", last.Upstream, family)
 			}
 		})
 	}
 	for _, s := range services[1:] {
 		seen := status(t, s)
 		if seen.Challenges.Total != 0 {
-			t.Errorf("%s stands by and saw %d challenges", s.node.Name, seen.Challenges.Total)
+			t.Errorf("%s is on standby and counted %d challenges", s.node.Name, seen.Challenges.Total)
 		}
 	}
 }
 
-// TestOrderWithoutService is why the service exists: without it the CA finds nobody.
+// TestOrderWithoutService holds that without the service the CA cannot connect.
 func TestOrderWithoutService(t *testing.T) {
 	l, _ := cluster(t)
 	name := publishName(t, l, "gap", l.API)

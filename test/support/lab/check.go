@@ -11,9 +11,8 @@ import (
 	"slices"
 )
 
-// CheckReport is what `http01-proxyd check -o json` prints: the shape that
-// scripts of operators read, written down here a second time so that a change of
-// it is seen.
+// CheckReport is the output of `http01-proxyd check -o json`. Operators' scripts read this
+// format, so it is declared here a second time to detect changes.
 type CheckReport struct {
 	Host    string        `json:"host"`
 	Outcome string        `json:"outcome"`
@@ -22,33 +21,33 @@ type CheckReport struct {
 	Took    float64       `json:"durationMs"`
 }
 
-// CheckHop is one step on the way of a challenge.
+// CheckHop is one step of a challenge.
 type CheckHop struct {
-	Hop     string  `json:"hop"`
+	Hop     string  `json:"step"`
 	To      string  `json:"to"`
 	Outcome string  `json:"outcome"`
 	Text    string  `json:"text"`
 	Took    float64 `json:"durationMs"`
 }
 
-// CheckResult is what one check found.
+// CheckResult is the result of one check.
 type CheckResult struct {
 	Name     string         `json:"name"`
 	Outcome  string         `json:"outcome"`
 	Text     string         `json:"text"`
-	Unseen   string         `json:"unseen"`
+	Unseen   string         `json:"notChecked"`
 	Findings []CheckFinding `json:"findings"`
 }
 
-// CheckFinding is one thing that is wrong.
+// CheckFinding is one fault.
 type CheckFinding struct {
 	ID          string `json:"id"`
 	Level       string `json:"level"`
-	Message     string `json:"says"`
-	Remediation string `json:"mend"`
+	Message     string `json:"message"`
+	Remediation string `json:"remediation"`
 }
 
-// IDs are those of all findings, in the order of the checks.
+// IDs returns the IDs of all findings in the order of the checks.
 func (r CheckReport) IDs() []string {
 	ids := []string{}
 	for _, c := range r.Checks {
@@ -59,20 +58,19 @@ func (r CheckReport) IDs() []string {
 	return ids
 }
 
-// Message are the texts of the findings with an ID, each with its remediation.
+// Message returns the messages of the findings with an ID, each with its remediation.
 func (r CheckReport) Texts(id string) (texts []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
 			if f.ID == id {
-				texts = append(texts, f.Message+": "+f.Remediation)
+				texts = append(texts, f.Message+". "+f.Remediation)
 			}
 		}
 	}
 	return texts
 }
 
-// Check is the result of one check by its name, the zero value when there is
-// none.
+// Check returns the result of a check by name, or the zero value.
 func (r CheckReport) Check(name string) CheckResult {
 	i := slices.IndexFunc(r.Checks, func(c CheckResult) bool { return c.Name == name })
 	if i < 0 {
@@ -81,17 +79,16 @@ func (r CheckReport) Check(name string) CheckResult {
 	return r.Checks[i]
 }
 
-// HostFile is the path of a file that stands for one of the host's /etc; it is
-// absent until WriteHostFile writes it.
+// HostFile returns the path of the file that replaces a file in the host's /etc. It does
+// not exist until WriteHostFile.
 func (n *Node) HostFile(name string) string { return n.serviceFile("etc-" + name) }
 
-// WriteHostFile writes such a file.
+// WriteHostFile writes the file of HostFile.
 func (n *Node) WriteHostFile(name, text string) error {
 	return writeFile(n.HostFile(name), []byte(text))
 }
 
-// CheckFlags are those with which the check command looks at the node's own
-// service and files.
+// CheckFlags returns the flags of the check command for the node's own service and files.
 func (n *Node) CheckFlags() []string {
 	return []string{
 		"--config", n.serviceFile("config.yaml"),
@@ -106,8 +103,7 @@ func (n *Node) CheckFlags() []string {
 	}
 }
 
-// Check runs the check command on the node and returns its report and its exit
-// code.
+// Check runs the check command on the node and returns its report and its exit code.
 func (n *Node) Check(ctx context.Context, binary string, flags ...string) (CheckReport, int, error) {
 	text, code, err := n.CheckText(ctx, binary, append(flags, "-o", "json")...)
 	if err != nil {
@@ -117,7 +113,7 @@ func (n *Node) Check(ctx context.Context, binary string, flags ...string) (Check
 	return r, code, err
 }
 
-// ParseCheck reads what the check command printed with -o json.
+// ParseCheck parses the output of the check command with -o json.
 func ParseCheck(text string) (r CheckReport, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return r, fmt.Errorf("read the report of check: %w: %.300s", err, text)
@@ -125,8 +121,7 @@ func ParseCheck(text string) (r CheckReport, err error) {
 	return r, nil
 }
 
-// CheckText runs the check command on the node and returns what it printed and
-// its exit code.
+// CheckText runs the check command on the node and returns its output and its exit code.
 func (n *Node) CheckText(ctx context.Context, binary string, flags ...string) (string, int, error) {
 	out, err := n.Run(ctx, binary, slices.Concat([]string{"check"}, n.CheckFlags(), flags)...)
 	var exit *exec.ExitError

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// baseDir holds one directory a lab; like the namespaces it is gone after
-	// a reboot.
+	// baseDir has one directory per lab. Like the namespaces it does not persist over a
+	// reboot.
 	baseDir = "/run/http01-lab"
-	// prefix makes a lab's namespaces recognisable; the maker's process id and
-	// a number follow.
+	// prefix begins the names of a lab's namespaces; the process ID of its creator and a
+	// number follow.
 	prefix   = "h01lab-"
 	lockName = "lock"
 )
 
-// claim makes the directory of a new lab and locks it. The kernel drops the
-// lock with this process, which is how Clean tells a crashed lab from one that
-// lives, whatever became of the process id.
+// claim creates and locks the directory of a new lab. The kernel releases the lock with
+// this process. Clean therefore detects a crashed lab independently of process IDs.
 func claim() (id, dir string, lock *os.File, err error) {
-	// No Clean may look at a directory before it is locked.
+	// Clean must not run before the directory is locked.
 	base, err := lockBase()
 	if err != nil {
 		return "", "", nil, err
@@ -37,30 +36,30 @@ func claim() (id, dir string, lock *os.File, err error) {
 	defer func() { _ = base.Close() }()
 	dir, err = os.MkdirTemp(baseDir, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 	if err != nil {
-		return "", "", nil, fmt.Errorf("make the lab's directory: %w", err)
+		return "", "", nil, fmt.Errorf("create the lab's directory: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, lockName), nil, 0o600); err != nil {
-		return "", "", nil, fmt.Errorf("make the lab's lock: %w", err)
+		return "", "", nil, fmt.Errorf("create the lab's lock: %w", err)
 	}
 	lock, err = lockFile(filepath.Join(dir, lockName), unix.LOCK_EX)
 	return filepath.Base(dir), dir, lock, err
 }
 
-// lockBase makes no other lab be claimed or cleaned until it is closed.
+// lockBase prevents that other labs are created or cleaned until the file is closed.
 func lockBase() (*os.File, error) {
 	if err := os.MkdirAll(baseDir, 0o750); err != nil {
-		return nil, fmt.Errorf("make the directory of labs: %w", err)
+		return nil, fmt.Errorf("create the directory of labs: %w", err)
 	}
-	// Whatever of a lab has given up root, such as squid, has to come through to the
-	// lab's own directory, which lets nobody else in unless it says so.
+	// A program that drops root, such as squid, must be able to reach the lab's directory,
+	// which has its own mode.
 	if err := os.Chmod(baseDir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
-		return nil, fmt.Errorf("let programs of labs through: %w", err)
+		return nil, fmt.Errorf("open the directory of labs for programs: %w", err)
 	}
 	return lockFile(baseDir, unix.LOCK_EX)
 }
 
-// Clean removes what labs left whose process is gone, and returns their names.
-// It never touches a lab that lives.
+// Clean removes the leftovers of labs whose process has ended, and returns their names. It
+// does not change running labs.
 func Clean(ctx context.Context) ([]string, error) {
 	base, err := lockBase()
 	if err != nil {
@@ -84,8 +83,8 @@ func Clean(ctx context.Context) ([]string, error) {
 	return removed, nil
 }
 
-// listLabs lists the labs that have a directory or the name of a namespace. A lab
-// that lives always has its directory.
+// listLabs returns the labs that have a directory or a named namespace. A running lab
+// always has its directory.
 func listLabs() ([]string, error) {
 	var ids []string
 	for _, dir := range []string{netnsDir, baseDir} {
@@ -103,10 +102,10 @@ func listLabs() ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// labID is the part of a name that says which lab it is of.
+// labID matches the lab's name in a file name.
 var labID = regexp.MustCompile("^" + prefix + `[0-9]+-[0-9]+`)
 
-// cleanOne removes one lab unless its process lives.
+// cleanOne removes one lab unless its process is running.
 func cleanOne(ctx context.Context, id string) (bool, error) {
 	dir := filepath.Join(baseDir, id)
 	lock, err := lockFile(filepath.Join(dir, lockName), unix.LOCK_EX|unix.LOCK_NB)
@@ -124,8 +123,8 @@ func cleanOne(ctx context.Context, id string) (bool, error) {
 	return true, os.RemoveAll(dir)
 }
 
-// removeNamespaces ends every process in a lab's namespaces and removes these, and
-// the shared memory of its squid; what cannot be removed doesn't spare the rest.
+// removeNamespaces ends every process in a lab's namespaces and removes the namespaces and
+// squid's shared memory. It continues after errors.
 func removeNamespaces(ctx context.Context, id string) error {
 	var errs []error
 	for _, node := range allParts().nodeNames() {
@@ -141,7 +140,7 @@ func removeNamespaces(ctx context.Context, id string) error {
 
 func namespaceOf(id, node string) string { return id + "-" + node }
 
-// lockFile opens and locks a file or directory; closing it drops the lock.
+// lockFile opens and locks a file or directory. Closing it releases the lock.
 func lockFile(path string, how int) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// conditionCommand folds what the masters say, as docs/install.md does.
+// conditionCommand runs `http01-machineconfig condition` with the control-plane nodes'
+// reports, as docs/install.md shows.
 type conditionCommand struct {
 	t        *testing.T
 	program  string
@@ -36,8 +37,8 @@ func newConditionCommand(t *testing.T, services []*Service) *conditionCommand {
 	return &conditionCommand{t, program, t.TempDir(), services}
 }
 
-// sendChallenge writes each master's report into its file. A service that does not answer
-// leaves an empty one.
+// sendChallenge writes each node's report into its file. A service that does not answer
+// leaves an empty file.
 func (f *conditionCommand) collectReports() {
 	f.t.Helper()
 	for i, s := range f.services {
@@ -45,7 +46,7 @@ func (f *conditionCommand) collectReports() {
 		select {
 		case <-s.Exited():
 			if err == nil || text != "" {
-				f.t.Errorf("a stopped service says %q, %v", text, err)
+				f.t.Errorf("report of a stopped service: %q, %v", text, err)
 			}
 		default:
 			must(f.t, err)
@@ -54,7 +55,7 @@ func (f *conditionCommand) collectReports() {
 	}
 }
 
-// run gives the condition as it is printed, which Kubernetes takes.
+// run returns the printed condition after Kubernetes' validation.
 func (f *conditionCommand) run(flags ...string) (string, metav1.Condition) {
 	f.t.Helper()
 	args := append([]string{"condition"}, flags...)
@@ -82,8 +83,8 @@ func (f *conditionCommand) run(flags ...string) (string, metav1.Condition) {
 	return string(out), c
 }
 
-// expect folds with and without what was printed before, and wants one condition of
-// both: the hosts themselves tell when it came to be. Asked again, it is the same.
+// expect runs the command with and without the previous condition and expects the same
+// result, because the hosts report the transition time. A repetition must print the same.
 func (f *conditionCommand) expect(previous string, status, reason, message string) (string, time.Time) {
 	f.t.Helper()
 	f.collectReports()
@@ -94,19 +95,20 @@ func (f *conditionCommand) expect(previous string, status, reason, message strin
 	if previous != "" {
 		must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(previous), 0o600))
 		if with, _ := f.run("--previous", "previous.json"); with != text {
-			f.t.Errorf("with the condition before (-without +with):\n%s", cmp.Diff(text, with))
+			f.t.Errorf("with the previous condition (-without +with):\n%s", cmp.Diff(text, with))
 		}
 	}
 	must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
 	f.collectReports()
 	if again, _ := f.run("--previous", "previous.json"); again != text {
-		f.t.Errorf("asked again (-first +second):\n%s", cmp.Diff(text, again))
+		f.t.Errorf("repeated (-first +second):\n%s", cmp.Diff(text, again))
 	}
 	return text, c.LastTransitionTime.Time
 }
 
-// TestClusterCondition: what the masters of a cluster say, before, during and after
-// a failover and with one stopped, is one condition, since the right moment.
+// TestClusterCondition combines the reports of all control-plane nodes before, during and
+// after a failover and with one service stopped. Condition and transition time must be
+// correct.
 func TestClusterCondition(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
@@ -122,8 +124,8 @@ func TestClusterCondition(t *testing.T) {
 		t.Errorf("the second family is missing: %s", text)
 	}
 
-	// No keepalived is left: the VIPs are nowhere. Transitions within one second
-	// could not be told apart.
+	// Without keepalived no node has the VIPs. Transitions within one second could not be
+	// distinguished.
 	must(t, Eventually(t.Context(), "the next second", func(context.Context) error {
 		if now := before(time.Now()); !now.After(started) {
 			return fmt.Errorf("it is %v", now)
@@ -158,8 +160,8 @@ func TestClusterCondition(t *testing.T) {
 		t.Errorf("served since %v, and keepalived was started at %v", served, moved)
 	}
 
-	// A master whose service is stopped does not answer. When that was found is the
-	// time of its file, and stays.
+	// A stopped service does not answer. The transition time is that of its report file,
+	// and stays.
 	asked := before(time.Now())
 	stop(t, services[2])
 	f.collectReports()
@@ -171,10 +173,10 @@ func TestClusterCondition(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
 	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
 	if again, _ := f.run("--previous", "previous.json"); again != unknown {
-		t.Errorf("asked an hour later (-first +second):\n%s", cmp.Diff(unknown, again))
+		t.Errorf("repeated an hour later (-first +second):\n%s", cmp.Diff(unknown, again))
 	}
 
-	// The one that serves is stopped too: what the others say is no reason to worry.
+	// With the holder stopped too, the other reports do not show a failure.
 	stop(t, services[1])
 	f.collectReports()
 	if _, c := f.run(); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
@@ -182,7 +184,7 @@ func TestClusterCondition(t *testing.T) {
 	}
 }
 
-// awaitNobody waits until no master holds any of the VIPs.
+// awaitNobody waits until no control-plane node has any of the VIPs.
 func awaitNobody(t *testing.T, services []*Service, vips ...string) {
 	t.Helper()
 	for _, s := range services {

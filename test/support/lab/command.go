@@ -12,30 +12,28 @@ import (
 	"time"
 )
 
-// commandTimeout bounds every command that is run for its output.
+// commandTimeout limits every command that is run for its output.
 const commandTimeout = 60 * time.Second
 
-// ip runs ip(8) outside of the lab's namespaces, which it makes and enters by
-// itself.
+// ip runs ip(8) outside the lab's namespaces, which ip enters by itself.
 func ip(ctx context.Context, stdin string, args ...string) (string, error) {
 	return Output(ctx, nil, stdin, "ip", args...)
 }
 
-// Output runs a command and returns its standard output. An error holds its
-// standard error and, as *exec.ExitError, its exit code. A nil environment is
-// that of this process.
+// Output runs a command and returns its standard output. The error includes its standard
+// error and, as *exec.ExitError, its exit code. A nil environment is that of this process.
 func Output(ctx context.Context, environment []string, stdin, name string, args ...string) (string, error) {
 	return runFrom(ctx, func(start func() error) error { return start() }, environment, stdin, name, args...)
 }
 
-// runFrom is Output for a command that start starts.
+// runFrom is Output with a function that starts the command.
 func runFrom(ctx context.Context, start func(func() error) error, environment []string, stdin, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay, cmd.Env = time.Second, environment
-	// A process group of its own: a Ctrl-C is for the lab, not for a command
-	// that makes or removes a part of it.
+	// Its own process group: a Ctrl-C is for the lab, and commands that create or remove
+	// parts of it must complete.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)

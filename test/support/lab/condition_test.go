@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// isKubernetesCondition reads `conditions` as Kubernetes does, fails on what
-// metav1.Condition does not have or Kubernetes would refuse, and on what it would
-// write differently: a generation that there is none of is left out, and times
-// are in whole seconds.
+// isKubernetesCondition decodes the conditions as Kubernetes does. It fails on unknown
+// fields, on invalid conditions, and on differences from the output of Kubernetes, which
+// omits an observedGeneration of 0 and writes times in whole seconds.
 func isKubernetesCondition(t *testing.T, report string) {
 	t.Helper()
 	var raw struct {
@@ -37,11 +36,11 @@ func isKubernetesCondition(t *testing.T, report string) {
 	var ours bytes.Buffer
 	must(t, json.Compact(&ours, raw.Conditions))
 	if sortedJSON(t, again) != sortedJSON(t, ours.Bytes()) {
-		t.Errorf("Kubernetes writes\n%s\nand not\n%s", again, &ours)
+		t.Errorf("Kubernetes writes\n%s\nwant\n%s", again, &ours)
 	}
 }
 
-// sortedJSON is JSON with sorted keys.
+// sortedJSON returns JSON with sorted keys.
 func sortedJSON(t *testing.T, text []byte) string {
 	t.Helper()
 	var v any

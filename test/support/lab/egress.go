@@ -23,39 +23,37 @@ import (
 //go:embed squid.conf.tmpl
 var squidTemplate string
 
-// egressPort is squid's own.
+// egressPort is squid's default port.
 const egressPort = 3128
 
-// EgressName is what the egress proxy is called in the lab's DNS, and what its
-// certificate is for.
+// EgressName is the name of the egress proxy in the lab's DNS and in its certificate.
 const EgressName = "egress.lab.test"
 
-// Egress is the node of the egress proxy, a real squid. It alone, with the
-// worker, is on the outside network.
+// Egress is the node of the egress proxy, a real squid. Only this node and the worker are
+// on the outside network.
 type Egress struct {
 	*Node
 
 	squid *Process
 }
 
-// EgressOptions say how the egress proxy is to be; the zero value passes
-// everything through.
+// EgressOptions configures the egress proxy. The zero value allows everything.
 type EgressOptions struct {
-	Hosts    map[string]Pair // what it takes names for, before it asks the lab's DNS
+	Hosts    map[string]Pair // names that it resolves before it queries the lab's DNS
 	Secure   *Identity       // TLS to the proxy itself (https_port)
-	User     string          // Basic authentication; nobody is asked when empty
+	User     string          // Basic authentication; none when empty
 	Password string
-	Bump     *Authority // signs as the man in the middle (ssl-bump)
-	Trust    []byte     // PEM; what it trusts as the man in the middle
-	Deny     bool       // every request is refused
+	Bump     *Authority // signs intercepted TLS connections (ssl-bump)
+	Trust    []byte     // PEM; trusted CAs of intercepted connections
+	Deny     bool       // reject every request
 }
 
 func (e *Egress) file(name string) string { return filepath.Join(e.Dir, name) }
 
-// accessLog is a line for each request that the proxy has ended.
+// accessLog has a line for each completed request.
 const accessLog = "access.log"
 
-// Start starts the proxy, and ends the one that ran before.
+// Start starts the proxy. A running one is stopped first.
 func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
 	if err := e.Stop(ctx); err != nil {
 		return err
@@ -84,11 +82,11 @@ func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
 	})
 }
 
-// squidService is the name of a lab's squid, which has letters and digits alone.
-// squids of several labs run on the machine, and name their shared memory by it.
+// squidService returns the service name of a lab's squid, which must be alphanumeric. squid
+// names its shared memory after it, and several labs share the machine.
 func squidService(lab string) string { return strings.ReplaceAll(lab, "-", "") }
 
-// removeSharedMemory removes what a squid leaves that SIGKILL has ended.
+// removeSharedMemory removes the shared memory of a squid that SIGKILL ended.
 func removeSharedMemory(lab string) error {
 	paths, err := filepath.Glob("/dev/shm/" + squidService(lab) + "-*.shm")
 	if err != nil {
@@ -103,7 +101,7 @@ func removeSharedMemory(lab string) error {
 	return errors.Join(errs...)
 }
 
-// Stop ends the proxy; one that does not run is fine.
+// Stop stops the proxy. It returns no error when the proxy is not running.
 func (e *Egress) Stop(ctx context.Context) error {
 	if e.squid == nil {
 		return nil
@@ -114,11 +112,10 @@ func (e *Egress) Stop(ctx context.Context) error {
 	return err
 }
 
-// At is where the proxy listens, on one of the node's addresses.
+// At returns the proxy's address and port on one of the node's addresses.
 func (e *Egress) At(own netip.Addr) string { return netip.AddrPortFrom(own, egressPort).String() }
 
-// URL is the proxy's, as HTTP_PROXY has it. user is USER:PASSWORD as it has to
-// stand in a URL, or empty.
+// URL returns the proxy's URL for HTTP_PROXY. user is an encoded USER:PASSWORD or empty.
 func (e *Egress) URL(scheme, user, host string) string {
 	if user != "" {
 		user += "@"
@@ -126,14 +123,14 @@ func (e *Egress) URL(scheme, user, host string) string {
 	return scheme + "://" + user + host + ":" + strconv.Itoa(egressPort)
 }
 
-// Requests are the lines of the proxy's access log since it started.
+// Requests returns the lines of the proxy's access log since its start.
 func (e *Egress) Requests() ([]string, error) {
 	text, err := os.ReadFile(e.file(accessLog))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what squid has done: %w", err)
+		return nil, fmt.Errorf("read squid's access log: %w", err)
 	}
 	return strings.Split(strings.TrimRight(string(text), "\n"), "\n"), nil
 }
@@ -175,35 +172,34 @@ func (e *Egress) writeFiles(ctx context.Context, o EgressOptions, helpers string
 	return e.certificateStore(ctx, o, helpers)
 }
 
-// writeSquidFile writes a file that squid can read and write, which gives up root.
+// writeSquidFile writes a file that squid can read and write after it has dropped root.
 func (e *Egress) writeSquidFile(name string, text []byte) error {
 	if err := os.WriteFile(e.file(name), text, 0o666); err != nil { //nolint:gosec // a file of the lab; see above
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := os.Chmod(e.file(name), 0o666); err != nil { //nolint:gosec // the mask of the process stands before the mode
-		return fmt.Errorf("let squid have %s: %w", name, err)
+	if err := os.Chmod(e.file(name), 0o666); err != nil { //nolint:gosec // the umask can reduce the mode above
+		return fmt.Errorf("set the mode of %s for squid: %w", name, err)
 	}
 	return nil
 }
 
-// certificateStore makes the directory in which the man in the middle keeps the
-// certificates that it signs. For it, and for all the rest, squid's own user
-// has to come through to the node's directory.
+// certificateStore creates the directory for certificates that squid signs, and opens the
+// parent directories for squid's user.
 func (e *Egress) certificateStore(ctx context.Context, o EgressOptions, helpers string) error {
 	for _, dir := range []string{e.lab.Dir, e.Dir} {
 		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
-			return fmt.Errorf("let squid into the lab's directory: %w", err)
+			return fmt.Errorf("open the lab's directory for squid: %w", err)
 		}
 	}
 	store := e.file("certificates")
 	if err := os.RemoveAll(store); err != nil {
-		return fmt.Errorf("remove the last man in the middle's certificates: %w", err)
+		return fmt.Errorf("remove the intercepting proxy's certificates: %w", err)
 	}
 	if o.Bump == nil {
 		return nil
 	}
 	if _, err := e.Run(ctx, filepath.Join(helpers, "security_file_certgen"), "-c", "-s", store, "-M", "4MB"); err != nil {
-		return fmt.Errorf("make the store of the man in the middle: %w", err)
+		return fmt.Errorf("create the intercepting proxy's certificate store: %w", err)
 	}
 	return filepath.WalkDir(store, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -225,13 +221,12 @@ func hostsFile(hosts map[string]Pair) []byte {
 	return text.Bytes()
 }
 
-// squidHelpers is where the distribution has squid's helper programs: Debian,
-// and Fedora.
+// squidHelpers returns the directory of squid's helper programs on Debian or Fedora.
 func squidHelpers() (string, error) {
 	for _, dir := range []string{"/usr/lib/squid", "/usr/lib64/squid"} {
 		if _, err := os.Stat(filepath.Join(dir, "security_file_certgen")); err == nil {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the egress proxy needs squid with OpenSSL: run test/install-packages lab")
+	return "", errors.New("squid with OpenSSL is missing: run test/install-packages lab")
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// serveAPI presents certificates by name, and that of "" for every other, on all
-// masters.
+// serveAPI presents certificates by name on all control-plane nodes, and that of "" for
+// other names.
 func serveAPI(t *testing.T, l *Lab, issued map[string]*tls.Certificate) (servers []*APIServer) {
 	t.Helper()
 	for _, m := range l.Masters {
@@ -34,9 +34,9 @@ func serveAPI(t *testing.T, l *Lab, issued map[string]*tls.Certificate) (servers
 	return servers
 }
 
-// TestExpiryWatch: every master looks at what the API server presents on the VIPs,
-// wherever these are, says so when it is late, and keeps it in sight when the API
-// server goes.
+// TestExpiryWatch holds that every control-plane node reads the certificate that the API
+// server presents on the VIPs, logs a late renewal, and keeps its metrics when the API
+// server stops.
 func TestExpiryWatch(t *testing.T) {
 	const day = 24 * time.Hour
 	l, _ := cluster(t)
@@ -62,7 +62,7 @@ func TestExpiryWatch(t *testing.T) {
 	for _, m := range l.Masters {
 		logs = append(logs, followLog(t, m.Node))
 	}
-	services := startWithMetrics(t, l, "") // the name is the host's to tell
+	services := startWithMetrics(t, l, "") // the host provides the name
 	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
 	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
 	want := map[string]float64{
@@ -85,11 +85,12 @@ func TestExpiryWatch(t *testing.T) {
 	logs[0].await(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate, so that nobody sees when it expires: ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
 	if n, err := logs[0].lines("event=certificate"); n != 3 || err != nil {
-		t.Errorf("%d lines about certificates, want one that is late and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
+		t.Errorf("%d lines about certificates, want one for the late renewal and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
 	}
 }
 
-// logFollower is what a node's services log from now on: a log is that of all of them.
+// logFollower reads what a node's services log from now on. All services of a node share
+// the log.
 type logFollower struct {
 	node *Node
 	path string
@@ -112,7 +113,7 @@ func (l *logFollower) text() (string, error) {
 	return string(text[min(l.from, len(text)):]), err
 }
 
-// lines counts those with a text.
+// lines counts lines with a text.
 func (l *logFollower) lines(part string) (n int, err error) {
 	text, err := l.text()
 	for line := range strings.Lines(text) {
@@ -123,12 +124,12 @@ func (l *logFollower) lines(part string) (n int, err error) {
 	return n, err
 }
 
-// await waits for a line.
+// await waits for a line with a text.
 func (l *logFollower) await(t *testing.T, part string) {
 	t.Helper()
 	must(t, Eventually(t.Context(), fmt.Sprintf("%q in the log of %s", part, l.node), func(context.Context) error {
 		if n, err := l.lines(part); n == 0 {
-			return errors.Join(errors.New("it is not there"), err)
+			return errors.Join(errors.New("no such line"), err)
 		}
 		return nil
 	}))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFailover moves the VIPs by a pulled cable and back, and gets a certificate
-// after each move. Test/suites/topology and test/support/cluster move them in other ways.
+// TestFailover moves the VIPs by disconnecting a cable and back, and orders a certificate
+// after each move. test/topology and test/cluster move them in other ways.
 func TestFailover(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)

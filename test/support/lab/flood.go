@@ -18,59 +18,58 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
 )
 
-// FloodOptions say how hard the API VIP is to be flooded.
+// FloodOptions configures a flood.
 type FloodOptions struct {
-	Connections int           // at once
-	PerSecond   int           // opened at most, over all processes, after the first of each
-	For         time.Duration // how long CAs ask once all connections have been opened
+	Connections int           // concurrent connections
+	PerSecond   int           // maximum opened a second by all processes, after the first of each
+	For         time.Duration // duration of the CAs' requests after all connections have been opened
 }
 
-// UnitLimits start the service with the descriptor limit of its unit.
+// UnitLimits returns a command that starts the service with the descriptor limit of its
+// unit.
 func UnitLimits() []string { return []string{"prlimit", "--nofile=16384:16384"} }
 
-// UnitEnvironment is what the unit tells the service's runtime.
+// UnitEnvironment returns the unit's environment for the Go runtime.
 func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
 
-// FloodReport is how a flood went.
+// FloodReport has the results of a flood.
 type FloodReport struct {
 	Hostile []flood.HostileReport // of each process
-	Honest  flood.CAReport        // a CA with addresses of its own
-	Shared  flood.CAReport        // a CA whose requests come from addresses that flood, as through a translator
-	Before  Footprint             // of the service, idle
-	Peak    Footprint             // the most of each, while the flood ran
-	After   Footprint             // when it was over
-	Refused map[string]int        // by the service, by its own count
+	Honest  flood.CAReport        // a CA with its own addresses
+	Shared  flood.CAReport        // a CA that shares addresses with the flood, as behind NAT
+	Before  Footprint             // idle service
+	Peak    Footprint             // maxima during the flood
+	After   Footprint             // after the flood
+	Refused map[string]int        // as the service counts
 }
 
-// Addresses of a flood, all of them the internet's: 198.18.0.0/15 is set aside
-// for such tests (RFC 2544), and the /48 is one of the lab's own.
+// Addresses of a flood, all on the internet: 198.18.0.0/15 is reserved for such tests (RFC
+// 2544), and the /48 belongs to the lab.
 const (
 	floodNetwork4 = "198.18.0.0/15"
 	floodNetwork6 = "fd4e:5f2a:9c0f::/48"
 )
 
 const (
-	// perProcess is how many connections a process of the flood holds: its
-	// descriptors may be limited to 20,000.
+	// perProcess is the number of connections per process, whose descriptors may be limited
+	// to 20,000.
 	perProcess = 12_500
-	// floodSources are in each family; the IPv6 ones are /64 networks.
+	// floodSources is the number of sources in each family; those of IPv6 are /64 networks.
 	floodSources = 256
-	// heavySources are those of the first process, which by far go beyond what one
-	// source may have.
+	// heavySources is the number of sources of the first process, which exceed the limit
+	// per source.
 	heavySources = 4
 	perspectives = 5
-	// hostileNiceness gives the service the processor first: real hostile machines have
-	// processors of their own. With 19, a busy machine leaves the flood none.
+	// hostileNiceness gives the service the CPU first, because real attackers have their
+	// own CPUs. With 19 the flood gets no CPU time on a busy machine.
 	hostileNiceness = 10
-	// startUp is what the processes get until all are there. The CAs begin when the
-	// flood does.
+	// startUp is the time for all processes to start. The CAs begin with the flood.
 	startUp = 2 * time.Second
 )
 
-// Flood has processes in the internet open connections to the API VIP, none of
-// which sends a whole head, and CAs ask for a challenge while they do. The service
-// has to run on the VIP's holder; the caller's program has to begin with
-// flood.Main. It returns when the flood is over.
+// Flood has processes on the internet open connections to the API VIP that never send a
+// whole request head, while CAs request a challenge. The service must run on the VIP
+// holder, and the calling program must begin with flood.Main. It returns after the flood.
 func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report FloodReport, err error) {
 	if err := l.routeFlood(ctx); err != nil {
 		return report, err
@@ -104,7 +103,7 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	if err != nil {
 		return report, err
 	}
-	for _, p := range hostile { // on a busy machine their niceness delays them
+	for _, p := range hostile { // low priority delays them on a busy machine
 		err := Eventually(ctx, "the flood to open its connections", func(context.Context) error {
 			_, err := flood.ReadReport[flood.HostileReport](p.Tail(1))
 			return errors.Join(err, p.Alive())
@@ -135,14 +134,14 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	return report, l.afterFlood(ctx, s, &report)
 }
 
-// afterFlood waits until the service is as idle as before.
+// afterFlood waits until the service has released the flood's descriptors.
 func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) error {
 	err := Eventually(ctx, "the flood's descriptors closed", func(context.Context) error {
 		var err error
 		if report.After, err = footprint(s.PID()); err != nil {
 			return err
 		}
-		if report.After.Descriptors > report.Before.Descriptors+10 { // some are kept to the router for a while
+		if report.After.Descriptors > report.Before.Descriptors+10 { // some pooled connections to the router remain
 			return fmt.Errorf("%d are open, %d before", report.After.Descriptors, report.Before.Descriptors)
 		}
 		return nil
@@ -155,13 +154,13 @@ func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) e
 	return err
 }
 
-// routeFlood makes the flood's addresses the internet's.
+// routeFlood routes the flood's addresses to the internet node.
 func (l *Lab) routeFlood(ctx context.Context) error {
 	for _, net := range []struct {
 		prefix string
 		via    netip.Addr
 	}{{floodNetwork4, l.internet.V4}, {floodNetwork6, l.internet.V6}} {
-		// Every address of the prefix is local then, and may be bound.
+		// Makes every address of the prefix local, so that it can be bound.
 		if _, err := l.Internet.Run(ctx, "ip", "route", "replace", "local", net.prefix, "dev", "lo"); err != nil {
 			return fmt.Errorf("give the internet the flood's addresses: %w", err)
 		}
@@ -174,7 +173,7 @@ func (l *Lab) routeFlood(ctx context.Context) error {
 
 func (l *Lab) web4() netip.AddrPort { return netip.AddrPortFrom(l.API.V4, 80) }
 
-// hostile is the environment of each process of the flood.
+// hostile returns the environment of each process of the flood.
 func (l *Lab) hostile(o FloodOptions) []string {
 	many := []flood.Range{
 		{First: netip.MustParseAddr("198.18.1.0"), Count: floodSources},
@@ -216,7 +215,7 @@ func (l *Lab) floodClients(environments []string, niceness int) (all []*Process,
 	return all, nil
 }
 
-// killRemaining ends those that have not ended.
+// killRemaining kills the processes that are still running.
 func killRemaining(all []*Process) error {
 	var errs []error
 	for _, p := range all {
@@ -230,9 +229,9 @@ func killRemaining(all []*Process) error {
 	return errors.Join(errs...)
 }
 
-// endClient ends a client and reads its report.
+// endClient stops a client and reads its report.
 func endClient[R flood.HostileReport | flood.CAReport](ctx context.Context, p *Process) (R, error) {
-	// Its report needs the processor, which others may leave to it never.
+	// The report needs CPU time, which low priority may deny.
 	err := unix.Setpriority(unix.PRIO_PGRP, p.PID(), 0)
 	if err = errors.Join(err, p.Stop(ctx)); err != nil {
 		var none R
@@ -252,7 +251,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// HostileTotal sums the processes up.
+// HostileTotal adds up the reports of the hostile processes.
 func (r FloodReport) HostileTotal() (sum flood.HostileReport) {
 	for _, h := range r.Hostile {
 		sum.Opened += h.Opened
@@ -265,7 +264,7 @@ func (r FloodReport) HostileTotal() (sum flood.HostileReport) {
 	return sum
 }
 
-// String is the report for people.
+// String formats the report.
 func (r FloodReport) String() string {
 	var b strings.Builder
 	h := r.HostileTotal()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// floodRates are how many connections are opened in a second: where others use the
-// machine too, its processors may not bear the first of them.
+// floodRates returns rates in connections a second. A busy machine may not support the
+// first.
 func floodRates() []int { return []int{5_000, 2_500, 1_250} }
 
-// TestFlood has 50,000 connections at once, slow heads among them, of more than
-// 500 sources, and CAs that ask meanwhile: none loses a request, neither one with
-// addresses of its own nor one behind an address that floods. The race detector takes
-// several times the memory and the time, so this service is built without it.
+// TestFlood opens 50,000 concurrent connections from more than 500 sources, some with slow
+// request heads, while CAs request challenges. No CA loses a request, whether it has its
+// own addresses or shares one with the flood. The service is built without the race
+// detector, which multiplies memory and time.
 func TestFlood(t *testing.T) {
 	l, _ := cluster(t)
 	binary, err := Binary(t.Context(), os.Getenv("HTTP01_PROXYD"))
@@ -33,7 +33,7 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	if h := report.HostileTotal(); h.Peak < 50_000 || h.Reset == 0 {
-		t.Errorf("that was no flood: %+v", h)
+		t.Errorf("the flood was too small: %+v", h)
 	}
 	if report.Refused["source-limit"] == 0 || report.Refused["evicted"] == 0 {
 		t.Errorf("refused: %v", report.Refused)
@@ -47,7 +47,7 @@ func TestFlood(t *testing.T) {
 	log, err := os.ReadFile(s.Log)
 	must(t, err)
 	if text := string(log); strings.Contains(text, "event=proxy\n") || strings.Contains(text, "reason=ProxyUnavailable") {
-		t.Errorf("a gate that is well has failed the service's own requests:\n%s", text)
+		t.Errorf("a healthy proxy failed the controller's requests:\n%s", text)
 	}
 	if report.Peak.Descriptors > 16384 {
 		t.Errorf("at the peak %s", report.Peak)

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Footprint is what a process and its children hold.
+// Footprint is the memory and the descriptors of a process and its children.
 type Footprint struct {
 	RSS, Anonymous, PSS int // bytes; anonymous pages are a part of RSS
 	Descriptors         int
 }
 
-// String is the footprint for people.
+// String formats the footprint.
 func (f Footprint) String() string {
 	const mib = 1 << 20
 	return fmt.Sprintf("RSS %.1f MiB (of it anonymous %.1f MiB), PSS %.1f MiB, %d descriptors",
 		float64(f.RSS)/mib, float64(f.Anonymous)/mib, float64(f.PSS)/mib, f.Descriptors)
 }
 
-// Footprint sums up the service and its children.
+// Footprint adds up the service and its children.
 func (s *Service) Footprint() (Footprint, error) { return footprint(s.PID()) }
 
-// footprint sums up a process and its children. A child that ends meanwhile, such as
-// the one that looks at certificates, holds nothing.
+// footprint adds up a process and its children. A child that exits meanwhile, such as the
+// prober, counts as nothing.
 func footprint(pid int) (Footprint, error) {
 	sum, err := footprintOf(pid)
 	if err != nil {
@@ -51,7 +51,7 @@ func footprint(pid int) (Footprint, error) {
 	return sum, nil
 }
 
-// footprintOf reads proc(5): Rss and Pss of smaps_rollup, and fd.
+// footprintOf reads Rss and Pss of smaps_rollup, and fd, from proc(5).
 func footprintOf(pid int) (Footprint, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	rollup, err := os.ReadFile(dir + "/smaps_rollup")
@@ -66,7 +66,7 @@ func footprintOf(pid int) (Footprint, error) {
 	return Footprint{RSS: size("Rss:"), Anonymous: size("Anonymous:"), PSS: size("Pss:"), Descriptors: len(fds)}, nil
 }
 
-// Children are the processes that pid's threads have started.
+// Children returns the child processes of all threads of pid.
 func Children(pid int) (all []int) {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -75,7 +75,7 @@ func Children(pid int) (all []int) {
 	for _, thread := range threads {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		for _, field := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
@@ -86,7 +86,7 @@ func Children(pid int) (all []int) {
 	return all
 }
 
-// sizeOf reads the line of a name, such as "Pss:   123 kB", in bytes.
+// sizeOf returns the value of a line such as "Pss:   123 kB" in bytes.
 func sizeOf(text, name string) int {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == name {
@@ -98,8 +98,8 @@ func sizeOf(text, name string) int {
 	return 0
 }
 
-// watchFootprint looks again and again until its result is called, which returns
-// the most of each.
+// watchFootprint samples the footprint until the returned function is called, which returns
+// the maxima.
 func watchFootprint(ctx context.Context, pid int) (peak func() (Footprint, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	type outcome struct {

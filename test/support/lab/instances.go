@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// masterInstances are the instances of one master: API and ingress for each
+// masterInstances returns the instances of one control-plane node: API and ingress for each
 // VIP, numbered in the order of the families as runtimecfg does.
 func masterInstances(t Topology, index int) []VRRPInstance {
 	var out []VRRPInstance
@@ -19,14 +19,14 @@ func masterInstances(t Topology, index int) []VRRPInstance {
 	return out
 }
 
-// workerInstances are those of the worker: the ingress VIPs.
+// workerInstances returns the worker's instances, those of the ingress VIPs.
 func workerInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, workerIngress, t.worker)
 }
 
-// arbiterInstances are those of the arbiter: the ingress VIPs, last of all. The
-// API VIPs are no concern of an arbiter as long as keepalived is unicast, for
-// it has no API server (machine-config-operator, templates/arbiter/00-arbiter).
+// arbiterInstances returns the arbiter's instances: the ingress VIPs with the lowest
+// priority. An arbiter has no API server and takes no part in the API VIPs while keepalived
+// uses unicast (machine-config-operator, templates/arbiter/00-arbiter).
 func arbiterInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, arbiterIngress, t.arbiter)
 }
@@ -39,7 +39,7 @@ func ingressInstances(t Topology, priority int, own Pair) []VRRPInstance {
 	return out
 }
 
-// numberedVIP is a VIP and which of its family it is.
+// numberedVIP is a VIP with its number in its family.
 type numberedVIP struct {
 	netip.Addr
 
@@ -103,8 +103,8 @@ func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP)
 	}
 }
 
-// others are the masters' addresses of a family but one's own; none when they
-// are found by multicast.
+// others returns the addresses of the other control-plane nodes in a family, or none with
+// multicast.
 func (t Topology) others(own netip.Addr) []netip.Addr {
 	if t.layout.Multicast {
 		return nil
@@ -118,7 +118,7 @@ func (t Topology) others(own netip.Addr) []netip.Addr {
 	return out
 }
 
-// withoutAPI are the nodes that take part in the ingress alone.
+// withoutAPI returns the nodes that take part in the ingress VIPs only.
 func (t Topology) withoutAPI() []Pair {
 	var out []Pair
 	if !t.layout.Compact {

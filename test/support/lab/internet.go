@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// Ports of the CA and of its DNS server, as those programs have them by default.
+// Default ports of the CA and of its DNS server.
 const (
 	acmePort          = "14000"
 	caManagementPort  = "15000"
@@ -24,8 +24,8 @@ const (
 	dnsPort           = "53"
 )
 
-// Internet is the node that stands for everything outside: Pebble as the CA,
-// which validates from here, and the DNS that all nodes use.
+// Internet is the node for everything outside the cluster: Pebble as the CA, which
+// validates from here, and the DNS server of all nodes.
 type Internet struct {
 	*Node
 
@@ -55,14 +55,14 @@ func (i *Internet) up(ctx context.Context) error {
 	ca, err := i.Start(Command{
 		Name: "pebble", Path: i.lab.tools.Pebble,
 		Args: []string{"-config", i.file("pebble.json"), "-dnsserver", i.at(dnsPort)},
-		// No chance may decide a test: Pebble sleeps before it validates,
-		// refuses good nonces and reuses authorizations if not told otherwise.
+		// No randomness: by default Pebble sleeps before it validates, rejects valid nonces
+		// and reuses authorizations.
 		Env: []string{
 			"PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0",
-			// An order is locked for reading twice over while it is shown, and
-			// for good when the certificate is stored in between (v2.10.1:
-			// wfe.go, Order and orderForDisplay; ca.go, CompleteOrder). Without
-			// parallelism that does not meet.
+			// Pebble deadlocks when the certificate is stored while an order is displayed,
+			// because the display takes a read lock twice (v2.10.1: wfe.go, Order and
+			// orderForDisplay; ca.go, CompleteOrder). It does not occur without
+			// parallelism.
 			"GOMAXPROCS=1",
 		},
 	})
@@ -131,8 +131,8 @@ func (i *Internet) writeCAFiles() error {
 	return nil
 }
 
-// SetName publishes the addresses of a name; those that are not valid are
-// left out, so that a name can have one family only.
+// SetName publishes the addresses of a name. Invalid ones are omitted, so that a name can
+// have one family only.
 func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) error {
 	fqdn := name + "."
 	for _, record := range []struct {
@@ -156,16 +156,16 @@ func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) err
 	return nil
 }
 
-// manage posts to the DNS server's management interface.
+// manage sends a request to the DNS server's management interface.
 func (i *Internet) manage(ctx context.Context, path string, body map[string]any) error {
 	url := "http://" + i.at(dnsManagementPort) + path
 	if _, err := postJSON(ctx, i.client, url, body); err != nil {
-		return fmt.Errorf("tell the DNS server: %w", err)
+		return fmt.Errorf("configure the DNS server: %w", err)
 	}
 	return nil
 }
 
-// Resolver answers from the lab's DNS, asked from a node.
+// Resolver returns a resolver that queries the lab's DNS from a node.
 func (n *Node) Resolver() *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,

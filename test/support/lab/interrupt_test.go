@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestInterruptedBringUp cancels a lab on its way up at many moments, and looks
-// for what is left of it: nothing may be, and nothing is in the next one's way.
+// TestInterruptedBringUp cancels the start of a lab at many points and expects no
+// leftovers. The next lab starts normally.
 func TestInterruptedBringUp(t *testing.T) {
 	needRoot(t)
 	tools, err := Build(t.Context())
@@ -24,11 +24,11 @@ func TestInterruptedBringUp(t *testing.T) {
 
 	type moment struct {
 		name string
-		// until waits for the moment.
+		// until waits for the point.
 		until func(ctx context.Context, before []string) error
 	}
 	moments := []moment{{"at once", func(context.Context, []string) error { return nil }}}
-	// ip(8) makes the name before the namespace, so this is while it runs.
+	// ip(8) creates the name before the namespace, so this point is during its run.
 	for _, node := range (parts{masters: Masters}).nodeNames() {
 		moments = append(moments, moment{"name of " + node, func(ctx context.Context, before []string) error {
 			return awaitNewFile(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
@@ -56,7 +56,7 @@ func TestInterruptedBringUp(t *testing.T) {
 			}()
 			l, err := bringUp(ctx, tools)
 			if err == nil {
-				// It was faster than the moment.
+				// The start completed before the point.
 				err = l.Close()
 			}
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -76,8 +76,8 @@ func TestInterruptedBringUp(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestCleanBroken removes what hard ends leave: a name that has no namespace
-// behind it, and namespaces whose lab has no directory any more.
+// TestCleanBroken removes leftovers of killed programs: a name without a namespace, and
+// namespaces of a lab without a directory.
 func TestCleanBroken(t *testing.T) {
 	needRoot(t)
 	tests := []struct {
@@ -89,7 +89,7 @@ func TestCleanBroken(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// No process has this id: it is above the kernel's limit of 4194304.
+			// No process has this ID, which is above the kernel's limit of 4194304.
 			id := fmt.Sprintf("%s%d-%d", prefix, 1<<23+os.Getpid(), i)
 			if tt.directory {
 				must(t, os.MkdirAll(filepath.Join(baseDir, id), 0o750))
@@ -99,25 +99,25 @@ func TestCleanBroken(t *testing.T) {
 			if _, err := Clean(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// Who has removed it does not matter: labs come up elsewhere too.
+			// Another lab that starts may have removed it.
 			expectGone(t, id)
 		})
 	}
 }
 
-// TestCloseReportsLeftovers makes Close fail: what stays is what Clean then finds.
+// TestCloseReportsLeftovers makes Close fail. Clean must find what remains.
 func TestCloseReportsLeftovers(t *testing.T) {
 	needRoot(t)
 	l := &Lab{}
 	var err error
 	l.ID, l.Dir, l.lock, err = claim()
 	must(t, err)
-	// A directory in a namespace's place is what ip(8) cannot remove.
+	// ip(8) cannot remove a directory in place of a namespace.
 	stuck := netnsPath(namespaceOf(l.ID, nameGateway))
 	must(t, os.Mkdir(stuck, 0o700))
 	t.Cleanup(func() { _ = os.Remove(stuck) })
 	if err := l.Close(); err == nil {
-		t.Fatal("Close reports nothing")
+		t.Fatal("Close returned no error")
 	}
 	if _, err := os.Stat(l.Dir); err != nil {
 		t.Errorf("the directory: %v", err)
@@ -129,10 +129,10 @@ func TestCloseReportsLeftovers(t *testing.T) {
 	expectGone(t, l.ID)
 }
 
-// ownPrefix begins the names of this process's labs.
+// ownPrefix returns the prefix of the names of this process's labs.
 func ownPrefix() string { return fmt.Sprintf("%s%d-", prefix, os.Getpid()) }
 
-// awaitNewFile waits until a pattern matches what was not there before.
+// awaitNewFile waits until a pattern matches a new file.
 func awaitNewFile(ctx context.Context, before []string, pattern string) error {
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
@@ -154,9 +154,8 @@ func awaitNewFile(ctx context.Context, before []string, pattern string) error {
 	}
 }
 
-// ownLeftovers lists what this process's labs have: namespaces, directories, and
-// processes, each of which has its working directory or an argument in its
-// lab's directory.
+// ownLeftovers returns what this process's labs have: namespaces, directories, and
+// processes with the lab's directory as working directory or in an argument.
 func ownLeftovers(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -168,7 +167,7 @@ func ownLeftovers(t *testing.T) []string {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	must(t, err)
 	for _, p := range processes {
-		// It may have ended by now.
+		// The process may have exited.
 		arguments, _ := os.ReadFile(filepath.Join(p, "cmdline"))
 		directory, _ := os.Readlink(filepath.Join(p, "cwd"))
 		if bytes.Contains(arguments, []byte(ownPrefix())) || strings.Contains(directory, ownPrefix()) {

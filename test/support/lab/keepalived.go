@@ -21,10 +21,10 @@ import (
 //go:embed keepalived.conf.tmpl
 var keepalivedTemplate string
 
-// Priorities and router ids. The worker's is above the masters' for the
-// ingress, as in OpenShift, where the routers' health decides.
+// Priorities and router IDs. For the ingress the worker's priority is above that of the
+// control-plane nodes, as in OpenShift, where the routers' health decides.
 const (
-	apiPriority     = 42 // of master 0; one less for each that follows
+	apiPriority     = 42 // of the first node; one less for each that follows
 	masterIngress   = 20
 	workerIngress   = 40
 	arbiterIngress  = 10
@@ -38,8 +38,8 @@ type VRRPInstance struct {
 	RouterID int
 	Priority int
 	Source   netip.Addr
-	Peers    []netip.Addr // none: they are found by multicast
-	VMAC     string       // the macvlan that the VIP goes onto; empty for none
+	Peers    []netip.Addr // none with multicast
+	VMAC     string       // name of the macvlan for the VIP; empty for none
 	VIP      netip.Addr
 	Password string
 }
@@ -47,15 +47,14 @@ type VRRPInstance struct {
 // keepalived runs the real keepalived on one node.
 type keepalived struct {
 	node      *Node
-	link      string // whose address its packets come from
+	link      string // source link of its packets
 	instances []VRRPInstance
 
 	mu      sync.Mutex
 	process *Process
 }
 
-// RenderKeepalived is the text of a keepalived.conf whose addresses are on a
-// link.
+// RenderKeepalived returns a keepalived.conf with addresses on a link.
 func RenderKeepalived(link string, instances []VRRPInstance) ([]byte, error) {
 	tmpl, err := template.New("keepalived.conf").Parse(keepalivedTemplate)
 	if err != nil {
@@ -72,7 +71,7 @@ func RenderKeepalived(link string, instances []VRRPInstance) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// WriteKeepalivedConfig writes keepalived.conf as the topology has it.
+// WriteKeepalivedConfig writes keepalived.conf for the topology.
 func (k *keepalived) WriteKeepalivedConfig() error {
 	text, err := RenderKeepalived(k.link, k.instances)
 	if err != nil {
@@ -106,15 +105,14 @@ func (k *keepalived) StartKeepalived(context.Context) error {
 	return nil
 }
 
-// StopKeepalived ends keepalived with SIGTERM, as a node that is drained does:
-// it gives its VIPs away.
+// StopKeepalived stops keepalived with SIGTERM, as on a drained node. It releases its VIPs.
 func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	p, err := k.takeProcess()
 	if err != nil {
 		return err
 	}
 	err = p.Stop(ctx)
-	// A keepalived that has just been started has no signal handler and no VIP yet.
+	// A new keepalived process has no signal handler and no VIP yet.
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == unix.SIGTERM {
 		return nil
@@ -122,27 +120,27 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	return err
 }
 
-// record returns the process that runs, to be ended.
+// record removes and returns the running process.
 func (k *keepalived) takeProcess() (*Process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.process
 	k.process = nil
 	if p == nil {
-		return nil, fmt.Errorf("keepalived does not run on %s", k.node.Name)
+		return nil, fmt.Errorf("keepalived is not running on %s", k.node.Name)
 	}
 	return p, nil
 }
 
-// KillKeepalived kills keepalived hard, parent and child at once, as the kernel
-// does that runs out of memory: it gives nothing away, so that the VIPs stay.
+// KillKeepalived sends SIGKILL to keepalived's parent and child, as the out-of-memory
+// killer does. The VIPs remain on the link.
 func (k *keepalived) KillKeepalived(ctx context.Context) error {
 	p, err := k.takeProcess()
 	if err != nil {
 		return err
 	}
 	below := Children(p.PID())
-	// The parent first: it would start another child.
+	// The parent first: it would restart the child.
 	if err := p.Signal(unix.SIGSTOP); err != nil {
 		return err
 	}
@@ -152,12 +150,12 @@ func (k *keepalived) KillKeepalived(ctx context.Context) error {
 	return p.Kill(ctx)
 }
 
-// ReloadKeepalived makes keepalived read its file again.
+// ReloadKeepalived has keepalived reload its file.
 func (k *keepalived) ReloadKeepalived() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process == nil {
-		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+		return fmt.Errorf("keepalived is not running on %s", k.node.Name)
 	}
 	return k.process.Signal(unix.SIGHUP)
 }
@@ -168,8 +166,8 @@ func (k *keepalived) running() bool {
 	return k.process != nil
 }
 
-// Renumber gives the API and the ingress other VIPs, in a cluster of one of
-// each kind and family, and has every keepalived read that as it runs.
+// Renumber gives API and ingress other VIPs in a cluster with one VIP of each kind and
+// family, and reloads every keepalived.
 func (l *Lab) Renumber(api, ingress Pair) error {
 	l.API, l.Ingress = api, ingress
 	var all []*keepalived

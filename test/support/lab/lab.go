@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lab is one cluster's network that is up.
+// Lab is a running cluster network.
 type Lab struct {
 	Topology
 
-	ID  string // names its namespaces and its directory
-	Dir string // everything that it keeps on disk
+	ID  string // names the namespaces and the directory
+	Dir string // all files of the lab
 
-	Gateway  *Node // the switch of the machine network and the way out
+	Gateway  *Node // the switch of the machine network and its gateway
 	Internet *Internet
 	Worker   *Worker   // nil in a compact lab
-	Routers  []*Worker // the worker, or in a compact lab each master
+	Routers  []*Worker // the worker, or in a compact lab each control-plane node
 	Masters  []*Master // none WithoutMasters
-	Arbiter  *Master   // nil but with one
-	Egress   *Egress   // nil but WithEgress
-	Pods     []*Node   // pod i lives on master i
+	Arbiter  *Master   // nil without an arbiter
+	Egress   *Egress   // nil unless WithEgress
+	Pods     []*Node   // pod i is on control-plane node i
 
 	has   parts
 	tools Tools
@@ -41,9 +41,9 @@ type Lab struct {
 	closed  error
 }
 
-// New brings a lab up: when it returns, every VIP is where it belongs, the
-// router answers on the ingress VIPs, and the CA is ready. Labs that crashed
-// are removed first. The caller has to Close it.
+// New brings up a lab. When it returns, every VIP is in place, the router answers on the
+// ingress VIPs, and the CA is ready. Crashed labs are removed first. The caller must Close
+// it.
 func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if err := checkPrerequisites(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	return bringUp(ctx, tools, options...)
 }
 
-// bringUp brings a lab up, and takes away what there is of it when that fails.
+// bringUp brings up a lab and removes it again on an error.
 func bringUp(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
 	l := &Lab{Topology: defaultTopology(), has: parts{masters: Masters}, tools: tools}
 	for _, o := range options {
@@ -142,7 +142,8 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	return nil
 }
 
-// makeRouters has the worker be the router's node, and without one each master.
+// makeRouters places the router on the worker, or without a worker on each control-plane
+// node.
 func (l *Lab) makeRouters(worker *Node) {
 	if worker == nil {
 		for _, m := range l.Masters {
@@ -154,7 +155,7 @@ func (l *Lab) makeRouters(worker *Node) {
 	l.Routers = []*Worker{l.Worker}
 }
 
-// Holder returns the master that holds a VIP now.
+// Holder returns the control-plane node that holds a VIP now.
 func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*Master, error) {
 	for _, m := range l.Masters {
 		held, err := m.Holds(ctx, vip)
@@ -165,15 +166,15 @@ func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*Master, error) {
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("no master holds %s", vip)
+	return nil, fmt.Errorf("no control-plane node holds %s", vip)
 }
 
-// Close ends every process of the lab and removes its namespaces and its
-// directory; when something stays, so does the directory, by which Clean finds
-// it. Further calls return what the first one did.
+// Close ends every process of the lab and removes its namespaces and its directory. When
+// something remains, the directory stays, so that Clean finds it. Further calls return the
+// first result.
 func (l *Lab) Close() error {
 	l.closing.Do(func() {
-		// Cleaning up must work above all when the caller's context has ended.
+		// The cleanup must work when the caller's context has ended.
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		var errs []error
@@ -190,8 +191,7 @@ func (l *Lab) Close() error {
 	return l.closed
 }
 
-// Logs gathers the last lines of every program's output, for a failure's
-// message.
+// Logs returns the last lines of every program's output for an error message.
 func (l *Lab) Logs() string {
 	var text strings.Builder
 	for _, n := range l.nodes {

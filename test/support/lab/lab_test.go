@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSideBySide has two labs with the same addresses not see each other.
+// TestSideBySide holds that two labs with the same addresses do not affect each other.
 func TestSideBySide(t *testing.T) {
 	first, binary := cluster(t)
 	second, err := testLabs.newLab()
@@ -36,14 +36,14 @@ func TestSideBySide(t *testing.T) {
 	orderCertificate(t, first, name, nil)
 }
 
-// TestRemoval ends the process of two labs in both ways: asked to, it removes
-// what it made; killed, Clean does, and leaves the labs that live.
+// TestRemoval ends a process with two labs in two ways. After Ctrl-C it removes them; after
+// SIGKILL Clean does, and keeps running labs.
 func TestRemoval(t *testing.T) {
 	bystander, _ := cluster(t)
 	tests := []struct {
 		name   string
 		signal unix.Signal
-		clean  bool // what is left needs Clean
+		clean  bool // Clean must remove the leftovers
 	}{
 		{"Ctrl-C", unix.SIGINT, false},
 		{"SIGKILL", unix.SIGKILL, true},
@@ -53,7 +53,7 @@ func TestRemoval(t *testing.T) {
 			process, ids := startLabProcess(t, 2)
 			for _, id := range ids {
 				if len(leftovers(t, id)) == 0 {
-					t.Fatalf("lab %s has no namespaces while it lives", id)
+					t.Fatalf("running lab %s has no namespaces", id)
 				}
 			}
 			must(t, process.Process.Signal(tt.signal))
@@ -62,15 +62,15 @@ func TestRemoval(t *testing.T) {
 				t.Errorf("exit code %d, want %d", got, exitInterrupted)
 			}
 			if tt.clean {
-				// Children go with the parent, by the kernel's hand.
+				// The kernel ends children with their parent.
 				must(t, Eventually(t.Context(), "no process of the killed labs", func(ctx context.Context) error {
 					return unpopulated(ctx, ids)
 				}))
 				removed, err := Clean(t.Context())
 				must(t, err)
-				// A lab that comes up elsewhere may have been faster.
+				// Another lab that starts may have removed them.
 				if slices.Contains(removed, bystander.ID) {
-					t.Errorf("Clean removed %v, of which %s lives", removed, bystander.ID)
+					t.Errorf("Clean removed %v, but %s is running", removed, bystander.ID)
 				}
 			}
 			for _, id := range ids {
@@ -81,7 +81,7 @@ func TestRemoval(t *testing.T) {
 	must(t, bystander.Settled(t.Context()))
 }
 
-// startLabProcess starts a process that holds labs, and returns their names.
+// startLabProcess starts a process with labs and returns their names.
 func startLabProcess(t *testing.T, count int) (*exec.Cmd, []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -98,16 +98,15 @@ func startLabProcess(t *testing.T, count int) (*exec.Cmd, []string) {
 		must(t, err)
 		id := strings.TrimSpace(line)
 		if !strings.HasPrefix(id, prefix) {
-			t.Fatalf("the lab did not come up: %s", line)
+			t.Fatalf("the lab did not start: %s", line)
 		}
 		ids = append(ids, id)
 	}
 	return cmd, ids
 }
 
-// unpopulated returns an error while one of the labs' namespaces has a process.
-// keepalived's and Pebble's own are killed with their parent; keepalived's
-// child ends by itself when its parent is gone.
+// unpopulated returns an error while a namespace of the labs has a process. keepalived and
+// Pebble are killed with their parent; keepalived's child ends by itself.
 func unpopulated(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		for _, node := range allParts().nodeNames() {
@@ -123,7 +122,7 @@ func unpopulated(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// expectGone fails the test when something of a lab is left.
+// expectGone fails the test when something of a lab remains.
 func expectGone(t *testing.T, id string) {
 	t.Helper()
 	if left := leftovers(t, id); len(left) > 0 {
@@ -131,7 +130,7 @@ func expectGone(t *testing.T, id string) {
 	}
 }
 
-// leftovers lists the namespaces and the directory of a lab.
+// leftovers returns the namespaces and the directory of a lab.
 func leftovers(t *testing.T, id string) []string {
 	t.Helper()
 	var left []string
@@ -176,7 +175,7 @@ func TestEventually(t *testing.T) {
 	tests := []struct {
 		name string
 		try  func(context.Context) error
-		want string // a part of the error; empty for none
+		want string // part of the error; empty for none
 	}{
 		{"at once", func(context.Context) error { return nil }, ""},
 		{"at last", func(context.Context) error {

@@ -13,28 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitInterrupted is how a shell reports a program that Ctrl-C ended.
+// exitInterrupted is the exit status that a shell reports for a program that Ctrl-C ended.
 const exitInterrupted = 130
 
-// processLabs are those that this process has brought up: a signal must leave none of
-// them behind, nor one that is on its way. `go test` waits for us.
+// processLabs has the labs of this process. A signal must not leave a running or starting
+// lab behind. `go test` waits for this process.
 type processLabs struct {
 	ctx context.Context // ends with the first signal
 
-	starting sync.RWMutex // read-locked while a lab comes up
+	starting sync.RWMutex // read-locked while a lab starts
 	mu       sync.Mutex
 	live     []*Lab
 }
 
-// testLabs is what every test takes its labs from.
+// testLabs creates the labs of all tests.
 var testLabs processLabs
 
-// closeOnSignal makes the first signal end the process, once its labs are gone.
+// closeOnSignal has the first signal end the process after its labs were removed.
 func (s *processLabs) closeOnSignal() {
 	s.ctx, _ = signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		<-s.ctx.Done()
-		// Never unlocked: no further lab comes up.
+		// Never unlocked: no further lab starts.
 		s.starting.Lock()
 		if err := s.close(); err != nil {
 			fmt.Fprintln(os.Stderr, "remove the labs:", err)
@@ -43,7 +43,7 @@ func (s *processLabs) closeOnSignal() {
 	}()
 }
 
-// newLab is New; what it returns may be closed earlier than close does.
+// newLab is New. The returned lab may be closed before close is called.
 func (s *processLabs) newLab() (*Lab, error) {
 	s.starting.RLock()
 	defer s.starting.RUnlock()

@@ -8,31 +8,31 @@ import (
 	"net/netip"
 )
 
-// Layout is how one topology of a cluster differs from the lab's own; the zero
-// value is the lab's own: three masters, a worker with the router, one VIP of
-// each kind and family, unicast keepalived on br-ex.
+// Layout describes the difference of a topology from the default: three control-plane
+// nodes, a worker with the router, one VIP of each kind and family, and unicast keepalived
+// on br-ex.
 type Layout struct {
 	Masters int  // 1 to 3; 0 means 3
-	Arbiter bool // one more control-plane node, which takes no part in the API
-	Compact bool // no worker: every master has a router
+	Arbiter bool // an additional node without the API
+	Compact bool // no worker: every control-plane node has a router
 
 	Families      Families
-	VIPs          int  // of each kind and family, each an instance of its own; 0 means 1
-	SplitFamilies bool // keepalived prefers another master for the IPv6 API VIPs
+	VIPs          int  // of each kind and family, each with its own instance; 0 means 1
+	SplitFamilies bool // keepalived prefers another node for the IPv6 API VIPs
 	SharedVIP     bool // the ingress VIPs are the API VIPs
 	NoVIPs        bool // no keepalived and no VIP
-	IngressOn     int  // with Compact: the master that keepalived prefers for the ingress
+	IngressOn     int  // with Compact: the node that keepalived prefers for the ingress
 
-	Link      Link // of the masters, which carries the VIPs
-	VMAC      bool // keepalived puts the API VIPs onto a macvlan of its own
+	Link      Link // of the control-plane nodes, with the VIPs
+	VMAC      bool // keepalived adds the API VIPs to its own macvlan
 	Multicast bool // keepalived finds its peers by multicast
 }
 
-// Families are those that the whole lab has addresses of.
+// Families selects the address families of the whole lab.
 type Families int
 
-// The first family is the one of the first instance in keepalived.conf, as of
-// the first entry of the install-config's lists.
+// The first family is that of the first instance in keepalived.conf and of the first entry
+// in the install-config's lists.
 const (
 	DualStack Families = iota
 	DualStackV6First
@@ -40,7 +40,7 @@ const (
 	IPv6Only
 )
 
-// With brings up another topology than the lab's own.
+// With selects another topology.
 func With(y Layout) Option {
 	return func(l *Lab) {
 		l.Topology = y.topology()
@@ -55,29 +55,29 @@ func (y Layout) masters() int {
 	return y.Masters
 }
 
-// check refuses what no lab can be.
+// check rejects layouts that the lab does not support.
 func (y Layout) check() error {
 	switch {
 	case y.Masters < 0 || y.Masters > Masters:
-		return fmt.Errorf("a lab has 1 to %d masters, not %d", Masters, y.Masters)
+		return fmt.Errorf("%[2]d control-plane nodes, want 1 to %[1]d", Masters, y.Masters)
 	case y.IngressOn < 0 || y.IngressOn >= y.masters():
-		return fmt.Errorf("there is no master %d for the ingress", y.IngressOn)
+		return fmt.Errorf("no control-plane node %d for the ingress", y.IngressOn)
 	case y.VIPs < 0 || y.VIPs > maxVIPs:
-		return fmt.Errorf("a lab has at most %d VIPs of a kind and family, not %d", maxVIPs, y.VIPs)
+		return fmt.Errorf("%[2]d VIPs of a kind and family, want at most %[1]d", maxVIPs, y.VIPs)
 	case y.Arbiter && y.Multicast:
-		// machine-config-operator, templates/arbiter/00-arbiter: it leaves the
-		// API to the API servers by the list of the peers.
-		return errors.New("without unicast an arbiter takes part in the API VIPs too, which this lab's does not")
+		// machine-config-operator, templates/arbiter/00-arbiter: the list of unicast peers
+		// keeps it out of the API VIPs.
+		return errors.New("an arbiter needs unicast: with multicast it would take part in the API VIPs")
 	case y.Link != LinkPlain && y.VMAC:
-		return errors.New("use_vmac is for a plain link here")
+		return errors.New("use_vmac needs a plain link")
 	}
 	return nil
 }
 
-// maxVIPs keeps the VRRP router ids of API and ingress apart.
+// maxVIPs keeps the VRRP router IDs of API and ingress distinct.
 const maxVIPs = 8
 
-// topology is the default one, changed as the layout says.
+// topology returns the default topology with the changes of the layout.
 func (y Layout) topology() Topology {
 	t := defaultTopology()
 	t.layout = y
@@ -98,7 +98,7 @@ func (y Layout) topology() Topology {
 	return t
 }
 
-// each changes every pair of addresses of a topology.
+// each calls change for every pair of addresses of a topology.
 func (t *Topology) each(change func(*Pair)) {
 	for _, p := range []*Pair{
 		&t.API, &t.Ingress, &t.Outside, &t.gateway, &t.internetGateway, &t.internet,
@@ -113,10 +113,10 @@ func (t *Topology) each(change func(*Pair)) {
 	}
 }
 
-// AllAPI lists every API VIP.
+// AllAPI returns every API VIP.
 func (t Topology) AllAPI() []netip.Addr { return flat(t.API, t.MoreAPI) }
 
-// AllIngress lists every ingress VIP.
+// AllIngress returns every ingress VIP.
 func (t Topology) AllIngress() []netip.Addr { return flat(t.Ingress, t.MoreIngress) }
 
 func flat(first Pair, more []Pair) []netip.Addr {
@@ -127,8 +127,7 @@ func flat(first Pair, more []Pair) []netip.Addr {
 	return all
 }
 
-// order is a pair's addresses in the order in which keepalived.conf has their
-// instances.
+// order returns a pair's addresses in the order of their instances in keepalived.conf.
 func (t Topology) order(p Pair) []netip.Addr {
 	all := p.Both()
 	if t.layout.Families == DualStackV6First {
@@ -137,8 +136,7 @@ func (t Topology) order(p Pair) []netip.Addr {
 	return all
 }
 
-// rank says how much keepalived prefers a master for an API VIP: 0 is the one
-// that holds it when all is quiet.
+// rank returns the rank of a control-plane node for an API VIP. keepalived prefers rank 0.
 func (t Topology) rank(master int, vip netip.Addr) int {
 	if t.layout.SplitFamilies && vip.Is6() {
 		n := t.layout.masters()
@@ -147,7 +145,7 @@ func (t Topology) rank(master int, vip netip.Addr) int {
 	return master
 }
 
-// ingressRank is rank for the ingress VIPs, among the masters.
+// ingressRank returns the rank of a control-plane node for the ingress VIPs.
 func (t Topology) ingressRank(master int) int {
 	n := t.layout.masters()
 	return (master - t.layout.IngressOn + n) % n

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestLayoutCheck refuses labs that no cluster is like, or that would not prove
-// what they say.
+// TestLayoutCheck holds that unsupported layouts are rejected.
 func TestLayoutCheck(t *testing.T) {
 	for name, tt := range map[string]struct {
 		layout Layout
@@ -29,7 +28,7 @@ func TestLayoutCheck(t *testing.T) {
 	}
 }
 
-// TestKernelHas: a bridge is what no lab can do without.
+// TestKernelHas holds that the kernel has bridges, which every lab needs.
 func TestKernelHas(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")

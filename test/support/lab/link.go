@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is what the VIPs of the masters are on.
+// Link is the kind of link that carries the control-plane nodes' VIPs.
 type Link int
 
-// The kinds of links. The plain one is a veth that is named as OVN-Kubernetes
-// names its bridge; the others are made over such a veth, the port.
+// The kinds of links. The plain one is a veth with the name of OVN-Kubernetes's bridge. The
+// others are created over such a veth, the port.
 const (
 	LinkPlain Link = iota
 	LinkBridge
@@ -24,15 +24,15 @@ const (
 	LinkNIC // a veth with a network card's name
 )
 
-// port is the network card under a link that is not plain.
+// port is the network interface below a link that is not plain.
 const port = "ens3"
 
-// secondPort is the other card of a bond.
+// secondPort is the second interface of a bond.
 const secondPort = "ens4"
 
 const vlanID = 100
 
-// name is the link's, as keepalived.conf has it.
+// name returns the link's name in keepalived.conf.
 func (k Link) name() string {
 	switch k {
 	case LinkBond:
@@ -46,12 +46,12 @@ func (k Link) name() string {
 	return uplink
 }
 
-// kind is the link's for ip(8); empty for the plain one.
+// kind returns the link's type for ip(8), or "" for the plain one.
 func (k Link) kind() string {
 	return map[Link]string{LinkBridge: "bridge", LinkBond: "bond", LinkVLAN: "vlan"}[k]
 }
 
-// port is where a master's cable ends.
+// port returns the interface at the end of a control-plane node's cable.
 func (k Link) port() string {
 	if k == LinkPlain {
 		return uplink
@@ -59,21 +59,21 @@ func (k Link) port() string {
 	return port
 }
 
-// KernelHas tells whether this machine's kernel can make a kind of link; it tries.
+// KernelHas reports whether this machine's kernel supports a kind of link, by creating one.
 func KernelHas(ctx context.Context, k Link) (bool, error) {
 	if k == LinkPlain {
 		return true, nil
 	}
 	trial := "link add name trial type " + k.kind()
 	if k == LinkVLAN {
-		// Not upon lo, which no kernel lets have one.
+		// Not on lo, which does not support VLANs.
 		trial = fmt.Sprintf("link add name under type veth\nlink add link under name trial type %s id %d", k.kind(), vlanID)
 	}
 	var err error
 	inside := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }, func() error {
 		if _, err := os.Stat("/sys/module/bonding"); err != nil && k == LinkBond {
-			// The module makes a bond0 on the machine itself when nobody tells it
-			// not to. Where there is no such module, ip says so.
+			// By default the module creates bond0 on the machine. ip reports a missing
+			// module.
 			_, _ = Output(ctx, nil, "", "modprobe", "bonding", "max_bonds=0")
 		}
 		_, err = Output(ctx, nil, trial+"\n", "ip", "-batch", "-")
@@ -90,14 +90,14 @@ func KernelHas(ctx context.Context, k Link) (bool, error) {
 	return false, fmt.Errorf("try a %s: %w", k.kind(), err)
 }
 
-// twoPorts tells whether each master has two cables.
+// twoPorts reports whether each control-plane node has two cables.
 func (p parts) twoPorts() bool { return p.link == LinkBond }
 
-// tagged tells whether the masters' frames carry a VLAN tag.
+// tagged reports whether the control-plane nodes' frames have a VLAN tag.
 func (p parts) tagged() bool { return p.link == LinkVLAN }
 
-// linkCommands makes the link of each master over its ports, and at the other end
-// of a tagged cable the link that takes the tag away.
+// linkCommands returns commands that create the link of each control-plane node over its
+// ports, and at the other end of a tagged cable the link that removes the tag.
 func linkCommands(p parts) script {
 	s := script{}
 	name := p.link.name()
@@ -109,7 +109,7 @@ func linkCommands(p parts) script {
 		case p.tagged():
 			s.add(master, "link add link %s name %s type vlan id %d", port, name, vlanID)
 			s.add(nameGateway, "link add link %s name %s type vlan id %d", master, taggedName(master), vlanID)
-			// A VLAN's link comes up only upon one that is up.
+			// A VLAN link comes up only over a link that is up.
 			s.add(master, "link set %s up", port)
 			s.add(nameGateway, "link set %s up", master)
 			s.add(nameGateway, "link set %s up", taggedName(master))

@@ -18,21 +18,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
 )
 
-// labProcessVariable makes the test binary a process that brings labs up, as many as it
-// says, names them and waits for a signal: what the tests of crashes and of
-// Ctrl-C need.
+// labProcessVariable makes the test binary a process that starts as many labs as its value,
+// prints their names and waits for a signal.
 const labProcessVariable = "HTTP01_LAB_HOLD"
 
 func TestMain(m *testing.M) {
 	flood.Main()
 	testLabs.closeOnSignal()
 	if count := os.Getenv(labProcessVariable); count != "" {
-		// On standard output, where the names are awaited.
+		// On standard output, where the test reads the names.
 		fmt.Println(runLabs(count))
 		os.Exit(1)
 	}
-	// Programs under the race detector sleep a second before they exit if not
-	// told otherwise, and the status command is run often.
+	// By default, programs with the race detector sleep one second before they exit, and
+	// the status command is run often.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -45,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runLabs returns on a failure alone: a signal ends the process.
+// runLabs returns only on a failure. A signal ends the process.
 func runLabs(count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -65,7 +64,7 @@ func runLabs(count string) error {
 	return <-failed
 }
 
-// shared is the one lab that most tests use in turn.
+// shared is the lab that most tests use in turn.
 var shared sharedLab
 
 type sharedLab struct {
@@ -85,8 +84,8 @@ func (s *sharedLab) get() (*Lab, string, error) {
 	return s.lab, s.binary, s.err
 }
 
-// serviceBinary is the one named by the environment, or built from the
-// repository, under the race detector.
+// serviceBinary returns the binary in the environment variable, or builds one with the race
+// detector.
 func serviceBinary(ctx context.Context) (string, error) {
 	if path := os.Getenv("HTTP01_PROXYD"); path != "" {
 		return path, nil
@@ -94,7 +93,7 @@ func serviceBinary(ctx context.Context) (string, error) {
 	return BuildService(ctx, "-race")
 }
 
-// needRoot skips where no namespace can be made; as root nothing is skipped.
+// needRoot skips the test without root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -102,8 +101,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// cluster is the shared lab, quiet: no service runs, every VIP is where it
-// belongs. When the test ends, no node's ruleset may differ from what it was.
+// cluster returns the shared lab with every VIP in place and no running service. The
+// rulesets of all nodes must be unchanged at the end of the test.
 func cluster(t *testing.T) (*Lab, string) {
 	t.Helper()
 	needRoot(t)
@@ -134,8 +133,8 @@ func rulesets(t *testing.T, l *Lab) []string {
 	return all
 }
 
-// start runs the service on a node until the test ends; it then has to end
-// with status 0 and leave no table.
+// start runs the service on a node until the test ends. It must then exit with status 0 and
+// leave no table.
 func start(t *testing.T, n *Node, o ServiceOptions) *Service {
 	t.Helper()
 	if o.Binary == "" {
@@ -147,7 +146,7 @@ func start(t *testing.T, n *Node, o ServiceOptions) *Service {
 	return s
 }
 
-// stop ends a service in order; one that has been killed is left alone.
+// stop stops a service unless it has exited.
 func stop(t *testing.T, s *Service) {
 	t.Helper()
 	ctx := context.Background()
@@ -159,7 +158,7 @@ func stop(t *testing.T, s *Service) {
 	if err := s.Stop(ctx); err != nil {
 		t.Errorf("stop the service on %s: %v", s.node.Name, err)
 	}
-	// A child's does not show in how the service ends.
+	// A data race in a child process does not affect the exit status of the service.
 	if text, err := os.ReadFile(s.Log); err != nil || strings.Contains(string(text), "DATA RACE") {
 		t.Errorf("a data race in the service on %s, or no log: %v\n%s", s.node.Name, err, text)
 	}
@@ -168,8 +167,8 @@ func stop(t *testing.T, s *Service) {
 	}
 }
 
-// startAll runs the service on every master and waits until the holder serves
-// and the others stand by.
+// startAll runs the service on every control-plane node and waits until the holder serves
+// and the others are on standby.
 func startAll(t *testing.T, l *Lab) []*Service {
 	t.Helper()
 	var services []*Service
@@ -180,7 +179,7 @@ func startAll(t *testing.T, l *Lab) []*Service {
 	return services
 }
 
-// awaitHolder waits until one master serves and the others stand by.
+// awaitHolder waits until one control-plane node serves and the others are on standby.
 func awaitHolder(t *testing.T, l *Lab, services []*Service, holder int) {
 	t.Helper()
 	for i, s := range services {
@@ -211,7 +210,7 @@ func awaitReason(t *testing.T, s *Service, reason string) Status {
 	return seen
 }
 
-// status is what a service reports now.
+// status returns a service's current report.
 func status(t *testing.T, s *Service) Status {
 	t.Helper()
 	seen, err := s.Status(t.Context())
@@ -219,7 +218,7 @@ func status(t *testing.T, s *Service) Status {
 	return seen
 }
 
-// publishName publishes a name of the test's own with the given addresses.
+// publishName publishes a name of the test with the given addresses.
 func publishName(t *testing.T, l *Lab, label string, addresses Pair) string {
 	t.Helper()
 	name := label + "." + l.Domain
@@ -227,8 +226,8 @@ func publishName(t *testing.T, l *Lab, label string, addresses Pair) string {
 	return name
 }
 
-// orderCertificate gets a certificate for a name, after a self check from a node; nil skips
-// the self check.
+// orderCertificate orders a certificate for a name after a self check from a node; nil
+// skips the self check.
 func orderCertificate(t *testing.T, l *Lab, name string, from *Node) {
 	t.Helper()
 	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from})
@@ -243,7 +242,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// awaitRefused waits until nobody listens at an address any more.
+// awaitRefused waits until an address refuses connections.
 func awaitRefused(t *testing.T, from *Node, address string) {
 	t.Helper()
 	must(t, Eventually(t.Context(), address+" refused from "+from.Name, func(ctx context.Context) error {

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Master is a control-plane node: keepalived, and the service when a test
-// starts it.
+// Master is a node with keepalived, on which tests start the service.
 type Master struct {
 	*Node
 	keepalived
@@ -22,8 +21,8 @@ func newMaster(n *Node, index int, link string, instances []VRRPInstance) *Maste
 	return &Master{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
 }
 
-// Unplug pulls the master's cable: its own end loses the carrier, so that the
-// addresses stay on the link as they do on a real machine.
+// Unplug disconnects the node's cable. The node's link loses the carrier and keeps its
+// addresses, as on a real machine.
 func (m *Master) Unplug(ctx context.Context) error {
 	if err := m.cable(ctx, "down"); err != nil {
 		return err
@@ -32,7 +31,7 @@ func (m *Master) Unplug(ctx context.Context) error {
 	return nil
 }
 
-// Plug puts the cable back.
+// Plug reconnects the cable.
 func (m *Master) Plug(ctx context.Context) error {
 	if err := m.cable(ctx, "up"); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 
 const metricsPort = "9645"
 
-// startWithMetrics runs the service with metrics on every master.
+// startWithMetrics runs the service with metrics on every control-plane node.
 func startWithMetrics(t *testing.T, l *Lab, more string) []*Service {
 	t.Helper()
 	var services []*Service
@@ -31,7 +31,7 @@ func startWithMetrics(t *testing.T, l *Lab, more string) []*Service {
 	return services
 }
 
-// scrapeMetrics gets the metrics of an address from a node.
+// scrapeMetrics reads the metrics of an address from a node.
 func scrapeMetrics(ctx context.Context, from *Node, address netip.Addr) (string, error) {
 	answer, err := from.Get(ctx, "http://"+net.JoinHostPort(address.String(), metricsPort)+"/metrics")
 	if err == nil && answer.Status != http.StatusOK {
@@ -40,7 +40,7 @@ func scrapeMetrics(ctx context.Context, from *Node, address netip.Addr) (string,
 	return answer.Body, err
 }
 
-// values reads metrics: the value of each series by its text.
+// values parses metrics and returns the value of each series by its text.
 func values(text string) map[string]float64 {
 	all := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -57,7 +57,7 @@ func values(text string) map[string]float64 {
 	return all
 }
 
-// awaitSeries scrapes until the series have these values, and returns all.
+// awaitSeries scrapes until the series have these values, and returns the text.
 func awaitSeries(t *testing.T, from *Node, address netip.Addr, want map[string]float64) (text string) {
 	t.Helper()
 	must(t, Eventually(t.Context(), "metrics of "+address.String(), func(ctx context.Context) error {
@@ -79,8 +79,7 @@ func awaitSeries(t *testing.T, from *Node, address netip.Addr, want map[string]f
 	return text
 }
 
-// TestMetrics: a whole order, and what is no challenge, as a scraper on another
-// node sees them.
+// TestMetrics scrapes from another node after a whole order and other requests.
 func TestMetrics(t *testing.T) {
 	l, _ := cluster(t)
 	services := startWithMetrics(t, l, "")
@@ -100,7 +99,7 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:                1,
 		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:       5,
 		`http01_proxy_requests_total{client="pebble",outcome="ok"}`:             3,
-		`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"}`: 2, // as Go programs look
+		`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"}`: 2, // the User-Agent of Go programs
 		`http01_proxy_requests_total{client="other",outcome="upstream-error"}`:  0,
 		`http01_proxy_request_duration_seconds_count`:                           8,
 		`http01_proxy_request_duration_seconds_bucket{le="+Inf"}`:               8,
@@ -108,19 +107,19 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_table_repairs_total`:                                      0,
 		`http01_proxy_reloads_total{result="accepted"}`:                         0,
 	})
-	// A client that prefers IPv6 asks over IPv4 too where an answer takes long, and a
-	// VIP moves once more where an advert comes late.
+	// A client that prefers IPv6 also tries IPv4 when the answer is slow, and a VIP moves
+	// again when an advertisement is late.
 	seen := values(text)
 	v4, v6 := seen[`http01_proxy_redirect_packets_total{family="ipv4"}`], seen[`http01_proxy_redirect_packets_total{family="ipv6"}`]
 	if v4 < 1 || v6 < 1 || v4+v6 < 10 {
-		t.Errorf("%v and %v connections were led here, want 10 at least, over both families", v4, v6)
+		t.Errorf("%v and %v redirected connections, want at least 10 over both families", v4, v6)
 	}
 	moves := seen[`http01_proxy_vip_transitions_total`]
 	if moves < 2 {
-		t.Errorf("%v VIPs came or went, want two at least", moves)
+		t.Errorf("%v VIP transitions, want at least two", moves)
 	}
 	if !regexp.MustCompile(`http01_proxy_build_info{goversion="go[^"]+",revision="[^"]*",version="[^"]+"} 1\n`).MatchString(text) {
-		t.Errorf("who was built of what is missing:\n%s", text)
+		t.Errorf("no http01_proxy_build_info:\n%s", text)
 	}
 	if _, err := l.Worker.Input(t.Context(), text, "promtool", "check", "metrics"); err != nil {
 		t.Error(err)
@@ -131,13 +130,13 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`: 0,
 		`http01_proxy_vip_transitions_total`:                              0,
 	})
-	told, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.serviceFile("status.sock"), "-o", "prometheus")
+	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.serviceFile("status.sock"), "-o", "prometheus")
 	must(t, err)
-	if diff := cmp.Diff(text, told); diff != "" {
-		t.Errorf("what is scraped and what status tells (-scraped +told):\n%s", diff)
+	if diff := cmp.Diff(text, printed); diff != "" {
+		t.Errorf("metrics (-scraped +status):\n%s", diff)
 	}
 
-	// Trouble at the ingress, a reload, and VIPs that go.
+	// An unreachable ingress, a reload, and VIPs that leave.
 	must(t, l.Worker.StopKeepalived(t.Context()))
 	answer, err := l.Internet.Get(t.Context(), "http://"+net.JoinHostPort(l.API.V4.String(), "80")+acmePrefix+"token")
 	if err != nil || answer.Status < 500 {
@@ -154,14 +153,14 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_reloads_total{result="unchanged"}`:                         1,
 	})
 	if after := values(text)[`http01_proxy_vip_transitions_total`]; after < moves+2 {
-		t.Errorf("%v VIPs came or went, and %v before both went", after, moves)
+		t.Errorf("%v VIP transitions, and %v before both left", after, moves)
 	}
 	must(t, holder.StartKeepalived(t.Context()))
 	must(t, l.Settled(t.Context()))
 }
 
-// TestMetricsServedByExporter: the process that a scraper reaches has no capability,
-// and the keeper has no socket there.
+// TestMetricsServedByExporter holds that the process on the metrics port has no capability
+// and that the controller does not listen there.
 func TestMetricsServedByExporter(t *testing.T) {
 	l, _ := cluster(t)
 	services := startWithMetrics(t, l, "")
@@ -171,7 +170,7 @@ func TestMetricsServedByExporter(t *testing.T) {
 	must(t, err)
 	owners := regexp.MustCompile(`pid=([0-9]+)`).FindAllStringSubmatch(listeners, -1)
 	if len(owners) != 1 || owners[0][1] == strconv.Itoa(services[0].PID()) {
-		t.Fatalf("who listens:\n%s", listeners)
+		t.Fatalf("listeners:\n%s", listeners)
 	}
 	status, err := m.Run(t.Context(), "cat", "/proc/"+owners[0][1]+"/status")
 	must(t, err)

@@ -12,19 +12,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// NameAnswer is what a NameServer says of a name in one family.
+// NameAnswer is the answer of a NameServer for a name in one family.
 type NameAnswer struct {
 	Addresses []netip.Addr
 	Fails     bool // SERVFAIL
 	Silent    bool
 }
 
-// NameServer is a DNS server on a node whose answers a test decides on, type by
-// type: no real one fails for one type because it is asked to.
+// NameServer is a DNS server with answers per record type. Real servers cannot be
+// configured to fail for one type.
 type NameServer struct{ conn net.PacketConn }
 
-// ServeNames starts a DNS server on one of the node's addresses. The caller has to
-// Close it.
+// ServeNames starts a DNS server on one of the node's addresses. The caller must Close it.
 func (n *Node) ServeNames(ctx context.Context, at netip.Addr, answer func(name string, ipv6 bool) NameAnswer) (*NameServer, error) {
 	s := &NameServer{}
 	err := n.Inside(func() error {
@@ -37,16 +36,16 @@ func (n *Node) ServeNames(ctx context.Context, at netip.Addr, answer func(name s
 	}
 	server := &dns.Server{PacketConn: s.conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
 		q := query.Question[0]
-		said := answer(strings.TrimSuffix(strings.ToLower(q.Name), "."), q.Qtype == dns.TypeAAAA)
-		if said.Silent {
+		result := answer(strings.TrimSuffix(strings.ToLower(q.Name), "."), q.Qtype == dns.TypeAAAA)
+		if result.Silent {
 			return
 		}
 		reply := new(dns.Msg).SetReply(query)
 		reply.RecursionAvailable = true
-		if said.Fails {
+		if result.Fails {
 			reply.Rcode = dns.RcodeServerFailure
 		}
-		for _, addr := range said.Addresses {
+		for _, addr := range result.Addresses {
 			header := dns.RR_Header{Name: q.Name, Rrtype: dns.TypeAAAA, Class: q.Qclass, Ttl: 1}
 			if addr.Is4() {
 				header.Rrtype = dns.TypeA
@@ -61,5 +60,5 @@ func (n *Node) ServeNames(ctx context.Context, at netip.Addr, answer func(name s
 	return s, nil
 }
 
-// Close ends the server.
+// Close stops the server.
 func (s *NameServer) Close() error { return s.conn.Close() }

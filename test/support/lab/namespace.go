@@ -15,26 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netnsDir is where ip-netns(8) keeps the named namespaces.
+// netnsDir is the directory of ip-netns(8) for named namespaces.
 const netnsDir = "/run/netns"
 
 func netnsPath(namespace string) string { return filepath.Join(netnsDir, namespace) }
 
-// addNamespace is not to be stopped halfway: ip(8) makes the name first and the
-// namespace after it, and a name alone fails every later look at namespaces.
+// addNamespace ignores the end of ctx while ip(8) runs. ip creates the name before the
+// namespace, and a name alone breaks later commands.
 func addNamespace(ctx context.Context, namespace string) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("make network namespace %s: %w", namespace, context.Cause(ctx))
+		return fmt.Errorf("create network namespace %s: %w", namespace, context.Cause(ctx))
 	}
 	ctx = context.WithoutCancel(ctx)
 	if _, err := ip(ctx, "", "netns", "add", namespace); err != nil {
-		return fmt.Errorf("make network namespace %s: %w", namespace, err)
+		return fmt.Errorf("create network namespace %s: %w", namespace, err)
 	}
 	return nil
 }
 
-// deleteNamespace removes a namespace's name, also one without a namespace
-// behind it; one that is not there is fine.
+// deleteNamespace removes a namespace's name, also one without a namespace. A missing name
+// is no error.
 func deleteNamespace(ctx context.Context, namespace string) error {
 	if _, err := os.Stat(netnsPath(namespace)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -45,8 +45,8 @@ func deleteNamespace(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// pids lists the processes of a namespace, without this one. Whatever is in a
-// namespace that a lab made was started by that lab.
+// pids returns the processes of a namespace except this one. Only the lab starts processes
+// in its namespaces.
 func pids(ctx context.Context, namespace string) ([]int, error) {
 	if _, err := os.Stat(netnsPath(namespace)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -68,7 +68,7 @@ func pids(ctx context.Context, namespace string) ([]int, error) {
 	return list, nil
 }
 
-// killAll ends every process in a namespace and waits until none is left.
+// killAll ends every process in a namespace and waits for it.
 func killAll(ctx context.Context, namespace string) error {
 	return Eventually(ctx, "no process left in "+namespace, func(ctx context.Context) error {
 		list, err := pids(ctx, namespace)
@@ -82,7 +82,7 @@ func killAll(ctx context.Context, namespace string) error {
 	})
 }
 
-// killPIDs sends SIGKILL to processes, of which some may have ended.
+// killPIDs sends SIGKILL to processes. Some may have exited.
 func killPIDs(pids []int) error {
 	for _, pid := range pids {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// dialTimeout bounds every connection attempt of the lab's own clients.
+// dialTimeout limits every connection attempt of the lab's own clients.
 const dialTimeout = 10 * time.Second
 
 // Node is one host of the lab: a network namespace and a directory.
 type Node struct {
-	Name      string // as in the topology, such as master0
-	Namespace string // as `ip netns` knows it
-	Addresses Pair   // its own, without VIPs
-	Dir       string // its files and logs
+	Name      string // name in the topology, such as master0
+	Namespace string // name for `ip netns`
+	Addresses Pair   // own addresses without VIPs
+	Dir       string // directory of files and logs
 
 	lab    *Lab
 	thread *thread
@@ -32,8 +32,7 @@ type Node struct {
 	processes []*Process
 }
 
-// newNode returns the node also beside an error: what there is of it by then
-// has to be closed.
+// newNode returns the node with an error too. The caller must close it.
 func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) {
 	n := &Node{
 		Name:      name,
@@ -43,7 +42,7 @@ func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) 
 		lab:       l,
 	}
 	if err := os.Mkdir(n.Dir, 0o750); err != nil {
-		return n, fmt.Errorf("make the directory of %s: %w", name, err)
+		return n, fmt.Errorf("create the directory of %s: %w", name, err)
 	}
 	if err := addNamespace(ctx, n.Namespace); err != nil {
 		return n, err
@@ -53,7 +52,7 @@ func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) 
 	return n, err
 }
 
-// writeFile writes a file of a node, and makes its directory.
+// writeFile writes a file of a node and creates its directory.
 func writeFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("make the directory of a file: %w", err)
@@ -64,8 +63,8 @@ func writeFile(path string, text []byte) error {
 	return nil
 }
 
-// Run executes a command in the node's namespace and returns what it printed;
-// an error holds its standard error too.
+// Run runs a command in the node's namespace and returns its output. The error includes its
+// standard error.
 func (n *Node) Run(ctx context.Context, name string, args ...string) (string, error) {
 	return n.Input(ctx, "", name, args...)
 }
@@ -81,8 +80,8 @@ func (n *Node) Input(ctx context.Context, stdin, name string, args ...string) (s
 
 // Dial connects from the node to a literal address and port.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// A literal, so that the one attempt stays in this goroutine and with it
-	// on this thread: for a name, net would dial both families side by side.
+	// With a literal, the single attempt stays in this goroutine and thread. For a name,
+	// net dials both families concurrently.
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return nil, fmt.Errorf("dial from %s: %w", n.Name, err)
 	}
@@ -98,7 +97,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-// Listen opens a TCP listener in the node's namespace, in this process.
+// Listen opens a TCP listener of this process in the node's namespace.
 func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error) {
 	var listener net.Listener
 	err := n.Inside(func() error {
@@ -112,17 +111,17 @@ func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error)
 	return listener, nil
 }
 
-// String is the node's name.
+// String returns the node's name.
 func (n *Node) String() string { return n.Name }
 
-// Holds tells whether an address is on one of the node's links.
+// Holds reports whether an address is on one of the node's links.
 func (n *Node) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	out, err := n.Run(ctx, "ip", "-o", "address", "show", "to", a.String())
 	return strings.TrimSpace(out) != "", err
 }
 
-// sysctl makes the gateway and the masters routers, the latter for their pods.
-// It runs before there are links, which inherit the defaults.
+// sysctl enables forwarding on the gateway and the control-plane nodes, the latter for
+// their pods. It runs before links exist, which inherit the defaults.
 func (n *Node) sysctl() error {
 	settings := map[string]string{
 		"ipv4/conf/all/send_redirects":     "0",

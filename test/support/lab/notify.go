@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// maxMessage bounds one sd_notify message.
+// maxMessage limits one sd_notify message.
 const maxMessage = 64 << 10
 
-// Notifications is a service manager's end of sd_notify(3): a real socket, and
-// everything that arrived at it in order.
+// Notifications is the receiving end of sd_notify(3): a real socket with all received
+// messages in order.
 type Notifications struct {
-	Path string // for NOTIFY_SOCKET
+	Path string // value for NOTIFY_SOCKET
 
 	conn *net.UnixConn
 	done chan struct{}
@@ -61,7 +61,7 @@ func (n *Notifications) record(lines []string, now time.Time) {
 	}
 }
 
-// ReadyAt is when the first READY=1 came; zero before that.
+// ReadyAt returns the time of the first READY=1, or zero.
 func (n *Notifications) ReadyAt() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,7 +75,7 @@ func (n *Notifications) All() []string {
 	return slices.Clone(n.lines)
 }
 
-// Count says how often an assignment came.
+// Count returns how often an assignment was received.
 func (n *Notifications) Count(assignment string) int {
 	count := 0
 	for _, line := range n.All() {
@@ -86,7 +86,7 @@ func (n *Notifications) Count(assignment string) int {
 	return count
 }
 
-// Status is the last STATUS text; empty when there was none.
+// Status returns the last STATUS text, or "".
 func (n *Notifications) Status() string {
 	last := ""
 	for _, line := range n.All() {

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Authority is a CA of the lab's own: a root, or an intermediate below one.
+// Authority is a CA of the lab: a root or an intermediate.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	above       []*x509.Certificate // intermediates from this one up, without the root
+	above       []*x509.Certificate // intermediates from this one upwards, without the root
 }
 
-// ServerCertificate describes the certificate of a server. Zero times give a
-// certificate that is valid for a day around now.
+// ServerCertificate describes a server certificate. With zero times it is valid for a day
+// around now.
 type ServerCertificate struct {
 	Names     []string
 	Addresses []netip.Addr
@@ -33,32 +33,32 @@ type ServerCertificate struct {
 	NotAfter  time.Time
 }
 
-// Identity is what a TLS server presents, in PEM.
+// Identity has the certificate chain and key of a TLS server in PEM.
 type Identity struct {
 	Chain []byte // the leaf and the intermediates
 	Key   []byte
 }
 
-// PEM is the chain and the key in one file, as HAProxy takes them.
+// PEM returns the chain and the key in one file for HAProxy.
 func (i Identity) PEM() []byte { return append(bytes.Clone(i.Chain), i.Key...) }
 
-// TLS is the identity for a server that uses crypto/tls.
+// TLS returns the identity for crypto/tls.
 func (i Identity) TLS() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(i.Chain, i.Key)
 	return &pair, err
 }
 
-// NewAuthority makes a root that is valid for two days.
+// NewAuthority creates a root that is valid for two days.
 func NewAuthority(name string) (*Authority, error) {
 	return NewAuthorityUntil(name, time.Now().Add(48*time.Hour))
 }
 
-// NewAuthorityUntil makes a root that expires at the given time.
+// NewAuthorityUntil creates a root that expires at the given time.
 func NewAuthorityUntil(name string, end time.Time) (*Authority, error) {
 	return (*Authority)(nil).sign(authorityTemplate(name, end))
 }
 
-// Intermediate makes a CA below this one.
+// Intermediate creates a CA below this one.
 func (a *Authority) Intermediate(name string) (*Authority, error) {
 	below, err := a.sign(authorityTemplate(name, a.certificate.NotAfter))
 	if err == nil {
@@ -67,7 +67,7 @@ func (a *Authority) Intermediate(name string) (*Authority, error) {
 	return below, err
 }
 
-// Issue makes a server's certificate and its key.
+// Issue creates a server certificate and its key.
 func (a *Authority) Issue(l ServerCertificate) (Identity, error) {
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "lab server"},
@@ -96,8 +96,8 @@ func (a *Authority) Issue(l ServerCertificate) (Identity, error) {
 	return out, err
 }
 
-// Issue makes a certificate that a new CA of the issuer's name signs. Of its
-// whole lifetime, left remains.
+// Issue creates a certificate of a new CA with the issuer's name. left of its lifetime
+// remains.
 func Issue(issuer string, lifetime, left time.Duration, names ...string) (*tls.Certificate, error) {
 	ca, err := NewAuthority(issuer)
 	if err != nil {
@@ -111,10 +111,10 @@ func Issue(issuer string, lifetime, left time.Duration, names ...string) (*tls.C
 	return identity.TLS()
 }
 
-// Certificate is the CA's own, in PEM.
+// Certificate returns the CA's certificate in PEM.
 func (a *Authority) Certificate() []byte { return encoded(a.certificate) }
 
-// Bundle lists the certificates of CAs, in PEM.
+// Bundle returns the certificates of CAs in PEM.
 func Bundle(authorities ...*Authority) (text []byte) {
 	for _, a := range authorities {
 		text = append(text, a.Certificate()...)
@@ -122,14 +122,14 @@ func Bundle(authorities ...*Authority) (text []byte) {
 	return text
 }
 
-// Pool is what a client trusts that trusts this CA alone.
+// Pool returns a pool with this CA only.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// Identity is the CA's certificate and key, for a program that issues by itself.
+// Identity returns the CA's certificate and key for a program that issues certificates.
 func (a *Authority) Identity() (Identity, error) {
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
@@ -149,11 +149,11 @@ func authorityTemplate(name string, end time.Time) *x509.Certificate {
 	}
 }
 
-// sign makes a key and its certificate. Without a CA the certificate signs itself.
+// sign creates a key and its certificate. Without a CA the certificate is self-signed.
 func (a *Authority) sign(template *x509.Certificate) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the key of %s: %w", template.Subject, err)
+		return nil, fmt.Errorf("create the key of %s: %w", template.Subject, err)
 	}
 	issuer, by := template, key
 	if a != nil {

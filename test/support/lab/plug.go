@@ -12,35 +12,32 @@ import (
 // Option changes what New brings up.
 type Option func(*Lab)
 
-// WithoutMasters leaves the places of the masters, and of the pods on them, to
-// hosts of the caller's. Each is to be plugged into Switch, with the addresses
-// MasterAddresses, the default routes Gateway.Addresses, the DNS servers DNS and
-// a keepalived that reads MasterKeepalived. New does not wait for the VIPs:
-// SettledOn does, once the hosts are up. What is about Masters and Pods finds
-// none.
+// WithoutMasters omits the control-plane nodes and their pods. The caller's hosts take
+// their place. Each connects to Switch with the addresses MasterAddresses, the default
+// routes Gateway.Addresses, the DNS servers DNS, and a keepalived with MasterKeepalived.
+// New does not wait for the VIPs; SettledOn does. Methods about Masters and Pods have none.
 func WithoutMasters() Option { return func(l *Lab) { l.has.masters = 0 } }
 
-// WithEgress adds the node of the egress proxy, and the outside network that it
-// and the worker alone are on: the router answers there on the addresses
-// Outside, which no master has a route to.
+// WithEgress adds the node of the egress proxy and the outside network, on which only it
+// and the worker are. The router answers there on the addresses Outside, to which no
+// control-plane node has a route.
 func WithEgress() Option { return func(l *Lab) { l.has.egress = true } }
 
-// Candidate is a host on the machine network that may hold a VIP.
+// Candidate is a host on the machine network that can hold a VIP.
 type Candidate interface {
-	// String is the host's name.
+	// String returns the host's name.
 	String() string
-	// Holds tells whether an address is on one of the host's links.
+	// Holds reports whether an address is on one of the host's links.
 	Holds(ctx context.Context, address netip.Addr) (bool, error)
 }
 
-// Switch says where the machine network can be plugged into: a bridge, and the
-// path of the network namespace that it is in.
+// Switch returns the bridge of the machine network and the path of its network namespace.
 func (l *Lab) Switch() (namespace, bridge string) {
 	return netnsPath(l.Gateway.Namespace), machineBridge
 }
 
-// MasterAddresses are those of master i, the VIPs aside, with the prefix length
-// of the machine network.
+// MasterAddresses returns the addresses of control-plane node i without VIPs, with the
+// prefix length of the machine network.
 func (l *Lab) MasterAddresses(i int) []netip.Prefix {
 	var all []netip.Prefix
 	for _, a := range l.masters[i].Both() {
@@ -49,18 +46,18 @@ func (l *Lab) MasterAddresses(i int) []netip.Prefix {
 	return all
 }
 
-// MasterKeepalived is the text of master i's keepalived.conf; link is the
-// interface of the master that is on the machine network.
+// MasterKeepalived returns the keepalived.conf of control-plane node i; link is its
+// interface on the machine network.
 func (l *Lab) MasterKeepalived(i int, link string) (string, error) {
 	text, err := RenderKeepalived(link, masterInstances(l.Topology, i))
 	return string(text), err
 }
 
-// DNS are the servers, on port 53, that answer for the lab's names.
+// DNS returns the DNS servers for the lab's names.
 func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.first()} }
 
-// SettledOn waits until both API VIPs are on one master and on none of the
-// others, and the ingress VIPs on the worker alone.
+// SettledOn waits until the API VIPs are only on one host and the ingress VIPs only on the
+// worker.
 func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate) error {
 	return Eventually(ctx, "the VIPs on their hosts", func(ctx context.Context) error {
 		everyone := slices.Concat([]Candidate{want}, others, []Candidate{l.Worker.Node})
@@ -68,8 +65,8 @@ func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate
 	})
 }
 
-// checkPlacement returns an error unless each API VIP is on the host that api returns, alone,
-// and the ingress VIPs on theirs.
+// checkPlacement returns an error unless each API VIP is only on the host that api returns,
+// and the ingress VIPs are only on theirs.
 func (l *Lab) checkPlacement(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate, everyone []Candidate) error {
 	for _, vip := range l.AllAPI() {
 		if err := heldOnlyBy(ctx, vip, api(vip), everyone); err != nil {

@@ -19,25 +19,25 @@ import (
 
 // Process is a long-running program on a node. Its output goes to a file.
 type Process struct {
-	Name    string    // as in the log's name
-	Log     string    // path of the file with its output
-	Started time.Time // just before the fork
+	Name    string    // name of the log
+	Log     string    // path of the output file
+	Started time.Time // time before the fork
 
 	node   *Node
 	cmd    *exec.Cmd
 	exited chan struct{}
-	err    error // of Wait; valid once exited is closed
+	err    error // result of Wait; valid after exited is closed
 }
 
-// Command is what Start is to run.
+// Command describes a program for Start.
 type Command struct {
-	Name string   // for the log and for messages
-	Path string   // the program
+	Name string   // name for the log and messages
+	Path string   // path of the program
 	Args []string // without the program's name
-	Env  []string // added to this process's environment
+	Env  []string // additions to this process's environment
 }
 
-// Start runs a program on the node. It is killed with the lab.
+// Start runs a program on the node. The kernel kills it when the lab's process ends.
 func (n *Node) Start(c Command) (*Process, error) {
 	p := &Process{node: n, Name: c.Name, Log: filepath.Join(n.Dir, c.Name+".log"), exited: make(chan struct{})}
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -49,8 +49,7 @@ func (n *Node) Start(c Command) (*Process, error) {
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// A process group of its own: a Ctrl-C is for the lab, which then ends
-	// its processes in order.
+	// Its own process group: the lab ends its processes in order after a Ctrl-C.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	err = n.thread.do(func() error {
 		p.Started = time.Now()
@@ -69,26 +68,26 @@ func (n *Node) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process's id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended.
+// Exited returns a channel that is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Alive returns an error that Eventually gives up on when the process has ended.
+// Alive returns a final error for Eventually when the process has exited.
 func (p *Process) Alive() error {
 	select {
 	case <-p.exited:
-		return final(fmt.Errorf("%s has ended: %w\n%s", p.Name, errors.Join(p.err, errEnded), p.Tail(20)))
+		return final(fmt.Errorf("%s exited: %w\n%s", p.Name, errors.Join(p.err, errEnded), p.Tail(20)))
 	default:
 		return nil
 	}
 }
 
-// errEnded makes an exit with status 0 an error where none was expected.
-var errEnded = errors.New("ended by itself")
+// errEnded reports an exit with status 0 as an error where none was expected.
+var errEnded = errors.New("exited unexpectedly")
 
-// Signal sends a signal to the process alone.
+// Signal sends a signal to the process only.
 func (p *Process) Signal(s os.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		return fmt.Errorf("signal %s: %w", p.Name, err)
@@ -96,8 +95,7 @@ func (p *Process) Signal(s os.Signal) error {
 	return nil
 }
 
-// Stop sends SIGTERM and waits; the error says how the process ended when it
-// was not with status 0.
+// Stop sends SIGTERM and waits. It returns an error unless the process exits with status 0.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -105,7 +103,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// End is Stop for a process that may have ended already.
+// End is Stop for a process that may have exited.
 func (p *Process) End(ctx context.Context) error {
 	select {
 	case <-p.exited:
@@ -115,7 +113,7 @@ func (p *Process) End(ctx context.Context) error {
 	}
 }
 
-// Kill sends SIGKILL to the process alone and waits.
+// Kill sends SIGKILL to the process only and waits.
 func (p *Process) Kill(ctx context.Context) error {
 	if err := p.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -123,8 +121,7 @@ func (p *Process) Kill(ctx context.Context) error {
 	return p.reap(ctx)
 }
 
-// Wait waits for the process's end; the error says how it ended when it was
-// not with status 0.
+// Wait waits for the process to exit. It returns an error unless the status is 0.
 func (p *Process) Wait(ctx context.Context) error {
 	if err := p.reap(ctx); err != nil {
 		return err
@@ -135,7 +132,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	return nil
 }
 
-// reap waits until the process is gone, however it ended.
+// reap waits until the process has exited, whatever its status.
 func (p *Process) reap(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()
@@ -143,18 +140,18 @@ func (p *Process) reap(ctx context.Context) error {
 	case <-p.exited:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s (process %d) does not end: %w", p.Name, p.PID(), context.Cause(ctx))
+		return fmt.Errorf("%s (process %d) did not exit: %w", p.Name, p.PID(), context.Cause(ctx))
 	}
 }
 
-// forget leaves an ended process and its log out of later reports.
+// forget removes an exited process and its log from later reports.
 func (p *Process) forget() {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	p.node.processes = slices.DeleteFunc(p.node.processes, func(q *Process) bool { return q == p })
 }
 
-// Tail returns the last lines of what the process printed.
+// Tail returns the last lines of the process's output.
 func (p *Process) Tail(lines int) string { return tail(p.Log, lines) }
 
 func tail(path string, lines int) string {

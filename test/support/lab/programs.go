@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// checkPrerequisites says what this machine lacks for a lab, and the mend.
+// checkPrerequisites returns an error with the remediation when this machine lacks a
+// requirement of the lab.
 func checkPrerequisites() error {
 	if os.Geteuid() != 0 {
-		return errors.New("the lab makes network namespaces and needs root: run it with sudo")
+		return errors.New("the lab needs root for network namespaces: run it with sudo")
 	}
 	var missing []string
 	for _, program := range []string{"ip", "ss", "nft", "keepalived", "haproxy"} {
@@ -22,7 +23,7 @@ func checkPrerequisites() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the lab needs %s: run test/install-packages lab, or put /usr/sbin into PATH",
+		return fmt.Errorf("programs %s are missing: run test/install-packages lab, or add /usr/sbin to PATH",
 			strings.Join(missing, ", "))
 	}
 	return nil

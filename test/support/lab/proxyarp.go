@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProxyARP answers on a node's link the ARP probes for every address, as routers
-// with proxy ARP do. Linux's proxy ARP leaves probes alone (net/ipv4/arp.c), so that
-// it cannot stand here for those.
+// ProxyARP answers ARP probes for every address on a node's link, as routers with proxy ARP
+// do. Linux's own proxy ARP does not answer probes (net/ipv4/arp.c).
 type ProxyARP struct{ socket *os.File }
 
 // The parts of an ARP request on Ethernet (RFC 826).
@@ -28,7 +27,7 @@ const (
 	arpTargetIP  = 38
 )
 
-// ProxyARP begins to answer. The caller has to Close it.
+// ProxyARP starts to answer. The caller must Close it.
 func (n *Node) ProxyARP(link string) (*ProxyARP, error) {
 	p := &ProxyARP{}
 	var own net.HardwareAddr
@@ -56,7 +55,7 @@ func (n *Node) ProxyARP(link string) (*ProxyARP, error) {
 	return p, nil
 }
 
-// Close ends it.
+// Close stops it.
 func (p *ProxyARP) Close() error { return p.socket.Close() }
 
 func (p *ProxyARP) serve(own net.HardwareAddr) {
@@ -71,13 +70,13 @@ func (p *ProxyARP) serve(own net.HardwareAddr) {
 			continue
 		}
 		reply := bytes.Clone(frame[:arpFrame])
-		asker := frame[arpSender:arpSenderIP]
-		copy(reply, asker)
+		sender := frame[arpSender:arpSenderIP]
+		copy(reply, sender)
 		copy(reply[6:], own)
 		reply[arpOperation+1] = 2
 		copy(reply[arpSender:], own)
 		copy(reply[arpSenderIP:], frame[arpTargetIP:arpFrame])
-		copy(reply[arpTarget:], asker)
+		copy(reply[arpTarget:], sender)
 		copy(reply[arpTargetIP:], make([]byte, 4))
 		_, _ = p.socket.Write(reply)
 	}

@@ -13,19 +13,18 @@ import (
 	"testing"
 )
 
-// TestPortChange moves the service to another port while a challenge is in
-// flight: that one ends in order, new ones go the new way, and the old port is
-// given up.
+// TestPortChange changes the service's port during a challenge. It completes, new ones use
+// the new port, and the old port is closed.
 func TestPortChange(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
 	next := master.DefaultConfig() + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
 	tests := []struct {
-		name string
-		tell func(t *testing.T, s *Service)
+		name   string
+		reload func(t *testing.T, s *Service)
 	}{
 		{"by the file alone", func(*testing.T, *Service) {}},
-		{"and told by SIGHUP", reload},
+		{"with SIGHUP", reload},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -34,8 +33,8 @@ func TestPortChange(t *testing.T) {
 			slow := startSlowBackend(t, l, host)
 			inFlight := sendChallenges(t, l, host, slow)
 			must(t, master.WriteConfig(next))
-			tt.tell(t, s)
-			_, err := s.Await(t.Context(), "the table leading to port 9888", func(seen Status) error {
+			tt.reload(t, s)
+			_, err := s.Await(t.Context(), "the table with port 9888", func(seen Status) error {
 				if seen.Table.Port != 9888 || seen.Condition().Reason != "Serving" {
 					return fmt.Errorf("port %d, %s: %s", seen.Table.Port, seen.Condition().Reason, seen.Condition().Message)
 				}
@@ -52,7 +51,7 @@ func TestPortChange(t *testing.T) {
 	}
 }
 
-// sendChallenges has one challenge in flight over each family.
+// sendChallenges starts one challenge over each family.
 func sendChallenges(t *testing.T, l *Lab, host string, slow *slowBackend) []<-chan challengeReply {
 	t.Helper()
 	var inFlight []<-chan challengeReply
@@ -63,7 +62,7 @@ func sendChallenges(t *testing.T, l *Lab, host string, slow *slowBackend) []<-ch
 	return inFlight
 }
 
-// awaitPortClosed waits until nobody listens on a port of a node.
+// awaitPortClosed waits until no process listens on a port of a node.
 func awaitPortClosed(t *testing.T, n *Node, port int) {
 	t.Helper()
 	must(t, Eventually(t.Context(), fmt.Sprintf("port %d given up", port), func(ctx context.Context) error {
@@ -75,7 +74,7 @@ func awaitPortClosed(t *testing.T, n *Node, port int) {
 	}))
 }
 
-// TestReloadSignal answers SIGHUP as systemd wants it: RELOADING=1 with its
+// TestReloadSignal holds that SIGHUP is answered as systemd requires: RELOADING=1 with its
 // time, then READY=1.
 func TestReloadSignal(t *testing.T) {
 	l, _ := cluster(t)
@@ -97,7 +96,7 @@ func reversed(lines []string) []string {
 	return out
 }
 
-// reload sends SIGHUP and waits until the service has read everything anew.
+// reload sends SIGHUP and waits until the service has reloaded everything.
 func reload(t *testing.T, s *Service) {
 	t.Helper()
 	before := s.Notifications.Count("READY=1")
@@ -113,8 +112,8 @@ func reload(t *testing.T, s *Service) {
 	}))
 }
 
-// TestInvalidConfig never takes a working service down, and says line and
-// column of the mistake.
+// TestInvalidConfig holds that an invalid configuration does not stop a working service,
+// and that its message has line and column.
 func TestInvalidConfig(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -125,7 +124,7 @@ func TestInvalidConfig(t *testing.T) {
 	seen := awaitReason(t, s, "InvalidConfig")
 	for _, place := range []string{"config.yaml:3:1", "config.yaml:4:"} {
 		if !strings.Contains(seen.Condition().Message, place) {
-			t.Errorf("the message does not say %s: %s", place, seen.Condition().Message)
+			t.Errorf("no %s in the message: %s", place, seen.Condition().Message)
 		}
 	}
 	if seen.Condition().Status != "False" || seen.Condition().Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
@@ -145,13 +144,13 @@ func TestInvalidConfig(t *testing.T) {
 		must(t, master.WriteConfig(master.DefaultConfig()))
 		seen = awaitReason(t, again, "Serving")
 		if seen.Config.Source != "file" || seen.Config.Error != "" {
-			t.Errorf("mended, but %+v", seen.Config)
+			t.Errorf("corrected, but %+v", seen.Config)
 		}
 	})
 }
 
-// TestInvalidConfigAtFirstStart keeps the process up, installs nothing, and
-// picks up the mended file by itself.
+// TestInvalidConfigAtFirstStart holds that the process stays up without a table and loads
+// the corrected file.
 func TestInvalidConfigAtFirstStart(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -168,7 +167,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 	awaitReason(t, s, "Serving")
 }
 
-// TestHalfWrittenKeepalivedConf keeps serving while keepalived.conf is being
+// TestHalfWrittenKeepalivedConf holds that the service serves while keepalived.conf is
 // rendered: OpenShift creates the file and then writes it.
 func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	l, _ := cluster(t)
@@ -180,7 +179,7 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	host := publishName(t, l, "rendered", l.API)
 	for _, size := range []int{0, len(whole) / 4, len(whole) / 2, len(whole) * 3 / 4, len(whole) - 8} {
 		must(t, os.WriteFile(master.KeepalivedConfig(), whole[:size], 0o644))
-		reload(t, s) // now the service has read exactly this
+		reload(t, s) // the service has now read exactly this
 		for _, vip := range l.API.Both() {
 			text, err := l.Internet.Raw(t.Context(), web(vip), challengeRequest(host, "any"))
 			must(t, err)
@@ -194,8 +193,7 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	awaitReason(t, s, "Serving")
 }
 
-// TestVIPRemovedManually follows the addresses themselves: whoever adds or
-// removes the VIP, and without any file that changes.
+// TestVIPRemovedManually adds and removes a VIP without a change of any file.
 func TestVIPRemovedManually(t *testing.T) {
 	l, _ := cluster(t)
 	node := l.Pods[0]
@@ -217,7 +215,7 @@ func TestVIPRemovedManually(t *testing.T) {
 			text, err := node.Raw(t.Context(), web(a), challengeRequest(host, "any"))
 			must(t, err)
 			if !strings.Contains(text, " 503 ") {
-				t.Errorf("%s does not lead to the router: %.100q", a, text)
+				t.Errorf("%s does not reach the router: %.100q", a, text)
 			}
 		}
 		address("delete")
@@ -228,7 +226,7 @@ func TestVIPRemovedManually(t *testing.T) {
 	}
 }
 
-// configWithVIPs is a configuration that names the VIPs itself.
+// configWithVIPs returns a configuration with the VIPs.
 func configWithVIPs(api, ingress Pair) string {
 	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", api.V4, api.V6, ingress.V4, ingress.V6)
 }

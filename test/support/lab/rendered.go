@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 )
 
-// RenderedConfig is the hosts' configuration in a folder that http01-machineconfig
-// has rendered for the pool master.
+// RenderedConfig returns the hosts' configuration in the output folder of
+// http01-machineconfig for the pool master.
 func RenderedConfig(dir string) ([]byte, error) {
 	file := filepath.Join(dir, "98-master-http01-proxyd-config.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read what was rendered: %w", err)
+		return nil, fmt.Errorf("read the rendered configuration: %w", err)
 	}
 	_, encoded, found := bytes.Cut(text, []byte("source: data:;base64,"))
 	if !found {

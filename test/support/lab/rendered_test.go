@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRenderedFromObjects: a host does what the cluster's objects ask for, with the
-// configuration that is rendered from them; keepalived.conf is not read.
+// TestRenderedFromObjects runs the service with a configuration rendered from the cluster's
+// objects, without keepalived.conf.
 func TestRenderedFromObjects(t *testing.T) {
 	l, _ := cluster(t)
 	program, err := BuildCommand(t.Context(), "http01-machineconfig")
@@ -21,7 +21,7 @@ func TestRenderedFromObjects(t *testing.T) {
 		api    Pair
 		node   *Node
 		reason string
-		port   int // of the table; 0 for none
+		port   int // port of the table; 0 for no table
 	}{
 		{"absent", "", l.API, l.Masters[0].Node, "Disabled", 0},
 		{"disabled", `{mode: ""}`, l.API, l.Masters[0].Node, "Disabled", 0},
@@ -43,7 +43,7 @@ func TestRenderedFromObjects(t *testing.T) {
 	}
 }
 
-// renderObjects gives the hosts' configuration.
+// renderObjects returns the hosts' configuration.
 func renderObjects(t *testing.T, program, field string, api, ingress Pair) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onlyChallenges is the exact text that everything but a challenge gets.
+// onlyChallenges is the answer to every request other than a challenge.
 const onlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 
-// TestRouterAnswers has the router's own answers reach the client untouched,
-// and the cause of each named to the operator.
+// TestRouterAnswers holds that the router's own answers reach the client unchanged and that
+// the status has the cause of each.
 func TestRouterAnswers(t *testing.T) {
 	l, _ := cluster(t)
 	n := l.Masters[0].Node
@@ -64,15 +64,15 @@ func TestRouterAnswers(t *testing.T) {
 			must(t, err)
 			last := seen.Challenges.Recent[len(seen.Challenges.Recent)-1]
 			if last.Status != tt.status || last.Cause != tt.cause || last.Detail == "" {
-				t.Errorf("the status lists %+v", last)
+				t.Errorf("status: %+v", last)
 			}
 			if last.TokenPrefix != "no-such-" || strings.Contains(last.Detail+seen.Condition().Message, "no-such-token") {
-				t.Errorf("the status tells more of the token than 8 characters: %+v", last)
+				t.Errorf("the status has more than 8 characters of the token: %+v", last)
 			}
 		})
 	}
 	if log := s.Tail(1000); strings.Contains(log, "no-such-token") {
-		t.Errorf("the log tells the whole token:\n%s", log)
+		t.Errorf("the log has the whole token:\n%s", log)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestDirect has the service's own port refuse whoever comes to it directly,
-// on the VIP and on the master's own address.
+// TestDirect holds that the service's own port refuses direct connections to the VIP and to
+// the node's own address.
 func TestDirect(t *testing.T) {
 	l, _ := cluster(t)
 	start(t, l.Masters[0].Node, ServiceOptions{})
@@ -102,9 +102,9 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestOtherTraffic has what is not VIP:80 go where it went before: a long
-// connection to the API's port lives through start and stop, and the master's
-// own port 80 is its own (a compact cluster's router listens there on *:80).
+// TestOtherTraffic holds that other traffic is unaffected: a long connection to the API's
+// port survives start and stop, and port 80 of the node's own address stays usable, where a
+// compact cluster's router listens on *:80.
 func TestOtherTraffic(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -122,14 +122,14 @@ func TestOtherTraffic(t *testing.T) {
 		t.Helper()
 		for _, conn := range api {
 			if got := sendAndReceive(t, conn, when); got != when {
-				t.Errorf("%s, the connection to the API at %s said %q", when, conn.RemoteAddr(), got)
+				t.Errorf("%s: the connection to the API at %s returned %q", when, conn.RemoteAddr(), got)
 			}
 		}
 		for _, own := range master.Addresses.Both() {
 			conn, err := l.Internet.Dial(t.Context(), "tcp", web(own))
 			must(t, err)
 			if got := sendAndReceive(t, conn, when); got != when {
-				t.Errorf("%s, the master's own port 80 said %q", when, got)
+				t.Errorf("%s: the node's own port 80 returned %q", when, got)
 			}
 			_ = conn.Close()
 		}
@@ -141,14 +141,14 @@ func TestOtherTraffic(t *testing.T) {
 		text, err := l.Internet.Raw(t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		must(t, err)
 		if !strings.HasSuffix(text, onlyChallenges) {
-			t.Errorf("port 80 of %s is not the service's: %q", vip, text)
+			t.Errorf("port 80 of %s does not reach the service: %q", vip, text)
 		}
 	}
 	must(t, s.Stop(t.Context()))
 	same("after")
 }
 
-// echo answers on a node with whatever comes.
+// echo runs an echo server on a node.
 func echo(t *testing.T, n *Node, address string) {
 	t.Helper()
 	listener, err := n.Listen(t.Context(), address)
@@ -183,8 +183,8 @@ func sendAndReceive(t *testing.T, conn net.Conn, text string) string {
 	return string(back)
 }
 
-// TestUntouchedBody compares what comes through the VIP with what the router
-// says by itself: status, cookie and body.
+// TestUntouchedBody compares status, cookie and body through the VIP with the router's
+// direct answer.
 func TestUntouchedBody(t *testing.T) {
 	l, _ := cluster(t)
 	start(t, l.Masters[0].Node, ServiceOptions{})

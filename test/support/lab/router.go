@@ -27,11 +27,11 @@ var haproxyTemplate string
 //go:embed error-page-503.http
 var errorPage []byte
 
-// routerSlots is how many routes can stand at one time.
+// routerSlots is the maximum number of routes.
 const routerSlots = 16
 
-// Worker is the node with the ingress VIPs: keepalived and the router. In a
-// compact lab each master is one, without a keepalived of its own.
+// Worker is the node with the ingress VIPs, keepalived and the router. In a compact lab
+// each control-plane node is one, with its own keepalived.
 type Worker struct {
 	*Node
 	keepalived
@@ -54,7 +54,7 @@ func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
 func slotName(i int) string { return fmt.Sprintf("be_http:slot:%02d", i) }
 
 func (w *Worker) up(ctx context.Context) error {
-	// On a master, keepalived is the master's.
+	// A control-plane node has its own keepalived.
 	if len(w.instances) > 0 && !w.lab.layout.NoVIPs {
 		if err := w.StartKeepalived(ctx); err != nil {
 			return err
@@ -63,19 +63,19 @@ func (w *Worker) up(ctx context.Context) error {
 	return w.StartRouter(ctx, RouterOptions{})
 }
 
-// RouterOptions say how the router is to be.
+// RouterOptions configures the router.
 type RouterOptions struct {
 	ProxyProtocol bool      // hostNetwork.protocol: PROXY of an IngressController
-	Secure        *Identity // TLS on port 443, with this for every name; nobody listens there when nil
-	Named         *Identity // with this, for the names that it covers; may be nil
+	Secure        *Identity // certificate for every name on port 443; nil for no listener
+	Named         *Identity // certificate for the names that it covers; may be nil
 
-	// As MicroShift's ingress.listenAddress and ingress.ports.http have it; every
-	// address and port 80 when they are zero.
+	// Addresses and Port are MicroShift's ingress.listenAddress and ingress.ports.http:
+	// every address and port 80 when zero.
 	Addresses []netip.Addr
 	Port      int
 }
 
-// StartRouter starts the router, without routes.
+// StartRouter starts the router without routes.
 func (w *Worker) StartRouter(ctx context.Context, o RouterOptions) error {
 	if err := w.writeRouterFiles(o); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (w *Worker) StartRouter(ctx context.Context, o RouterOptions) error {
 	})
 }
 
-// binds are what the router binds to for plain HTTP, in HAProxy's words.
+// binds returns HAProxy's bind addresses for plain HTTP.
 func (o RouterOptions) binds() []string {
 	port := cmp.Or(o.Port, 80)
 	if len(o.Addresses) == 0 {
@@ -141,8 +141,8 @@ func (w *Worker) writeRouterFiles(o RouterOptions) error {
 	return nil
 }
 
-// writeIdentities writes what the router presents, the first for every name, and
-// returns the paths.
+// writeIdentities writes the router's certificates, the first for every name, and returns
+// the paths.
 func (w *Worker) writeIdentities(all ...*Identity) ([]string, error) {
 	var paths []string
 	for i, identity := range all {
@@ -158,7 +158,7 @@ func (w *Worker) writeIdentities(all ...*Identity) ([]string, error) {
 	return paths, nil
 }
 
-// StopRouter ends the router, and its routes with it.
+// StopRouter stops the router and removes its routes.
 func (w *Worker) StopRouter(ctx context.Context) error {
 	if err := w.router.Kill(ctx); err != nil {
 		return err
@@ -169,20 +169,19 @@ func (w *Worker) StopRouter(ctx context.Context) error {
 	return nil
 }
 
-// FreezeRouter has the router stand still: the kernel takes connections for it,
-// and nobody answers.
+// FreezeRouter sends SIGSTOP to the router: the kernel accepts connections, and nothing
+// answers.
 func (w *Worker) FreezeRouter() error { return w.router.Signal(unix.SIGSTOP) }
 
-// ThawRouter ends that.
+// ThawRouter sends SIGCONT to the router.
 func (w *Worker) ThawRouter() error { return w.router.Signal(unix.SIGCONT) }
 
-// AddRoute makes the router send one path of a host, and what is below it, to
-// a port of the worker.
+// AddRoute routes a path of a host, and all below it, to a port of the worker.
 func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Route, error) {
 	return w.AddRouteTo(ctx, host, path, netip.MustParseAddr("127.0.0.1"), port)
 }
 
-// AddRouteTo is AddRoute to another address than the worker's own.
+// AddRouteTo is AddRoute to another address.
 func (w *Worker) AddRouteTo(ctx context.Context, host, path string, to netip.Addr, port int) (*Route, error) {
 	slot, err := w.takeSlot()
 	if err != nil {
@@ -202,7 +201,7 @@ func (w *Worker) AddRouteTo(ctx context.Context, host, path string, to netip.Add
 	return r, nil
 }
 
-// Remove takes the route away.
+// Remove removes the route.
 func (r *Route) Remove(ctx context.Context) error {
 	w := r.worker
 	mapErr := w.runtime(ctx, fmt.Sprintf("del map %s %s", w.file("os_http_be.map"), r.pattern))
@@ -213,8 +212,8 @@ func (r *Route) Remove(ctx context.Context) error {
 	return errors.Join(mapErr, serverErr)
 }
 
-// RedirectToHTTPS makes the router answer a host with 302 to https, as a route
-// with insecureEdgeTerminationPolicy Redirect does. The returned function ends it.
+// RedirectToHTTPS has the router answer a host with a 302 redirect to https, like a route
+// with insecureEdgeTerminationPolicy Redirect. The returned function ends it.
 func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context.Context) error, error) {
 	pattern := routePattern(host, "")
 	redirects := w.file("os_route_http_redirect.map")
@@ -226,8 +225,8 @@ func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context
 	}, nil
 }
 
-// RedirectElsewhere makes the router answer every path of a host with 302 to one
-// place, over http and, with secure, over https too. The returned function ends it.
+// RedirectElsewhere has the router answer every path of a host with a 302 redirect to one
+// location, over http and, with secure, over https. The returned function ends it.
 func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string, secure bool) (func(context.Context) error, error) {
 	pattern := routePattern(host, "")
 	files := []string{w.file("elsewhere.map")}
@@ -249,8 +248,8 @@ func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string, s
 	return end, nil
 }
 
-// RouterLog is what the router has logged, a line for each request: the client's
-// address is the first word, where it went the last.
+// RouterLog returns the router's log with a line for each request. The first word is the
+// client's address and the last the destination.
 func (w *Worker) RouterLog() (string, error) {
 	text, err := os.ReadFile(w.router.Log)
 	if err != nil {
@@ -268,42 +267,41 @@ func (w *Worker) takeSlot() (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("all %d routes of the lab's router are in use", routerSlots)
+	return 0, fmt.Errorf("all %d routes of the router are in use", routerSlots)
 }
 
-// routePattern is the key of a route in the router's map, as OpenShift's
-// template writes it, but for the dots: a backslash is an escape in the
-// runtime API.
+// routePattern returns the key of a route in the router's map as OpenShift's template
+// writes it, except for the dots: a backslash is an escape in the runtime API.
 func routePattern(host, path string) string {
 	quote := func(s string) string { return strings.ReplaceAll(s, ".", "[.]") }
 	return "^" + quote(host) + "[.]?(:[0-9]+)?" + quote(path) + "(/.*)?$"
 }
 
-// runtime asks HAProxy's runtime API. It reports errors in plain text, so
-// whatever is answered to a command that should be silent is one.
+// runtime sends a command to HAProxy's runtime API. The API reports errors as plain text,
+// so any output of a silent command is an error.
 func (w *Worker) runtime(ctx context.Context, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", w.file("haproxy.sock"))
 	if err != nil {
-		return fmt.Errorf("reach the router's runtime API: %w", err)
+		return fmt.Errorf("connect to the router's runtime API: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
-		return fmt.Errorf("bound the router's runtime API: %w", err)
+		return fmt.Errorf("set the deadline of the router's runtime API: %w", err)
 	}
 	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return fmt.Errorf("tell the router %q: %w", command, err)
+		return fmt.Errorf("send %q to the router: %w", command, err)
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, 1<<20))
 	if err != nil {
-		return fmt.Errorf("tell the router %q: %w", command, err)
+		return fmt.Errorf("send %q to the router: %w", command, err)
 	}
 	text := strings.TrimSpace(string(answer))
 	if !strings.HasPrefix(command, "show ") && text != "" && !strings.Contains(text, "changed from") &&
 		!strings.Contains(text, "no need to change") {
-		return fmt.Errorf("tell the router %q: %s", command, text)
+		return fmt.Errorf("send %q to the router: %s", command, text)
 	}
 	return nil
 }

@@ -12,11 +12,10 @@ import (
 //go:embed node.nft
 var nodeRules string
 
-// ServiceTable is the nftables table that the service makes.
+// ServiceTable is the service's nftables table.
 const ServiceTable = "inet http01-proxyd"
 
-// Ruleset is the node's whole ruleset with handles and without counters, as
-// text that can be compared.
+// Ruleset returns the node's ruleset with handles and without counters as comparable text.
 func (n *Node) Ruleset(ctx context.Context) (string, error) {
 	out, err := n.Run(ctx, "nft", "-s", "-a", "list", "ruleset")
 	if err != nil {
@@ -25,7 +24,7 @@ func (n *Node) Ruleset(ctx context.Context) (string, error) {
 	return out, nil
 }
 
-// OtherTables is Ruleset without the service's table.
+// OtherTables returns Ruleset without the service's table.
 func (n *Node) OtherTables(ctx context.Context) (string, error) {
 	all, err := n.Ruleset(ctx)
 	if err != nil {
@@ -34,8 +33,8 @@ func (n *Node) OtherTables(ctx context.Context) (string, error) {
 	return withoutTable(all, ServiceTable), nil
 }
 
-// withoutTable cuts one table out of a listing: nft prints a table's first and
-// last line without indentation.
+// withoutTable removes one table from a listing: nft prints the first and last line of a
+// table without indentation.
 func withoutTable(listing, table string) string {
 	var kept strings.Builder
 	inside := false
@@ -53,7 +52,7 @@ func withoutTable(listing, table string) string {
 	return kept.String()
 }
 
-// HasServiceTable tells whether the service's table is in the node's kernel.
+// HasServiceTable reports whether the node's kernel has the service's table.
 func (n *Node) HasServiceTable(ctx context.Context) (bool, error) {
 	out, err := n.Run(ctx, "nft", "list", "tables")
 	if err != nil {
@@ -67,7 +66,7 @@ func (n *Node) HasServiceTable(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// LoadNodeRules gives the node the tables that others have on a real one.
+// LoadNodeRules loads tables of other programs as on a real node.
 func (n *Node) LoadNodeRules(ctx context.Context) error {
 	api := n.lab.API
 	text := fmt.Sprintf("define API4 = %s\ndefine API6 = %s\n%s", api.V4, api.V6, nodeRules)

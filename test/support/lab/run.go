@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Run is for commands: it does their work in a new lab with a service, as Binary
-// finds it, until a signal ends the context, and removes the lab.
+// Run is for commands: it calls work in a new lab with the binary that Binary returns, and
+// then removes the lab. A signal ends the context.
 func Run(given string, work func(ctx context.Context, l *Lab, binary string) error) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

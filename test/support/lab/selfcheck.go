@@ -8,17 +8,16 @@ import (
 	"net/http"
 )
 
-// SelfCheckPasses is how often in a row cert-manager wants the right answer
-// (pkg/issuer/acme/http, requiredPasses). It waits 2 s between them, for
-// routes to spread over many routers; here is one.
+// SelfCheckPasses is how many consecutive correct answers cert-manager requires
+// (pkg/issuer/acme/http, requiredPasses). It waits 2 s between them for routes to reach all
+// routers; the lab has one.
 const SelfCheckPasses = 5
 
-// SelfCheckAgent has the form of cert-manager's own (pkg/util/useragent.go).
+// SelfCheckAgent has the form of cert-manager's User-Agent (pkg/util/useragent.go).
 const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0000000000000000000000000000000000000000"
 
-// selfCheck asks for a challenge's URL as cert-manager does before it tells
-// the CA: from a client inside the cluster, and the body has to be the key
-// byte for byte.
+// selfCheck requests a challenge as cert-manager does before validation: from a client
+// inside the cluster, and the body must equal the key byte for byte.
 func (n *Node) selfCheck(ctx context.Context, name string, c *challenge) error {
 	return Eventually(ctx, "the self check from "+n.Name, func(ctx context.Context) error {
 		for range SelfCheckPasses {
@@ -30,7 +29,7 @@ func (n *Node) selfCheck(ctx context.Context, name string, c *challenge) error {
 				return fmt.Errorf("status %d: %.200s", answer.Status, answer.Body)
 			}
 			if answer.Body != c.key {
-				return fmt.Errorf("got %q, not the key", answer.Body)
+				return fmt.Errorf("body %q, want the key", answer.Body)
 			}
 		}
 		return nil

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ServiceOptions says how the service is to run on a node.
+// ServiceOptions configures a service on a node.
 type ServiceOptions struct {
-	Binary string // the http01-proxyd to run
-	Config string // text of its configuration file; the lab's default when empty
-	Keep   bool   // leave the configuration file as it is, or absent
+	Binary string // path of http01-proxyd
+	Config string // text of the configuration file; the lab's default when empty
+	Keep   bool   // keep the configuration file, or its absence
 	Env    []string
-	Wrap   []string // a command that is to start the service, such as setpriv with its arguments
+	Wrap   []string // a command that starts the service, such as setpriv with its arguments
 }
 
-// Service is one http01-proxyd that runs on a node.
+// Service is one running http01-proxyd on a node.
 type Service struct {
 	*Process
 	Notifications *Notifications
@@ -32,36 +32,34 @@ type Service struct {
 	binary string
 }
 
-// serviceFile is the path of one of the files of the node's service.
+// serviceFile returns the path of a file of the node's service.
 func (n *Node) serviceFile(name string) string { return filepath.Join(n.Dir, "service", name) }
 
-// KeepalivedConfig is where the node's keepalived.conf is, or would be.
+// KeepalivedConfig returns the path of the node's keepalived.conf, which may not exist.
 func (n *Node) KeepalivedConfig() string {
 	return filepath.Join(n.Dir, "keepalived", "keepalived.conf")
 }
 
-// DisabledManifests is the directory that stands for kubelet's
-// /etc/kubernetes/disabled-manifests.
+// DisabledManifests returns the directory in place of /etc/kubernetes/disabled-manifests.
 func (n *Node) DisabledManifests() string { return n.serviceFile("disabled-manifests") }
 
-// Manifests is the directory that stands for kubelet's /etc/kubernetes/manifests.
+// Manifests returns the directory in place of /etc/kubernetes/manifests.
 func (n *Node) Manifests() string { return n.serviceFile("manifests") }
 
-// APIServerURL stands for /etc/kubernetes/apiserver-url.env, which tells the API's
-// name; it is absent unless somebody writes it.
+// APIServerURL returns the file in place of /etc/kubernetes/apiserver-url.env, which has
+// the API's name. By default it does not exist.
 func (n *Node) APIServerURL() string { return n.serviceFile("apiserver-url.env") }
 
-// ProxyEnv stands for /etc/mco/proxy.env, which is absent as a rule.
+// ProxyEnv returns the file in place of /etc/mco/proxy.env. By default it does not exist.
 func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
 
-// DefaultConfig is the configuration of a service in the lab: all defaults,
-// with the node's own keepalived.conf.
+// DefaultConfig returns a configuration with all defaults and the node's keepalived.conf.
 func (n *Node) DefaultConfig() string {
 	return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", n.KeepalivedConfig())
 }
 
-// WriteConfig replaces the service's configuration file as an editor or the
-// machine-config-daemon does: a new file, renamed over the old one.
+// WriteConfig replaces the service's configuration file by rename, as an editor or the
+// machine-config-daemon does.
 func (n *Node) WriteConfig(text string) error {
 	next := n.serviceFile("config.yaml.new")
 	if err := writeFile(next, []byte(text)); err != nil {
@@ -73,18 +71,18 @@ func (n *Node) WriteConfig(text string) error {
 	return nil
 }
 
-// WriteAPIServerURL writes it, as the machine-config-operator does.
+// WriteAPIServerURL writes the file of APIServerURL as the machine-config-operator does.
 func (n *Node) WriteAPIServerURL(internalName string) error {
 	return writeFile(n.APIServerURL(), []byte(APIServerURLText(internalName)))
 }
 
-// APIServerURLText is what the machine-config-operator puts into
+// APIServerURLText returns the text of the machine-config-operator's
 // /etc/kubernetes/apiserver-url.env.
 func APIServerURLText(internalName string) string {
 	return fmt.Sprintf("KUBERNETES_SERVICE_HOST='%s'\nKUBERNETES_SERVICE_PORT='%s'\n", internalName, apiPort)
 }
 
-// UseDNS has services that start on the node from now on ask the lab's DNS.
+// UseDNS has services that start later on the node use the lab's DNS.
 func (n *Node) UseDNS() error {
 	var text strings.Builder
 	for _, server := range n.lab.DNS() {
@@ -93,10 +91,10 @@ func (n *Node) UseDNS() error {
 	return n.WriteHostFile("resolv.conf", text.String())
 }
 
-// LaunchService starts the service and does not wait for it.
+// LaunchService starts the service without waiting for it.
 func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.MkdirAll(n.DisabledManifests(), 0o750); err != nil {
-		return nil, fmt.Errorf("make the service's directory: %w", err)
+		return nil, fmt.Errorf("create the service's directory: %w", err)
 	}
 	if !o.Keep {
 		text := o.Config
@@ -123,7 +121,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
 		"--apiserver-url", n.APIServerURL())
-	// Services from before that flag are run too, for comparison.
+	// Older services without this flag are run for comparison.
 	if _, err := os.Stat(n.HostFile("resolv.conf")); err == nil {
 		command = append(command, "--resolv-conf", n.HostFile("resolv.conf"))
 	}
@@ -143,7 +141,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	return s, nil
 }
 
-// StartService starts the service and waits until it says READY=1.
+// StartService starts the service and waits for READY=1.
 func (n *Node) StartService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	s, err := n.LaunchService(o)
 	if err != nil {
@@ -168,20 +166,20 @@ func (s *Service) WaitReady(ctx context.Context) error {
 	})
 }
 
-// StatusJSON is what the status command prints.
+// StatusJSON returns the output of the status command as JSON.
 func (s *Service) StatusJSON(ctx context.Context) (string, error) {
 	return s.node.Run(ctx, s.binary, "status", "--status-socket", s.node.serviceFile("status.sock"), "-o", "json")
 }
 
-// StatusText is what the status command prints for people.
+// StatusText returns the output of the status command as text.
 func (s *Service) StatusText(ctx context.Context) (string, error) { return s.Show(ctx) }
 
-// Show is what the status command prints with flags.
+// Show returns the output of the status command with flags.
 func (s *Service) Show(ctx context.Context, flags ...string) (string, error) {
 	return s.node.Run(ctx, s.binary, append([]string{"status", "--status-socket", s.node.serviceFile("status.sock")}, flags...)...)
 }
 
-// Status asks the service by its status command.
+// Status queries the service with its status command.
 func (s *Service) Status(ctx context.Context) (Status, error) {
 	text, err := s.StatusJSON(ctx)
 	if err != nil {
@@ -190,8 +188,7 @@ func (s *Service) Status(ctx context.Context) (Status, error) {
 	return ParseStatus(text)
 }
 
-// Await waits until the status is as check wants it; check returns what is
-// still amiss.
+// Await waits until check returns nil for the status.
 func (s *Service) Await(ctx context.Context, what string, check func(Status) error) (Status, error) {
 	var seen Status
 	err := Eventually(ctx, what+" on "+s.node.Name, func(ctx context.Context) error {
@@ -228,5 +225,5 @@ func (s *Service) AwaitCondition(ctx context.Context, kind, reason string) (Stat
 // Reload sends SIGHUP, as ExecReload of the unit does.
 func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
 
-// KillChildren sends SIGKILL to the processes that the service has started.
+// KillChildren sends SIGKILL to the service's child processes.
 func (s *Service) KillChildren() error { return killPIDs(Children(s.PID())) }

@@ -8,21 +8,20 @@ import (
 	"net/netip"
 )
 
-// Settled waits until every VIP has exactly one holder, the one that keepalived
-// prefers among those whose keepalived runs and whose link is up: the ingress
-// VIPs the worker, and the API VIPs a master, which is the same one for both
-// families unless the layout keeps them apart.
+// Settled waits until every VIP has exactly one holder, which keepalived prefers among
+// nodes with a running keepalived and a connected link. The ingress VIPs are on the worker.
+// The API VIPs are on one control-plane node, unless the layout splits the families.
 func (l *Lab) Settled(ctx context.Context) error {
 	return Eventually(ctx, "the VIPs on their nodes", func(ctx context.Context) error {
 		ingress := l.IngressHolder()
 		if ingress == nil || l.Preferred(l.API.first()) == nil {
-			return final(errors.New("keepalived runs on no master"))
+			return final(errors.New("keepalived is running on no control-plane node"))
 		}
 		return l.checkPlacement(ctx, func(vip netip.Addr) Candidate { return l.Preferred(vip) }, ingress, l.connected())
 	})
 }
 
-// vrrp are the control-plane nodes that run keepalived.
+// vrrp returns the control-plane nodes that run keepalived.
 func (l *Lab) vrrp() []*Master {
 	if l.layout.NoVIPs {
 		return nil
@@ -34,25 +33,25 @@ func (l *Lab) vrrp() []*Master {
 	return all
 }
 
-// Preferred is the master that holds an API VIP when all is quiet; nil when
-// there is none.
+// Preferred returns the control-plane node that keepalived prefers for an API VIP, or nil.
 func (l *Lab) Preferred(vip netip.Addr) *Node {
 	return l.lowestRanked(func(m *Master) int { return l.rank(m.Index, vip) })
 }
 
-// IngressHolder is the node that holds the ingress VIPs when all is quiet.
+// IngressHolder returns the node that keepalived prefers for the ingress VIPs.
 func (l *Lab) IngressHolder() *Node {
 	if l.Worker != nil {
 		return l.Worker.Node
 	}
-	// One VIP for both is wherever the API's instance has it.
+	// A shared VIP follows the instance of the API.
 	if l.layout.SharedVIP {
 		return l.lowestRanked(func(m *Master) int { return m.Index })
 	}
 	return l.lowestRanked(func(m *Master) int { return l.ingressRank(m.Index) })
 }
 
-// lowestRanked is the master of the least rank among those that can hold a VIP.
+// lowestRanked returns the control-plane node of the lowest rank among those that can hold
+// a VIP.
 func (l *Lab) lowestRanked(rank func(*Master) int) *Node {
 	var best *Master
 	for _, m := range l.Masters {
@@ -66,8 +65,7 @@ func (l *Lab) lowestRanked(rank func(*Master) int) *Node {
 	return best.Node
 }
 
-// connected are the nodes that may hold a VIP; a master whose cable is out does
-// not count.
+// connected returns the nodes that can hold a VIP, without disconnected ones.
 func (l *Lab) connected() []Candidate {
 	var all []Candidate
 	for _, m := range l.vrrp() {

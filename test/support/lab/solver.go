@@ -11,14 +11,14 @@ import (
 	"strconv"
 )
 
-// firstSolverPort is the port of cert-manager's solver pods; each further
-// solver of a lab takes the next one, because they share the worker's address.
+// firstSolverPort is the port of cert-manager's solver pods. Further solvers of a lab use
+// the next ports, because they share the worker's address.
 const firstSolverPort = 8089
 
-// acmePrefix is the path below which challenges are (RFC 8555 section 8.3).
+// acmePrefix is the path prefix of challenges (RFC 8555 section 8.3).
 const acmePrefix = "/.well-known/acme-challenge/"
 
-// Solver is cert-manager's solver for one challenge, and the route to it.
+// Solver is cert-manager's solver for one challenge with its route.
 type Solver struct {
 	Port int // on the node of the first router
 
@@ -26,8 +26,8 @@ type Solver struct {
 	routes  []*Route // on every router
 }
 
-// Solve starts cert-manager's solver for one challenge of a name and routes
-// its URL there. The caller has to Remove it.
+// Solve starts cert-manager's solver for one challenge of a name and routes its URL there.
+// The caller must Remove it.
 func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, error) {
 	w := l.Routers[0]
 	port := w.solverPort()
@@ -56,8 +56,7 @@ func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, erro
 	return s, nil
 }
 
-// routeFrom has each router lead a path to the solver, which is on the first
-// one's node.
+// routeFrom has each router route a path to the solver on the first router's node.
 func (s *Solver) routeFrom(ctx context.Context, routers []*Worker, name, path string) error {
 	to := netip.MustParseAddr("127.0.0.1")
 	for _, w := range routers {
@@ -71,7 +70,7 @@ func (s *Solver) routeFrom(ctx context.Context, routers []*Worker, name, path st
 	return nil
 }
 
-// Remove ends the solver and its route.
+// Remove stops the solver and removes its routes.
 func (s *Solver) Remove(ctx context.Context) error {
 	var err error
 	for _, r := range s.routes {
@@ -82,7 +81,7 @@ func (s *Solver) Remove(ctx context.Context) error {
 	return err
 }
 
-// healthy asks a solver's own health check.
+// healthy requests a solver's health check.
 func (w *Worker) healthy(ctx context.Context, port int) error {
 	answer, err := w.Get(ctx, fmt.Sprintf("http://127.0.0.1:%d/healthz", port))
 	if err == nil && answer.Status != http.StatusOK {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestState shows each state as an operator meets it, on a node where it is so.
+// TestState compares each state on a node in that state.
 func TestState(t *testing.T) {
 	l, _ := cluster(t)
 	tests := []struct {
@@ -21,7 +21,7 @@ func TestState(t *testing.T) {
 		prepare func(t *testing.T, n *Node)
 		status  string
 		reason  string
-		message string // a part of it
+		message string // part of the message
 		table   bool
 	}{
 		{
@@ -92,12 +92,12 @@ func TestState(t *testing.T) {
 			present, err := tt.node.HasServiceTable(t.Context())
 			must(t, err)
 			if present != tt.table {
-				t.Errorf("nft sees the table: %t", present)
+				t.Errorf("table in nft: %t", present)
 			}
 			text, err := s.StatusText(t.Context())
 			must(t, err)
 			if !strings.Contains(text, tt.reason) {
-				t.Errorf("the status for people does not say %s:\n%s", tt.reason, text)
+				t.Errorf("no %s in the text status:\n%s", tt.reason, text)
 			}
 			must(t, Eventually(t.Context(), "STATUS= of the state", statusBegins(s, tt.reason)))
 		})
@@ -110,7 +110,7 @@ func writeTestFile(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// TestWithoutCapability says what is missing and stays up.
+// TestWithoutCapability holds that a service without CAP_NET_ADMIN reports it and stays up.
 func TestWithoutCapability(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -126,8 +126,7 @@ func TestWithoutCapability(t *testing.T) {
 	}
 }
 
-// TestWatchdog has the watchdog, set as the unit sets it, fed again and again
-// while nothing happens.
+// TestWatchdog holds that the service notifies the watchdog of the unit while idle.
 func TestWatchdog(t *testing.T) {
 	l, _ := cluster(t)
 	s := start(t, l.Masters[0].Node, ServiceOptions{Env: []string{"WATCHDOG_USEC=30000000"}})

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Status is what `http01-proxyd status -o json` prints: the shape that scripts
-// of operators read, written down here a second time so that a change of it
-// is seen.
+// Status is the output of `http01-proxyd status -o json`. Operators' scripts read this
+// format, so it is declared here a second time to detect changes.
 type Status struct {
 	Version    string      `json:"version"`
 	Conditions []Condition `json:"conditions"`
@@ -22,15 +21,14 @@ type Status struct {
 	Egress     EgressProxy `json:"egressProxy"`
 }
 
-// readyCondition is the type of the condition that says whether the service does its
-// work.
+// readyCondition is the type of the condition for the service's readiness.
 const readyCondition = "HTTP01ChallengeProxyReady"
 
-// Condition is the one that says whether the service does its work.
+// Condition returns the condition for the service's readiness.
 func (s Status) Condition() Condition { return s.ConditionOf(readyCondition) }
 
-// ConditionOf is the condition of a type; the zero value where there is none, or
-// more than one.
+// ConditionOf returns the condition of a type, or the zero value unless there is exactly
+// one.
 func (s Status) ConditionOf(kind string) Condition {
 	var found []Condition
 	for _, c := range s.Conditions {
@@ -53,7 +51,7 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// VIP is one API VIP and where it is.
+// VIP is one API VIP and its state.
 type VIP struct {
 	Address string    `json:"address"`
 	Family  string    `json:"family"`
@@ -61,7 +59,7 @@ type VIP struct {
 	Since   time.Time `json:"since"`
 }
 
-// Table is the nftables table as the kernel has it.
+// Table is the nftables table in the kernel.
 type Table struct {
 	Present  bool     `json:"present"`
 	Port     int      `json:"port"`
@@ -75,14 +73,14 @@ type Upstream struct {
 	Error     string `json:"error"`
 }
 
-// Challenges are the last ones and how many there were.
+// Challenges has the recent challenges and counters.
 type Challenges struct {
 	Total   int            `json:"total"`
 	Refused map[string]int `json:"refused"`
 	Recent  []Challenge    `json:"recent"`
 }
 
-// Challenge is one challenge as the service saw it end.
+// Challenge is one completed challenge.
 type Challenge struct {
 	VIP         string `json:"vip"`
 	Client      string `json:"client"`
@@ -95,13 +93,13 @@ type Challenge struct {
 	Detail      string `json:"detail"`
 }
 
-// Config says which configuration is in force.
+// Config is the source of the configuration in force.
 type Config struct {
 	Source string `json:"source"`
 	Error  string `json:"error"`
 }
 
-// EgressProxy is what of the egress proxy is in force.
+// EgressProxy is the egress proxy in force.
 type EgressProxy struct {
 	Through []EgressThrough `json:"routes"`
 }
@@ -113,7 +111,7 @@ type EgressThrough struct {
 	Addresses []string `json:"addresses"`
 }
 
-// ParseStatus reads what the status command printed.
+// ParseStatus parses the output of the status command.
 func ParseStatus(text string) (Status, error) {
 	var s Status
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -122,7 +120,7 @@ func ParseStatus(text string) (Status, error) {
 	return s, nil
 }
 
-// VIPState is the state of one VIP; empty when it is not listed.
+// VIPState returns the state of one VIP, or "" when it is not listed.
 func (s Status) VIPState(address string) string {
 	for _, v := range s.VIPs {
 		if v.Address == address {

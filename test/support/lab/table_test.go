@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOtherTables has every table of others byte for byte the same before,
-// during and after a run, and still doing its work.
+// TestOtherTables holds that all other tables are unchanged before, during and after a run,
+// and still work.
 func TestOtherTables(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -36,12 +36,12 @@ func TestOtherTables(t *testing.T) {
 		conn, err := l.Internet.Dial(t.Context(), "tcp", netip.AddrPortFrom(vip, 6443).String())
 		must(t, err)
 		if got := sendAndReceive(t, conn, "hello"); got != "hello" {
-			t.Errorf("the API's own redirect on %s said %q", vip, got)
+			t.Errorf("the API's own redirect on %s returned %q", vip, got)
 		}
 		_ = conn.Close()
 	}
 	if present, err := master.HasServiceTable(t.Context()); !present || err != nil {
-		t.Errorf("the service's table is not there: %v", err)
+		t.Errorf("no table of the service: %v", err)
 	}
 	during, err := master.OtherTables(t.Context())
 	must(t, err)
@@ -56,8 +56,8 @@ func TestOtherTables(t *testing.T) {
 	}
 }
 
-// TestFlushRuleset has somebody else flush the whole ruleset meanwhile, as
-// `systemctl restart nftables` does.
+// TestFlushRuleset flushes the whole ruleset during a run, as `systemctl restart nftables`
+// does.
 func TestFlushRuleset(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -69,9 +69,9 @@ func TestFlushRuleset(t *testing.T) {
 	must(t, err)
 	after, err := master.Ruleset(t.Context())
 	must(t, err)
-	// The same handles: it was not made anew, but never went away.
+	// The same handles: the table was never removed.
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("the flush should leave the service's table alone (-want +got):\n%s", diff)
+		t.Errorf("the service's table after the flush (-want +got):\n%s", diff)
 	}
 	name := publishName(t, l, "flushed", l.API)
 	orderCertificate(t, l, name, master)
@@ -82,7 +82,7 @@ func TestFlushRuleset(t *testing.T) {
 	}
 }
 
-// addressTexts lists the addresses of a pair as the status does.
+// addressTexts returns the addresses of a pair as the status lists them.
 func addressTexts(p Pair) []string {
 	var out []string
 	for _, a := range p.Both() {
@@ -91,8 +91,8 @@ func addressTexts(p Pair) []string {
 	return out
 }
 
-// TestKill has the kernel clean up after a service that could not, and the
-// next start serve again.
+// TestKill holds that the kernel removes the table of a killed service, and that the next
+// start serves again.
 func TestKill(t *testing.T) {
 	l, binary := cluster(t)
 	master := l.Masters[0].Node
@@ -101,10 +101,10 @@ func TestKill(t *testing.T) {
 	before, err := master.OtherTables(t.Context())
 	must(t, err)
 	must(t, s.Kill(t.Context()))
-	must(t, Eventually(t.Context(), "the table gone with its owner", func(ctx context.Context) error {
+	must(t, Eventually(t.Context(), "the table to be removed with its owner", func(ctx context.Context) error {
 		present, err := master.HasServiceTable(ctx)
 		if err == nil && present {
-			err = errors.New("it is still there")
+			err = errors.New("table present")
 		}
 		return err
 	}))
@@ -121,8 +121,8 @@ func TestKill(t *testing.T) {
 	orderCertificate(t, l, name, l.Pods[0])
 }
 
-// TestDrain lets a challenge in flight end in order while the service stops,
-// and leaves nothing behind.
+// TestDrain holds that a challenge in flight completes while the service stops, and that
+// nothing is left.
 func TestDrain(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -134,7 +134,7 @@ func TestDrain(t *testing.T) {
 			inFlight := sendChallenge(t, l, vip, host)
 			slow.awaitRequest(t)
 			must(t, s.Signal(unix.SIGTERM))
-			// The service is draining once it takes nobody new.
+			// The service drains once it refuses new connections.
 			awaitRefused(t, l.Internet.Node, web(vip))
 			close(slow.release)
 			(<-inFlight).expectComplete(t)
@@ -147,7 +147,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainIsBounded has a challenge that never ends not keep the service.
+// TestDrainIsBounded holds that an endless challenge does not prevent the stop.
 func TestDrainIsBounded(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
@@ -161,12 +161,12 @@ func TestDrainIsBounded(t *testing.T) {
 	must(t, s.Signal(unix.SIGTERM))
 	must(t, s.Wait(t.Context()))
 	if r := <-inFlight; strings.HasSuffix(r.text, backendBody) {
-		t.Errorf("the answer that was never sent arrived: %+v", r)
+		t.Errorf("got an answer that was not sent: %+v", r)
 	}
 	expectNothingLeft(t, master)
 }
 
-// expectNothingLeft fails when a stopped service has left a table, a listener or its
+// expectNothingLeft fails the test when a stopped service left a table, a listener or its
 // socket.
 func expectNothingLeft(t *testing.T, n *Node) {
 	t.Helper()

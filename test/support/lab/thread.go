@@ -11,19 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNodeClosed says that the node's thread has ended with its lab.
+// errNodeClosed means that the node's thread has ended with its lab.
 var errNodeClosed = errors.New("the lab is closed")
 
-// Inside runs f on a thread in the node's namespace that ends with f: sockets
-// that f opens are the node's, as long as f itself and no goroutine opens them.
+// Inside runs f on a thread in the node's namespace that ends with f. Sockets that f opens
+// belong to the node, unless another goroutine opens them.
 func (n *Node) Inside(f func() error) error { return InNamespace(netnsPath(n.Namespace), f) }
 
-// InNamespace runs f on a thread that is in the network namespace of a path and
-// ends with f. It returns when f has.
+// InNamespace runs f on a thread in the network namespace of a path and returns its error.
 //
-// A network namespace belongs to a thread, so the goroutine keeps its thread
-// to itself and the runtime throws the thread away afterwards. The main thread
-// is spared: it cannot be thrown away, and /proc/self shows its namespace.
+// A network namespace belongs to a thread. The goroutine therefore keeps its thread, and
+// the runtime ends the thread with it. The main thread is not used: it cannot end, and
+// /proc/self shows its namespace.
 func InNamespace(path string, f func() error) error {
 	return onThread(func() error { return enter(path) }, f)
 }
@@ -58,10 +57,9 @@ func enter(path string) error {
 	return nil
 }
 
-// thread is one thread that stays in a namespace for the lab's whole life.
-// Processes are started from it, so that the parent-death signal, which
-// follows the thread that forked (prctl(2), PR_SET_PDEATHSIG), reaches them
-// when the lab's process is gone and not before.
+// thread is a thread that stays in a namespace while the lab exists. It starts all
+// processes, so that the parent-death signal, which follows the thread that forked
+// (prctl(2), PR_SET_PDEATHSIG), is sent when the lab's process ends and not before.
 type thread struct {
 	work chan func()
 	quit chan struct{}
@@ -96,7 +94,7 @@ func (t *thread) loop() {
 	}
 }
 
-// do runs f on the thread; f must not block for long.
+// do runs f on the thread. f must not block for long.
 func (t *thread) do(f func() error) error {
 	result := make(chan error, 1)
 	select {

@@ -14,20 +14,19 @@ import (
 const (
 	ntpPort  = "123"
 	ntpBytes = 48
-	// ntpEpoch is the beginning of NTP's time, 1900, in seconds before that of Unix
-	// (RFC 5905 section 6).
+	// ntpEpoch is the offset of NTP's epoch, 1900, from that of Unix in seconds (RFC 5905
+	// section 6).
 	ntpEpoch = 2208988800
 )
 
-// TimeServer answers SNTP with this machine's time and an offset. The clock of
-// the machine that runs the lab cannot be set for one node of it, so it is the
-// server's that is wrong.
+// TimeServer answers SNTP with this machine's time and an offset. The clock of a single
+// node cannot be changed, so the server's time is shifted.
 type TimeServer struct {
 	conn   net.PacketConn
 	offset atomic.Int64
 }
 
-// ServeTime starts a time server on the node. The caller has to Close it.
+// ServeTime starts a time server on the node. The caller must Close it.
 func (n *Node) ServeTime(ctx context.Context) (*TimeServer, error) {
 	t := &TimeServer{}
 	err := n.Inside(func() error {
@@ -42,10 +41,10 @@ func (n *Node) ServeTime(ctx context.Context) (*TimeServer, error) {
 	return t, nil
 }
 
-// Shift sets by how much its time is ahead of the machine's.
+// Shift sets the offset of the server's time.
 func (t *TimeServer) Shift(offset time.Duration) { t.offset.Store(int64(offset)) }
 
-// Close ends the server.
+// Close stops the server.
 func (t *TimeServer) Close() error { return t.conn.Close() }
 
 func (t *TimeServer) serve() {

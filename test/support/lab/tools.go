@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildTimeout bounds the compiler, with a cold cache on a slow machine in mind.
+// buildTimeout limits the compiler, also with a cold cache on a slow machine.
 const buildTimeout = 10 * time.Minute
 
-// module is the Go module that the lab is in.
+// module is the Go module of the lab.
 const module = "github.com/http01-proxyd/http01-proxyd/test"
 
-// Tools are the programs of the lab that Go modules bring: nothing of them has
-// to be installed, and once built they are there offline.
+// Tools has the lab's programs from Go modules. They need no installation, and once built
+// no network.
 type Tools struct {
 	Pebble string // the CA
 	DNS    string // its DNS server, pebble-challtestsrv
@@ -40,9 +40,8 @@ func toolsIn(dir string) Tools {
 	}
 }
 
-// Build returns the tools that lie beside this program, where `make` puts
-// them. Without such it compiles them into the repository's .cache, or finds them
-// there.
+// Build returns the tools beside this program, where `make` puts them. Otherwise it uses
+// those in the repository's .cache and compiles them when necessary.
 func Build(ctx context.Context) (Tools, error) {
 	if self, err := os.Executable(); err == nil {
 		if t := toolsIn(filepath.Dir(self)); t.there() {
@@ -69,20 +68,19 @@ func (t Tools) there() bool {
 	return true
 }
 
-// BuildService compiles the service from the repository that this module is a
-// folder of; flags are given to the compiler.
+// BuildService compiles the service; flags are arguments of the compiler.
 func BuildService(ctx context.Context, flags ...string) (string, error) {
 	return BuildCommand(ctx, "http01-proxyd", flags...)
 }
 
-// BuildCommand compiles one of that repository's commands.
+// BuildCommand compiles one of the repository's commands.
 func BuildCommand(ctx context.Context, name string, flags ...string) (string, error) {
 	return build(name+strings.Join(flags, ""), func(in, binary string) error {
 		return compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/"+name)...)
 	})
 }
 
-// BuildServiceWith compiles the service with one Go file more in its main package.
+// BuildServiceWith compiles the service with an additional Go file in its main package.
 func BuildServiceWith(ctx context.Context, file string) (string, error) {
 	return build("http01-proxyd-"+filepath.Base(file), func(in, binary string) error {
 		root := filepath.Dir(in)
@@ -103,8 +101,8 @@ func BuildServiceWith(ctx context.Context, file string) (string, error) {
 	})
 }
 
-// BuildProgram compiles the program in a folder of this module, which may be a
-// module of its own.
+// BuildProgram compiles the program in a folder of this module. The folder may be a module
+// of its own.
 func BuildProgram(ctx context.Context, folder string) (string, error) {
 	return build(filepath.Base(folder), func(in, binary string) error {
 		return compile(ctx, filepath.Join(in, folder), binary, ".")
@@ -119,14 +117,14 @@ func BuildTests(ctx context.Context, folder string) (string, error) {
 }
 
 // BuildServiceTests compiles the tests in a folder of the service's module for an
-// architecture, by Go's name of it.
+// architecture in Go's naming.
 func BuildServiceTests(ctx context.Context, folder, arch string) (string, error) {
 	return build(filepath.Base(folder)+"-"+arch+".test", func(in, binary string) error {
 		return compileBy(ctx, []string{"test", "-c"}, []string{"GOARCH=" + arch}, filepath.Dir(in), binary, "./"+folder)
 	})
 }
 
-// build has a binary made in the cache, from this module's folder.
+// build calls with to compile a binary into the cache.
 func build(name string, with func(in, binary string) error) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
@@ -140,7 +138,7 @@ func build(name string, with func(in, binary string) error) (string, error) {
 	return binary, with(in, binary)
 }
 
-// moduleDir finds this module's folder from somewhere in the repository.
+// moduleDir returns this module's folder, from any directory in the repository.
 func moduleDir() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -157,13 +155,13 @@ func moduleDir() (string, error) {
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not in the repository: run this from inside it", start)
+			return "", fmt.Errorf("%s is not in the repository: run the command inside it", start)
 		}
 	}
 }
 
-// cacheDir is the directory of compiled programs. It is in the checkout, since
-// nothing outside of it may stay.
+// cacheDir returns the directory of compiled programs. It is in the checkout, because
+// nothing may remain outside.
 func cacheDir() (string, error) {
 	in, err := moduleDir()
 	if err != nil {
@@ -171,18 +169,18 @@ func cacheDir() (string, error) {
 	}
 	dir := filepath.Join(in, "..", ".cache", "lab")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("make the cache directory: %w", err)
+		return "", fmt.Errorf("create the cache directory: %w", err)
 	}
 	return dir, nil
 }
 
-// compile runs `go build` in a module; one at a time over all processes, for
-// they write the same files.
+// compile runs `go build` in a module. A lock serialises all processes, because they write
+// the same files.
 func compile(ctx context.Context, in, output string, args ...string) error {
 	return compileBy(ctx, []string{"build"}, nil, in, output, args...)
 }
 
-// compileBy runs a command of go in a module, with more variables in its environment.
+// compileBy runs a go command in a module with additional environment variables.
 func compileBy(ctx context.Context, command, env []string, in, output string, args ...string) error {
 	dir, err := cacheDir()
 	if err != nil {
@@ -196,13 +194,13 @@ func compileBy(ctx context.Context, command, env []string, in, output string, ar
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(command[:1], []string{"-C", in}, command[1:], []string{"-o", output}, args)...)
-	// Nothing here needs cgo but the race detector.
+	// Only the race detector needs cgo.
 	cgo := "CGO_ENABLED=0"
 	if slices.Contains(args, "-race") {
 		cgo = "CGO_ENABLED=1"
 	}
 	cmd.Env = slices.Concat(os.Environ(), []string{cgo}, env)
-	// An interrupted compiler removes its temporary files, a killed one does not.
+	// An interrupted compiler removes its temporary files; a killed one does not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -211,8 +209,7 @@ func compileBy(ctx context.Context, command, env []string, in, output string, ar
 	return nil
 }
 
-// Binary is the service to start: the given one, or one that is built from the
-// repository when none is given.
+// Binary returns the given service binary, or builds one when given is empty.
 func Binary(ctx context.Context, given string) (string, error) {
 	if given == "" {
 		return BuildService(ctx)

@@ -8,11 +8,10 @@ import (
 	"slices"
 )
 
-// Masters is how many masters a lab has.
+// Masters is the default number of control-plane nodes.
 const Masters = 3
 
-// uplink is the interface of a cluster node that carries its address and the
-// VIPs, named as OVN-Kubernetes names it on a real node.
+// uplink is the interface with a node's address and the VIPs, as OVN-Kubernetes names it.
 const uplink = "br-ex"
 
 // Pair is one address of each family.
@@ -20,16 +19,15 @@ type Pair struct {
 	V4, V6 netip.Addr
 }
 
-// Both lists the IPv4 address and the IPv6 address, in that order; without the
-// one that is not valid, in a lab of one family.
+// Both returns the valid addresses, IPv4 first.
 func (p Pair) Both() []netip.Addr {
 	return slices.DeleteFunc([]netip.Addr{p.V4, p.V6}, func(a netip.Addr) bool { return !a.IsValid() })
 }
 
-// first is the IPv4 address, or the IPv6 address where there is no other.
+// first returns the IPv4 address, or without one the IPv6 address.
 func (p Pair) first() netip.Addr { return p.Both()[0] }
 
-// Like is the address of the same family.
+// Like returns the address of the same family.
 func (p Pair) Like(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return p.V4
@@ -37,19 +35,19 @@ func (p Pair) Like(a netip.Addr) netip.Addr {
 	return p.V6
 }
 
-// Topology says who is where. The IPv4 networks are those that RFC 5737 sets
-// aside for documentation, the IPv6 networks are unique local (RFC 4193).
+// Topology has the addresses of a lab. The IPv4 networks are those of RFC 5737 for
+// documentation; the IPv6 networks are unique local (RFC 4193).
 type Topology struct {
-	Cluster string // the cluster's name, as in the instance names of keepalived
-	Domain  string // below which the lab's DNS answers
+	Cluster string // the cluster's name in keepalived's instance names
+	Domain  string // domain of the lab's DNS
 
-	API     Pair // the VIP of the API, on one of the masters
-	Ingress Pair // the VIP of the ingress, on the worker
+	API     Pair // API VIPs, on one of the control-plane nodes
+	Ingress Pair // ingress VIPs, on the worker
 
-	MoreAPI     []Pair // further API VIPs
-	MoreIngress []Pair // and ingress VIPs, as many
+	MoreAPI     []Pair // additional API VIPs
+	MoreIngress []Pair // as many additional ingress VIPs
 
-	Outside Pair // where the router answers on the outside network, WithEgress
+	Outside Pair // the router's addresses on the outside network, WithEgress
 
 	layout          Layout
 	gateway         Pair // of the machine network
@@ -60,12 +58,12 @@ type Topology struct {
 	egress          Pair // on the machine network
 	egressOutside   Pair
 	masters         [Masters]Pair
-	podGateways     [Masters]Pair // the masters' ends of the pod networks
-	pods            [Masters]Pair // one pod on each master
+	podGateways     [Masters]Pair // the control-plane nodes' addresses in the pod networks
+	pods            [Masters]Pair // one pod on each control-plane node
 }
 
-// defaultTopology is the lab's own: labs differ by their namespaces, so that
-// several can have the same addresses side by side.
+// defaultTopology returns the default addresses. Labs have separate namespaces, so several
+// can use the same addresses.
 func defaultTopology() Topology {
 	t := Topology{
 		Cluster:         "lab",
@@ -97,12 +95,12 @@ func outside(host int) Pair { return pair("203.0.113.%d", "fd4e:5f2a:9c01:3::%d"
 
 func pods(master, host int) Pair { return pair("10.128.%d.%d", "fd4e:5f2a:9c01:8%d::%d", master, host) }
 
-// pair fills numbers into an address of each family.
+// pair formats an address of each family with the numbers.
 func pair(v4, v6 string, numbers ...any) Pair {
 	return Pair{V4: netip.MustParseAddr(fmt.Sprintf(v4, numbers...)), V6: netip.MustParseAddr(fmt.Sprintf(v6, numbers...))}
 }
 
-// onLink is an address with the prefix length of the network that it is in.
+// onLink returns an address with the prefix length of its network.
 func onLink(a netip.Addr) netip.Prefix {
 	if a.Is4() {
 		return netip.PrefixFrom(a, 24)

@@ -10,31 +10,30 @@ import (
 	"time"
 )
 
-// waitsVariable names a file to which each wait is appended: seconds, a tab, and
-// what was awaited. test/cmd/suites adds them up.
+// waitsVariable names a file to which each wait is appended: seconds, a tab, and the
+// awaited condition. test/cmd/suites adds them up.
 const waitsVariable = "HTTP01_TEST_WAITS"
 
-// shortest is the shortest wait that is noted.
+// shortest is the shortest recorded wait.
 const shortest = 10 * time.Millisecond
 
 const (
-	// eventuallyTimeout is how long Eventually goes on trying: far more than anything
-	// here takes, so that only a real failure meets it, also on a machine that
-	// does much else.
+	// eventuallyTimeout is the timeout of Eventually. It is much longer than any condition
+	// takes, so that only real failures reach it, also on a busy machine.
 	eventuallyTimeout = 45 * time.Second
 	pause             = 20 * time.Millisecond
 )
 
-// finalError marks an answer that further tries won't change.
+// finalError marks an error that further attempts do not change.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// final makes Eventually give up at once.
+// final ends the attempts of Eventually.
 func final(err error) error { return finalError{err} }
 
-// Eventually calls try until it returns nil, and gives up when ctx ends or
-// after 45 s; the error then says what was awaited and what try said last.
+// Eventually calls try until it returns nil. It stops when ctx ends or after 45 s with an
+// error that has the awaited condition and the last error of try.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
 	defer RecordWait(what, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
@@ -62,8 +61,8 @@ func Eventually(ctx context.Context, what string, try func(context.Context) erro
 	}
 }
 
-// RecordWait appends a wait that began at a time to the file of waits, when there is one. A note that
-// cannot be written changes a table of times and no test, so its error is dropped.
+// RecordWait appends a wait that began at begin to the file of waits, if there is one.
+// Write errors are ignored, because the file only feeds a table of times.
 func RecordWait(what string, begin time.Time) {
 	took, path := time.Since(begin), os.Getenv(waitsVariable)
 	if path == "" || took < shortest {

@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// terminal is a terminal with a shell, as an operator has one: tmux keeps the
-// screen, so that what is on it can be read.
+// terminal is a terminal with a shell. tmux provides its contents.
 type terminal struct {
 	t      *testing.T
 	socket string
@@ -40,13 +39,13 @@ func (s *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// sendKeys is what is entered at the keyboard.
+// sendKeys sends keyboard input.
 func (s *terminal) sendKeys(keys ...string) {
 	s.t.Helper()
 	s.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// awaitText waits until the screen has each text, and returns it.
+// awaitText waits until the terminal has each text, and returns its contents.
 func (s *terminal) awaitText(texts ...string) string {
 	s.t.Helper()
 	var seen string
@@ -62,7 +61,7 @@ func (s *terminal) awaitText(texts ...string) string {
 	return seen
 }
 
-// isAlternate tells whether the alternate screen is shown and the cursor hidden.
+// isAlternate reports whether the alternate screen is active and the cursor hidden.
 func (s *terminal) isAlternate() bool {
 	s.t.Helper()
 	switch got := strings.TrimSpace(s.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{wrap_flag}")); got {
@@ -76,7 +75,7 @@ func (s *terminal) isAlternate() bool {
 	}
 }
 
-// TestWatch is what an operator sees who leaves the status on a terminal.
+// TestWatch runs the status command with --watch on a terminal.
 func TestWatch(t *testing.T) {
 	l, binary := cluster(t)
 	master := l.Masters[0].Node
@@ -95,21 +94,21 @@ func TestWatch(t *testing.T) {
 	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.serviceFile("status.sock")), "Enter")
 	seen := s.awaitText("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
 	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") || !s.isAlternate() {
-		t.Errorf("what was on the screen is still there:\n%s", seen)
+		t.Errorf("the earlier contents are still visible:\n%s", seen)
 	}
 	if coloured := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(coloured, "\x1b[32m✓") {
 		t.Errorf("no colour:\n%q", coloured)
 	}
 	if !strings.Contains(seen, "…\n") {
-		t.Errorf("a detail that is cut has no mark of it:\n%s", seen)
+		t.Errorf("a truncated detail has no ellipsis:\n%s", seen)
 	}
 	challenge("later-token-of-all")
 	seen = s.awaitText("later-to…")
 	if strings.Index(seen, "later-to…") > strings.Index(seen, "first-to…") {
-		t.Errorf("the newest is to be the first:\n%s", seen)
+		t.Errorf("the newest challenge is not the first:\n%s", seen)
 	}
 
-	// The service is restarted.
+	// The service restarts.
 	stop(t, service)
 	s.awaitText("! NotReachable", "not reachable since ", "last report, of ", "later-to…")
 	start(t, master, ServiceOptions{})
@@ -120,7 +119,7 @@ func TestWatch(t *testing.T) {
 		return nil
 	}))
 
-	// The window becomes small: nothing scrolls, no line is longer than it.
+	// In a small window nothing scrolls and no line is longer than the window.
 	s.tmux("resize-window", "-x", "50", "-y", "14")
 	seen = s.awaitText("✓ Serving", "… and ")
 	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
@@ -134,22 +133,22 @@ func TestWatch(t *testing.T) {
 	}
 	s.tmux("resize-window", "-x", "150", "-y", "60")
 
-	// Ctrl-Z gives the terminal back for a while.
+	// Ctrl-Z restores the terminal temporarily.
 	s.sendKeys("C-z")
 	s.awaitText("Stopped", "was here")
 	if s.isAlternate() {
-		t.Error("stopped, and the terminal is not as it was")
+		t.Error("the terminal was not restored after Ctrl-Z")
 	}
 	s.sendKeys("fg", "Enter")
 	s.awaitText("✓ Serving", "PACKETS")
 	if !s.isAlternate() {
-		t.Error("it goes on, and not in place")
+		t.Error("the alternate screen is not active after fg")
 	}
 
 	s.sendKeys("C-c")
 	s.awaitText("was here", "shell$")
 	s.sendKeys("echo exit code $?", "Enter")
 	if seen := s.awaitText("exit code 0"); strings.Contains(seen, "Serving") || s.isAlternate() {
-		t.Errorf("the terminal is not as it was:\n%s", seen)
+		t.Errorf("the terminal was not restored:\n%s", seen)
 	}
 }

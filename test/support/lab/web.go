@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// maxBody bounds every answer that the lab's own clients read.
+// maxBody limits the answers that the lab's own clients read.
 const maxBody = 1 << 20
 
-// Answer is what a client on a node got.
+// Answer is an HTTP answer.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Client is an HTTP client on the node that resolves names by the lab's DNS,
-// IPv6 before IPv4, uses no proxy, and connects anew for each request.
-// Redirects are returned, not followed.
+// Client returns an HTTP client on the node. It uses the lab's DNS, IPv6 before IPv4, no
+// proxy, and a new connection for each request. It returns redirects without following
+// them.
 func (n *Node) Client() *http.Client {
 	return &http.Client{
 		Timeout: dialTimeout,
@@ -40,8 +40,8 @@ func (n *Node) Client() *http.Client {
 	}
 }
 
-// dialName connects to a name and port: to IPv6 first and to IPv4 when that
-// cannot be dialled, as Let's Encrypt does (boulder, va/http.go).
+// dialName connects to a name and port over IPv6, and over IPv4 when that fails, as Let's
+// Encrypt does (boulder, va/http.go).
 func (n *Node) dialName(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -65,7 +65,7 @@ func (n *Node) dialName(ctx context.Context, network, address string) (net.Conn,
 	return nil, last
 }
 
-// Get asks for a URL from the node.
+// Get requests a URL from the node.
 func (n *Node) Get(ctx context.Context, url string) (Answer, error) { return n.GetAs(ctx, "", url) }
 
 // GetAs is Get with a User-Agent; empty means that of Go's client.
@@ -80,8 +80,8 @@ func (n *Node) GetAs(ctx context.Context, agent, url string) (Answer, error) {
 	return do(n.Client(), request)
 }
 
-// Raw sends bytes to a literal address and port and returns all bytes that
-// come back until the other end closes.
+// Raw sends bytes to a literal address and port, and returns the received bytes until the
+// other end closes.
 func (n *Node) Raw(ctx context.Context, address, request string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (n *Node) Raw(ctx context.Context, address, request string) (string, error)
 	defer func() { _ = conn.Close() }()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
-		return "", fmt.Errorf("bound the connection: %w", err)
+		return "", fmt.Errorf("set the deadline of the connection: %w", err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
 		return "", fmt.Errorf("send to %s: %w", address, err)
@@ -104,12 +104,12 @@ func (n *Node) Raw(ctx context.Context, address, request string) (string, error)
 	return string(answer), nil
 }
 
-// Serve answers HTTP at a listener, by TLS where there is a configuration, until
-// stop is called, which ends every connection.
+// Serve serves HTTP on a listener, with TLS if config is set, until stop is called. stop
+// closes every connection.
 func Serve(listener net.Listener, config *tls.Config, handler http.Handler) (stop func() error) {
 	server := &http.Server{
 		Handler: handler, TLSConfig: config, ReadHeaderTimeout: time.Minute,
-		// Clients that go away are part of the tests.
+		// Some tests disconnect clients.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	served := make(chan error, 1)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Names of the nodes that a lab has one of; masters and pods are numbered.
+// Names of the unique nodes; control-plane nodes and pods are numbered.
 const (
 	nameGateway  = "gateway"
 	nameInternet = "internet"
@@ -21,19 +21,19 @@ func masterName(i int) string { return fmt.Sprintf("master%d", i) }
 
 func podName(i int) string { return fmt.Sprintf("pod%d", i) }
 
-// parts says which nodes a lab has, beside those that each has.
+// parts selects the optional nodes of a lab.
 type parts struct {
-	masters int // of its own
+	masters int // number of control-plane nodes of the lab
 	egress  bool
 	arbiter bool
 	compact bool // no worker
-	link    Link // of the masters
+	link    Link // of the control-plane nodes
 }
 
-// allParts are those of the largest lab.
+// allParts returns the parts of the largest lab.
 func allParts() parts { return parts{masters: Masters, egress: true, arbiter: true} }
 
-// nodeNames lists every node of a lab with such parts.
+// nodeNames returns the names of all nodes of a lab.
 func (p parts) nodeNames() []string {
 	names := []string{nameGateway, nameInternet}
 	if !p.compact {
@@ -57,10 +57,9 @@ type cable struct {
 	peerNode, peerLink string
 }
 
-// cables lists who is plugged into whom: the gateway is the switch of the
-// machine network and the router to the internet, and behind each master is
-// the network of its pods. The outside network joins the egress proxy and the
-// worker alone: nobody else has a route there.
+// cables returns all cables. The gateway is the switch of the machine network and the
+// router to the internet. Each control-plane node has a network for its pods. Only the
+// egress proxy and the worker are on the outside network; other nodes have no route there.
 func cables(p parts) []cable {
 	out := []cable{
 		{nameInternet, "eth0", nameGateway, "internet"},
@@ -87,13 +86,12 @@ func cables(p parts) []cable {
 	return out
 }
 
-// onMachine tells whether a cable joins a node to the machine network.
+// onMachine reports whether a cable connects a node to the machine network.
 func (c cable) onMachine() bool {
 	return c.peerNode == nameGateway && (c.link == uplink || c.link == port || c.link == secondPort)
 }
 
-// switchPort is the link of the gateway that a cable of the machine network
-// reaches its switch by.
+// switchPort returns the gateway's link for a cable of the machine network.
 func (p parts) switchPort(c cable) string {
 	if p.tagged() && c.link == port {
 		return taggedName(c.peerLink)
@@ -101,8 +99,7 @@ func (p parts) switchPort(c cable) string {
 	return c.peerLink
 }
 
-// address gives a link of a node its addresses and, where there is a
-// gateway, its default routes.
+// address has the addresses of a node's link and its gateways, if any.
 type address struct {
 	node, link string
 	own        Pair
@@ -139,18 +136,18 @@ func addresses(t Topology, p parts) []address {
 // machineBridge is the switch of the machine network.
 const machineBridge = "machine"
 
-// outsideLink is the interface of a node that is on the outside network.
+// outsideLink is the interface of a node on the outside network.
 const outsideLink = "outside"
 
-// script is what `ip -batch` is to do in each node.
+// script has the `ip -batch` commands of each node.
 type script map[string][]string
 
 func (s script) add(node, format string, args ...any) {
 	s[node] = append(s[node], fmt.Sprintf(format, args...))
 }
 
-// cableCommands makes every link. A veth pair is made right inside its two
-// namespaces, so the host never sees one of the names.
+// cableCommands returns commands that create every link. A veth pair is created inside its
+// two namespaces, so its names never exist on the host.
 func cableCommands(p parts, namespace func(node string) string) script {
 	s := script{}
 	s.add(nameGateway, "link add %s type bridge", machineBridge)
@@ -160,7 +157,7 @@ func cableCommands(p parts, namespace func(node string) string) script {
 	return s
 }
 
-// addressCommands brings every link up and gives addresses and routes.
+// addressCommands returns commands that bring up every link and add addresses and routes.
 func addressCommands(t Topology, p parts) script {
 	s := script{}
 	for _, node := range p.nodeNames() {
@@ -176,7 +173,7 @@ func addressCommands(t Topology, p parts) script {
 	}
 	for _, a := range addresses(t, p) {
 		for _, own := range a.own.Both() {
-			// Duplicate address detection would only cost a second here.
+			// Duplicate address detection would delay this by a second.
 			s.add(a.node, "address add %s dev %s%s", onLink(own), a.link, map[bool]string{true: " nodad"}[own.Is6()])
 		}
 	}
@@ -193,7 +190,7 @@ func addressCommands(t Topology, p parts) script {
 	return s
 }
 
-// wire makes the links, addresses and routes of the lab's topology.
+// wire creates the links, addresses and routes of the topology.
 func (l *Lab) wire(ctx context.Context) error {
 	for _, n := range l.nodes {
 		if err := n.sysctl(); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labtest runs tests in labs: one that all of a package use in turn, or one
-// for each.
+// Package labtest runs tests in labs: in one that a package's tests use in turn, or in one
+// per test.
 package labtest
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// Main runs a package's tests, and ends the process. Before, use gets the context of
-// the run, which a signal ends, and the program that is tested: HTTP01_PROXYD names it,
-// or else it is built.
+// Main runs a package's tests and exits. Before the tests, use gets the context of the run,
+// which a signal ends, and the binary under test: that in HTTP01_PROXYD, or one that it
+// builds.
 func Main(m *testing.M, use func(run context.Context, binary string)) {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	binary, err := lab.Binary(ctx, os.Getenv("HTTP01_PROXYD"))
@@ -33,9 +33,9 @@ func Main(m *testing.M, use func(run context.Context, binary string)) {
 	os.Exit(code)
 }
 
-// Shared brings up the lab that all tests of a package use in turn, runs them, and
-// ends the process. Before, use gets the lab and the program that is tested, as [Main]
-// finds it. Without root no lab comes up, and the tests skip.
+// Shared brings up a lab that all tests of a package use in turn, runs the tests, and
+// exits. Before the tests, use gets the lab and the binary of [Main]. Without root no lab
+// is created and the tests skip themselves.
 func Shared(m *testing.M, use func(l *lab.Lab, binary string) error, options ...lab.Option) {
 	if os.Geteuid() != 0 {
 		os.Exit(m.Run())
@@ -62,15 +62,15 @@ func runIn(ctx context.Context, m *testing.M, use func(*lab.Lab, string) error, 
 	if err := use(l, binary); err != nil {
 		return 1, errors.Join(err, l.Close())
 	}
-	// A signal ends the tests' commands, and the lab goes with this process.
+	// A signal ends the tests' commands and closes the lab.
 	closed := context.AfterFunc(ctx, func() { _ = l.Close(); os.Exit(130) })
 	code = m.Run()
 	closed()
 	return code, l.Close()
 }
 
-// Open brings a lab up until the test ends, and logs what its processes have said
-// if that fails. run is the context of the whole run, which a signal ends.
+// Open brings up a lab until the test ends, and logs the output of its processes when the
+// test fails. run is the context of the whole run, which a signal ends.
 func Open(run context.Context, t *testing.T, y lab.Layout) *lab.Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -90,7 +90,7 @@ func Open(run context.Context, t *testing.T, y lab.Layout) *lab.Lab {
 			t.Error(err)
 		}
 	})
-	// A signal ends the test's commands by the lab that goes.
+	// A signal closes the lab, which ends the test's commands.
 	interrupted := context.AfterFunc(run, func() { _ = l.Close(); os.Exit(130) })
 	t.Cleanup(func() { interrupted() })
 	return l

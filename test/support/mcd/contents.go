@@ -14,15 +14,13 @@ import (
 )
 
 const (
-	defaultMode fs.FileMode = 0o644 // pkg/controller/update.go, defaultFilePermissions
-	// maxFile bounds what a compressed file may unfold to: generous beside
-	// maxRendered.
+	defaultMode fs.FileMode = 0o644 // pkg/daemon/update.go, defaultFilePermissions
+	// maxFile limits the decompressed size of a file. It is well above maxRendered.
 	maxFile = 64 << 20
 )
 
-// contents decodes what a file is to hold. Data URLs, compressed with gzip or
-// not at all, are the only source that the MCO takes
-// (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
+// contents decodes the contents of a file. The MCO supports only data URLs, optionally
+// compressed with gzip (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
 func contents(f types.File) (string, error) {
 	if f.Contents.Source == nil {
 		return "", nil
@@ -55,5 +53,5 @@ func fileMode(f types.File) fs.FileMode {
 	if f.Mode == nil {
 		return defaultMode
 	}
-	return fs.FileMode(*f.Mode & int(fs.ModePerm)) // more was refused by parse
+	return fs.FileMode(*f.Mode & int(fs.ModePerm)) // parse rejects other bits
 }

@@ -10,21 +10,20 @@ import (
 	"time"
 )
 
-// Daemon is the machine-config-daemon of one machine. Its first config is the
-// empty one. It is to be used from one goroutine at a time.
+// Daemon simulates the machine-config-daemon of one machine. Its first config is the empty
+// one. It must be used from one goroutine at a time.
 type Daemon struct {
 	Machine Machine
 	Policy  Policy
 	Flavour Flavour
-	// Shuffle puts changes into the order in which they are dealt with, since
-	// the real daemon walks Go maps: rand.Shuffle for example. Without it they
-	// keep the order of the rendered config.
+	// Shuffle sets the order of changes, such as rand.Shuffle: the real daemon iterates
+	// over Go maps. Without it changes keep the order of the rendered config.
 	Shuffle func(n int, swap func(i, j int))
 
 	current Rendered
 }
 
-// ActionResult is an action that was tried.
+// ActionResult is the result of an action.
 type ActionResult struct {
 	Action
 	Took   time.Duration
@@ -32,19 +31,19 @@ type ActionResult struct {
 	Err    error
 }
 
-// Report tells how an update went.
+// Report is the result of an update.
 type Report struct {
 	From, To string         // names of the rendered configs
-	Decided  []Action       // after the files were written
-	Actions  []ActionResult // in order; after one that failed there are no more
+	Decided  []Action       // actions decided after the files were written
+	Actions  []ActionResult // results in order up to the first failure
 	Drained  bool           // the node would have been drained before the first file was written
-	Rebooted bool           // a reboot was asked for: the caller's to do
-	Degraded error          // the node would be marked Degraded, and the files are the old ones again
-	Notes    []string       // failures that the daemon logs and passes over
+	Rebooted bool           // a reboot is required, which the caller does
+	Degraded error          // the node would be marked Degraded, and the old files are restored
+	Notes    []string       // failures that the daemon logs and ignores
 	Took     time.Duration
 }
 
-// String is the report as a log would show it, over several lines.
+// String formats the report for a log in several lines.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "update from %q to %q in %v\n", r.From, r.To, r.Took.Round(time.Millisecond))
@@ -56,7 +55,7 @@ func (r Report) String() string {
 		b.WriteByte('\n')
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "  passed over: %s\n", n)
+		fmt.Fprintf(&b, "  ignored: %s\n", n)
 	}
 	if r.Degraded != nil {
 		fmt.Fprintf(&b, "  Degraded: %v\n", r.Degraded)
@@ -64,26 +63,25 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Current is the config that the machine has.
+// Current returns the machine's current config.
 func (d *Daemon) Current() Rendered { return d.current }
 
-// Update brings a new config onto the machine (pkg/controller/update.go, update).
-// A failure while files are written leaves them half done, as upstream does;
-// after a failed action the old files are written again, without any action.
-// In both cases the current config stays the old one and Update may be called
-// again, which the real daemon does by itself.
+// Update applies a new config to the machine (pkg/daemon/update.go, update). A failure
+// while files are written leaves them incomplete, as upstream does. After a failed action
+// the old files are written again without any action. In both cases the current config is
+// unchanged and Update may be called again, which the real daemon does by itself.
 func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	start := time.Now()
 	from := d.current
 	r.From, r.To = from.Name, to.Name
 	defer func() { r.Took = time.Since(start) }()
 	if err := reconcilable(from, to); err != nil {
-		r.Degraded = fmt.Errorf("cannot go from %s to %s on a running host: %w", from.Name, to.Name, err)
+		r.Degraded = fmt.Errorf("cannot change from %s to %s on a running host: %w", from.Name, to.Name, err)
 		return r
 	}
 	changes := compareConfigs(from, to, d.Shuffle)
 	r.Decided = d.decide(from, to, changes)
-	// pkg/controller/drain.go, isDrainRequiredForNodeDisruptionActions, which for
+	// pkg/daemon/drain.go, isDrainRequiredForNodeDisruptionActions, which for
 	// Special looks into registries.conf as well.
 	r.Drained = hasType(r.Decided, Reboot) || hasType(r.Decided, Drain) || hasType(r.Decided, Special)
 
@@ -105,7 +103,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	return r
 }
 
-// decide follows pkg/controller/update.go,
+// decide follows pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionAction.
 func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
 	if !from.host.equal(to.host) {
@@ -118,8 +116,8 @@ func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
 	return d.Policy.decide(files, units)
 }
 
-// perform takes the decided actions one after the other up to the first
-// failure (pkg/controller/update.go, performPostConfigChangeNodeDisruptionAction).
+// perform runs the decided actions in order until the first failure (pkg/daemon/update.go,
+// performPostConfigChangeNodeDisruptionAction).
 func (d *Daemon) perform(ctx context.Context, r *Report) error {
 	for _, a := range r.Decided {
 		start := time.Now()
@@ -153,7 +151,7 @@ func (d *Daemon) systemctl(ctx context.Context, a Action) (string, error) {
 	case Restart:
 		out, err := d.Machine.Run(ctx, "systemctl", "restart", a.Service)
 		if err != nil && a.Service == caTrust {
-			return d.Machine.Run(ctx, "update-ca-trust") // a host other than CoreOS has no such unit
+			return d.Machine.Run(ctx, "update-ca-trust") // only CoreOS has this unit
 		}
 		return out, err
 	default:

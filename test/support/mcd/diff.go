@@ -9,10 +9,9 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 )
 
-// difference is what an update is about (pkg/controller/common/helpers.go,
-// CalculateConfigFileDiffs and GetChangedConfigUnitsByType). Upstream builds
-// these lists by walking Go maps, so within each the order is a new one every
-// time: shuffle gives one.
+// difference has the changes of an update (pkg/controller/common/helpers.go,
+// CalculateConfigFileDiffs and GetChangedConfigUnitsByType). Upstream builds these lists by
+// iterating over Go maps in random order, which shuffle reproduces.
 type difference struct {
 	removedFiles, changedFiles             []string
 	addedUnits, updatedUnits, removedUnits []types.Unit
@@ -59,8 +58,8 @@ func (d difference) files() []string {
 	return slices.Concat(d.removedFiles, d.changedFiles)
 }
 
-// units are the names in the order in which their actions are taken. 4.17
-// looks for removed units first and keeps one list of the rest.
+// units returns the names of units in the order of their actions. 4.17 starts with removed
+// units and has one list of the others.
 func (d difference) units(f Flavour) []string {
 	groups := [][]types.Unit{d.addedUnits, d.updatedUnits, d.removedUnits}
 	if f == OpenShift417 {
@@ -75,7 +74,7 @@ func (d difference) units(f Flavour) []string {
 	return names
 }
 
-// write are the units to be written.
+// write returns the units to be written.
 func (d difference) write(to Rendered, f Flavour) []types.Unit {
 	if f.writesAllUnits() {
 		return to.ignition.Systemd.Units

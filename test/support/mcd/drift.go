@@ -15,11 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Drift compares the machine with its current config, as the drift monitor does
-// while the host runs and as the daemon does after each boot
-// (pkg/controller/on_disk_validation.go, validateOnDiskState): contents byte by byte
-// and the whole mode, of every file, unit and drop-in. Upstream stops at the
-// first difference and marks the node Degraded; here all are told.
+// Drift compares the machine with its current config as the drift monitor does at run time
+// and the daemon after each boot (pkg/daemon/on_disk_validation.go, validateOnDiskState):
+// contents byte by byte and the whole mode of every file, unit and drop-in. Upstream stops
+// at the first difference and marks the node Degraded; this function returns all.
 func (d *Daemon) Drift(ctx context.Context) error {
 	var errs []error
 	for _, f := range d.current.ignition.Storage.Files {
@@ -38,8 +37,8 @@ func (d *Daemon) Drift(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// isWrittenElsewhere tells which files the monitor leaves alone
-// (pkg/controller/on_disk_validation.go, getFilesToIgnore).
+// isWrittenElsewhere reports which files the monitor ignores
+// (pkg/daemon/on_disk_validation.go, getFilesToIgnore).
 func isWrittenElsewhere(name string) bool {
 	return slices.Contains([]string{
 		"/etc/kubernetes/kubelet-ca.crt",
@@ -48,7 +47,7 @@ func isWrittenElsewhere(name string) bool {
 	}, name)
 }
 
-// checkUnit follows pkg/controller/on_disk_validation.go, checkV3Unit.
+// checkUnit follows pkg/daemon/on_disk_validation.go, checkV3Unit.
 func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	var errs []error
 	for _, dropin := range u.Dropins {
@@ -61,7 +60,7 @@ func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	if u.Mask != nil && *u.Mask {
 		target, err := d.Machine.Run(ctx, "readlink", name)
 		if err == nil && strings.TrimSpace(target) != "/dev/null" {
-			err = fmt.Errorf("%s is not masked: it leads to %s", name, target)
+			err = fmt.Errorf("%s is not masked: its target is %s", name, target)
 		}
 		return errors.Join(append(errs, err)...)
 	}
@@ -72,8 +71,8 @@ func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	return errors.Join(errs...)
 }
 
-// checkDropin follows pkg/controller/on_disk_validation.go, checkV3Dropin: one
-// without contents need not be there.
+// checkDropin follows pkg/daemon/on_disk_validation.go, checkV3Dropin: a drop-in without
+// contents may be missing.
 func (d *Daemon) checkDropin(ctx context.Context, u types.Unit, dropin types.Dropin) error {
 	name, content := dropinPath(u, dropin), ""
 	if dropin.Contents != nil {
@@ -100,15 +99,15 @@ func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileM
 		return fmt.Errorf("drift: %w", err)
 	}
 	if content != want {
-		return fmt.Errorf("drift: %s holds %d bytes that differ from the %d of its MachineConfig", name, len(content), len(want))
+		return fmt.Errorf("drift: %s has %d bytes that differ from the %d of its MachineConfig", name, len(content), len(want))
 	}
 	return nil
 }
 
-// checkEnablement follows pkg/controller/on_disk_validation.go, checkUnitEnabled:
-// only some states count.
+// checkEnablement follows pkg/daemon/on_disk_validation.go, checkUnitEnabled: it checks
+// only some states.
 func (d *Daemon) checkEnablement(ctx context.Context, unit string, enabled bool) error {
-	// It fails for units that are not enabled; what it says decides.
+	// It exits nonzero for units that are not enabled; its output decides.
 	out, _ := d.Machine.Run(ctx, "systemctl", "is-enabled", unit)
 	state := strings.TrimSpace(out)
 	wrong := []string{"enabled", "enabled-runtime"}
@@ -116,7 +115,7 @@ func (d *Daemon) checkEnablement(ctx context.Context, unit string, enabled bool)
 		wrong = []string{"disabled", "masked", "masked-runtime", "not-found"}
 	}
 	if slices.Contains(wrong, state) {
-		return fmt.Errorf("drift: unit %s is %s, its MachineConfig says enabled: %t", unit, state, enabled)
+		return fmt.Errorf("drift: unit %s is %s, but enabled is %t in its MachineConfig", unit, state, enabled)
 	}
 	return nil
 }

@@ -19,24 +19,24 @@ func TestDrift(t *testing.T) {
 		name    string
 		flavour mcd.Flavour
 		change  func(*machine)
-		want    []string // each a part of what is told; none: no drift
+		want    []string // parts of the error; none: no drift
 	}{
 		{name: "untouched", change: func(*machine) {}},
-		{name: "a file's last byte", change: func(m *machine) { m.files[config] = "y" }, want: []string{config + " holds"}},
+		{name: "a file's last byte", change: func(m *machine) { m.files[config] = "y" }, want: []string{config + " has"}},
 		{name: "a file's mode", change: func(m *machine) { m.modes[config] = 0o640 }, want: []string{config + " has mode 0100640, not 0100600"}},
 		{name: "a file that is gone", change: func(m *machine) { delete(m.files, config) }, want: []string{"stat " + config}},
-		{name: "a unit's text", change: func(m *machine) { m.files[unit] += "#" }, want: []string{unit + " holds"}},
+		{name: "a unit's text", change: func(m *machine) { m.files[unit] += "#" }, want: []string{unit + " has"}},
 		{name: "a drop-in's mode", change: func(m *machine) { m.modes[dropin] = 0o600 }, want: []string{dropin + " has mode"}},
 		{
-			name:   "all are told",
+			name:   "all differences",
 			change: func(m *machine) { m.files[unit], m.files[config] = "", "" }, want: []string{unit, config},
 		},
 		{
-			name:   "somebody disabled the unit",
+			name:   "the unit was disabled manually",
 			change: func(m *machine) { m.enabled["app.service"] = false }, want: []string{"unit app.service is disabled"},
 		},
 		{
-			name:   "somebody enabled what is to be disabled",
+			name:   "a disabled unit was enabled manually",
 			change: func(m *machine) { m.enabled["off.service"] = true }, want: []string{"unit off.service is enabled"},
 		},
 		{
@@ -51,7 +51,7 @@ func TestDrift(t *testing.T) {
 		{name: "an empty drop-in with text", change: func(m *machine) {
 			m.files["/etc/systemd/system/app.service.d/20.conf"] = "[Unit]"
 			m.modes["/etc/systemd/system/app.service.d/20.conf"] = 0o644
-		}, want: []string{"20.conf holds"}},
+		}, want: []string{"20.conf has"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDrift(t *testing.T) {
 			}
 			for _, part := range tt.want {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("drift does not say %q: %v", part, err)
+					t.Errorf("no %q in the error: %v", part, err)
 				}
 			}
 		})

@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Machine is the host that the daemon works on. Paths are absolute.
+// Machine is the host that the daemon manages. Paths are absolute.
 type Machine interface {
-	// Run executes a command as root and returns its standard output, also
-	// when it fails; the error then holds its standard error.
+	// Run executes a command as root and returns its standard output, also on failure. The
+	// error includes its standard error.
 	Run(ctx context.Context, name string, args ...string) (string, error)
-	// ReadFile's error is fs.ErrNotExist when there is no such file.
+	// ReadFile returns fs.ErrNotExist for a missing file.
 	ReadFile(name string) (string, error)
-	// WriteFile puts a new file in the place of the old one, with that mode
-	// whatever the umask is, and makes missing directories with 0755.
+	// WriteFile replaces a file by a new one with this mode, independent of the umask, and
+	// creates missing directories with 0755.
 	WriteFile(name, content string, mode fs.FileMode) error
-	// RemoveFile is content with a file that is not there.
+	// RemoveFile returns no error for a missing file.
 	RemoveFile(name string) error
 }
 
-// exists tells whether there is a file that can be read.
+// exists reports whether a file exists and can be read.
 func exists(m Machine, name string) (bool, error) {
 	_, err := m.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,7 @@ func exists(m Machine, name string) (bool, error) {
 	return err == nil, err
 }
 
-// rawMode is the st_mode of a path itself, not of what a link leads to
-// (inode(7)).
+// rawMode returns the st_mode of a path without following links (inode(7)).
 func rawMode(ctx context.Context, m Machine, name string) (uint64, error) {
 	out, err := m.Run(ctx, "stat", "--format=%f", name)
 	if err != nil {
@@ -43,7 +42,7 @@ func rawMode(ctx context.Context, m Machine, name string) (uint64, error) {
 	}
 	mode, err := strconv.ParseUint(strings.TrimSpace(out), 16, 32)
 	if err != nil {
-		return 0, fmt.Errorf("stat %s said %q: %w", name, out, err)
+		return 0, fmt.Errorf("stat %s printed %q: %w", name, out, err)
 	}
 	return mode, nil
 }

@@ -16,14 +16,13 @@ import (
 
 var _ mcd.Machine = (*host.Host)(nil)
 
-// machine stands in for a host and writes down what is done to it, in order:
-// that order is what these tests are about. The sequence on booted hosts has
-// the real systemd.
+// machine replaces a host and records the operations in order, which these tests are about.
+// The tests on booted hosts have a real systemd.
 type machine struct {
 	files   map[string]string
 	modes   map[string]fs.FileMode
 	enabled map[string]bool
-	fails   map[string]error // commands that fail
+	fails   map[string]error // errors by command
 	log     []string
 }
 
@@ -59,15 +58,14 @@ func (m *machine) RemoveFile(name string) error {
 	return nil
 }
 
-// record leaves out the daemon's own book-keeping.
+// record records an operation, except those on the daemon's own records.
 func (m *machine) record(what, name string) {
 	if !strings.HasPrefix(name, "/etc/machine-config-daemon/") {
 		m.log = append(m.log, what+" "+name)
 	}
 }
 
-// Run knows the few commands that the daemon gives. Those that only ask are
-// not noted.
+// Run simulates the daemon's commands. Commands that only query are not recorded.
 func (m *machine) Run(_ context.Context, name string, args ...string) (string, error) {
 	command := strings.Join(append([]string{name}, args...), " ")
 	switch {
@@ -113,7 +111,7 @@ func (m *machine) isEnabled(unit string) (string, error) {
 	return "disabled\n", errors.New("exit status 1")
 }
 
-// takeLog gives what was done and starts a new list.
+// takeLog returns the recorded operations and starts a new record.
 func (m *machine) takeLog() []string {
 	log := m.log
 	m.log = nil

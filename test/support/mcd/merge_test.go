@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 )
 
-// The last object by name wins, whatever the order they are given in.
+// TestMerge holds that the last object by name wins in any order of the arguments.
 func TestMerge(t *testing.T) {
 	m := newMachine()
 	d := &mcd.Daemon{Machine: m, Policy: readPolicy(t, policy)}
@@ -48,7 +48,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A custom pool's objects come after the worker pool's, whatever their names.
+// TestMergeCustomPool holds that a custom pool's objects follow those of the worker pool,
+// whatever their names.
 func TestMergeCustomPool(t *testing.T) {
 	worker, infra := mc("99-worker").file("/etc/app/a", "worker"), mc("01-infra").file("/etc/app/a", "infra")
 	worker.role, infra.role = "worker", "infra"
@@ -86,12 +87,12 @@ func TestMergeRefuses(t *testing.T) {
 		{"master and worker", []*object{mc("98-app"), role(mc("98-b"), "worker")}, "is for pool worker, others are for master"},
 		{"one name twice", []*object{mc("98-app"), mc("98-app")}, "two MachineConfigs are called 98-app"},
 		{"no name", []*object{mc("")}, "not a named MachineConfig"},
-		{"setuid", []*object{mc("98-app").fileWith("/etc/app/a", map[string]any{"mode": 0o4755})}, "refuses mode 04755"},
+		{"setuid", []*object{mc("98-app").fileWith("/etc/app/a", map[string]any{"mode": 0o4755})}, "rejects mode 04755"},
 		{"newer Ignition", []*object{mc("98-app").with("config", map[string]any{
 			"ignition": map[string]any{"version": "3.5.0"},
 		})}, "parse the Ignition config of 98-app"},
 		{"a file twice", []*object{mc("98-app").file("/etc/a", "1").file("/etc/a", "2")}, "parse the Ignition config of 98-app"},
-		{"over the MCO's limit", []*object{mc("98-app").file("/etc/a", strings.Repeat("x", 1536*1024))}, "the MCO refuses more than 1572864"},
+		{"over the MCO's limit", []*object{mc("98-app").file("/etc/a", strings.Repeat("x", 1536*1024))}, "the MCO allows 1572864"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +107,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// A second document in a file would be passed over by the YAML library.
+// TestOneDocument holds that a second document in a file is an error. The YAML library
+// would ignore it.
 func TestOneDocument(t *testing.T) {
 	one := "# a comment\n\n---\n" + string(mc("98-app").yaml(t)) + "\n"
 	if _, err := mcd.Merge([]byte(one)); err != nil {
@@ -121,7 +123,8 @@ func TestOneDocument(t *testing.T) {
 	}
 }
 
-// Names follow contents, and nothing renders to nothing.
+// TestRenderedName holds that equal contents have equal names, and that an empty config has
+// none.
 func TestRenderedName(t *testing.T) {
 	a, again, b := render(t, mc("98-app")), render(t, mc("98-app")), render(t, mc("98-app").file("/etc/a", ""))
 	if a.Name != again.Name || a.Name == b.Name {
@@ -168,15 +171,15 @@ spec:
 
 func TestReadPolicyRefuses(t *testing.T) {
 	tests := []struct{ name, content, want string }{
-		{"another kind", `kind: MachineConfig`, `it is a "MachineConfig"`},
-		{"no YAML", "kind: [", "read the node disruption policy"},
+		{"another kind", `kind: MachineConfig`, `kind "MachineConfig"`},
+		{"invalid YAML", "kind: [", "read the node disruption policy"},
 		{
 			"an unknown action", `{kind: MachineConfiguration, spec: {nodeDisruptionPolicy: {files: [{path: /a, actions: [{type: Special}]}]}}}`,
 			`policy for /a: unknown action "Special"`,
 		},
 		{
 			"no service", `{kind: MachineConfiguration, spec: {nodeDisruptionPolicy: {units: [{name: a.service, actions: [{type: Restart}]}]}}}`,
-			"policy for a.service: Restart names no service",
+			"policy for a.service: Restart has no service",
 		},
 	}
 	for _, tt := range tests {

@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 )
 
-// object is a MachineConfig under construction.
+// object builds a MachineConfig.
 type object struct {
 	name, role string
 	spec       map[string]any
@@ -31,7 +31,7 @@ func (o *object) fileWith(path string, rest map[string]any) *object {
 	return o
 }
 
-// unit adds an enabled one.
+// unit adds an enabled unit.
 func (o *object) unit(name, contents string) *object {
 	return o.unitWith(name, map[string]any{"contents": contents, "enabled": true})
 }
@@ -47,7 +47,7 @@ func (o *object) with(key string, value any) *object {
 	return o
 }
 
-// yaml gives JSON, which is YAML.
+// yaml returns JSON, which is valid YAML.
 func (o *object) yaml(t *testing.T) []byte {
 	t.Helper()
 	ignition := map[string]any{"ignition": map[string]any{"version": "3.4.0"}}

@@ -14,7 +14,7 @@ import (
 // ActionType is a type of action of a NodeDisruptionPolicy.
 type ActionType = operatorv1.NodeDisruptionPolicyStatusActionType
 
-// The action types. Special is the MCO's own, for registries.conf.
+// The action types. Special is internal to the MCO, for registries.conf.
 const (
 	Reboot       = operatorv1.RebootStatusAction
 	Drain        = operatorv1.DrainStatusAction
@@ -25,22 +25,22 @@ const (
 	Special      = operatorv1.SpecialStatusAction
 )
 
-// Action is what the daemon does after it has written files.
+// Action is a command of the daemon after it has written files.
 type Action struct {
 	Type    ActionType
 	Service string // of Reload and Restart
 }
 
-// String is the action as one would say it: "Restart crio.service".
+// String formats the action: "Restart crio.service".
 func (a Action) String() string {
 	return strings.TrimSpace(string(a.Type) + " " + a.Service)
 }
 
-// Policy says which change leads to which actions, as
-// status.nodeDisruptionPolicyStatus.clusterPolicies does. Its order is kept.
+// Policy maps changes to actions, as status.nodeDisruptionPolicyStatus.clusterPolicies
+// does. The order is kept.
 type Policy struct {
-	Files  []Rule // by a file's or a folder's path
-	Units  []Rule // by a unit's name
+	Files  []Rule // by path of a file or a folder
+	Units  []Rule // by name of a unit
 	SSHKey []Action
 }
 
@@ -50,10 +50,10 @@ type Rule struct {
 	Actions []Action
 }
 
-// ReadPolicy reads the spec of a MachineConfiguration and lays it over the
-// MCO's defaults: an entry for a default's path or unit replaces that entry,
-// others follow (pkg/apihelpers/apihelpers.go, MergeClusterPolicies). Without
-// content it gives the defaults, those of 4.22; older releases have fewer.
+// ReadPolicy merges the spec of a MachineConfiguration into the MCO's defaults: an entry
+// for a default's path or unit replaces that entry, others follow
+// (pkg/apihelpers/apihelpers.go, MergeClusterPolicies). Without content it returns the
+// defaults of 4.22; older releases have fewer.
 func ReadPolicy(content []byte) (Policy, error) {
 	p := defaultPolicy()
 	if len(content) == 0 {
@@ -64,7 +64,7 @@ func ReadPolicy(content []byte) (Policy, error) {
 		return Policy{}, fmt.Errorf("read the node disruption policy: %w", err)
 	}
 	if object.Kind != "MachineConfiguration" {
-		return Policy{}, fmt.Errorf("read the node disruption policy: it is a %q, not a MachineConfiguration", object.Kind)
+		return Policy{}, fmt.Errorf("read the node disruption policy: kind %q is not MachineConfiguration", object.Kind)
 	}
 	spec := object.Spec.NodeDisruptionPolicy
 	for _, f := range spec.Files {
@@ -119,16 +119,16 @@ func convert(key string, spec []operatorv1.NodeDisruptionPolicySpecAction) ([]Ac
 			return nil, fmt.Errorf("policy for %s: unknown action %q", key, s.Type)
 		}
 		if a.Service == "" {
-			return nil, fmt.Errorf("policy for %s: %s names no service", key, s.Type)
+			return nil, fmt.Errorf("policy for %s: %s has no service", key, s.Type)
 		}
 		actions = append(actions, a)
 	}
 	return actions, nil
 }
 
-// closest finds the actions for a changed file: the longest path that is the
-// file's own or that of a folder above it
-// (pkg/controller/common/helpers.go, FindClosestFilePolicyPathMatch).
+// closest returns the actions for a changed file: those of the longest path that is the
+// file's own or that of a parent folder (pkg/controller/common/helpers.go,
+// FindClosestFilePolicyPathMatch).
 func (p Policy) closest(file string) (actions []Action, found bool) {
 	length := 0
 	for _, r := range p.Files {
@@ -148,10 +148,9 @@ func (p Policy) unit(name string) (actions []Action, found bool) {
 	return p.Units[i].Actions, true
 }
 
-// decide lists the actions for changed files and units, files first, each
-// change adding its own however often that repeats one. What no rule covers
-// means a reboot, a reboot makes all else superfluous, and None is dropped
-// beside anything else (pkg/controller/update.go,
+// decide returns the actions for changed files and then units, without removing repeated
+// ones. A change without a rule needs a reboot. A reboot replaces all other actions, and
+// None is dropped beside another action (pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionActionFromMCDiffs).
 func (p Policy) decide(files, units []string) []Action {
 	reboot := []Action{{Type: Reboot}}
@@ -184,7 +183,7 @@ func hasType(actions []Action, kind ActionType) bool {
 	return slices.ContainsFunc(actions, func(a Action) bool { return a.Type == kind })
 }
 
-// defaultPolicy is what a cluster has before its admin says anything
+// defaultPolicy returns a cluster's policy before an administrator changes it
 // (pkg/apihelpers/apihelpers.go, defaultClusterPolicies).
 func defaultPolicy() Policy {
 	none := []Action{{Type: None}}

@@ -21,15 +21,13 @@ import (
 
 const (
 	roleLabel = "machineconfiguration.openshift.io/role"
-	// maxRendered is the size in bytes above which a rendered MachineConfig
-	// would not fit into etcd (pkg/controller/common/constants.go,
-	// MaxMachineConfigSize).
+	// maxRendered is the maximum size in bytes of a rendered MachineConfig, which must fit
+	// into etcd (pkg/controller/common/constants.go, MaxMachineConfigSize).
 	maxRendered = 1536 * 1024
 )
 
-// Rendered is what the render controller makes of all MachineConfigs of a
-// pool. The zero value has neither files nor units. It is not changed once
-// made.
+// Rendered is the render controller's result for all MachineConfigs of a pool. The zero
+// value has neither files nor units. It is immutable.
 type Rendered struct {
 	Name string // rendered-POOL-HASH; equal contents have equal names
 	Pool string
@@ -38,9 +36,8 @@ type Rendered struct {
 	host     hostSpec
 }
 
-// hostSpec is what a MachineConfig says besides Ignition. The daemon answers
-// each change of it with a reboot (pkg/controller/update.go,
-// calculatePostConfigChangeNodeDisruptionAction).
+// hostSpec has the fields of a MachineConfig besides Ignition. Each change needs a reboot
+// (pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction).
 type hostSpec struct {
 	OSImageURL      string   `json:"osImageURL,omitempty"`
 	KernelArguments []string `json:"kernelArguments,omitempty"`
@@ -66,11 +63,10 @@ type machineConfig struct {
 	ignition types.Config
 }
 
-// Merge renders MachineConfigs, each given as one YAML document, as the render
-// controller does (pkg/controller/common/helpers.go, MergeMachineConfigs): in
-// the order of their names, later ones winning. A custom pool's come after
-// those of the worker pool that it inherits. Ignition is read up to 3.4, which
-// is all that 4.17 understands.
+// Merge renders MachineConfigs, one YAML document each, as the render controller does
+// (pkg/controller/common/helpers.go, MergeMachineConfigs): in the order of their names,
+// later ones win. Those of a custom pool follow those of the worker pool that it inherits.
+// Ignition is supported up to 3.4, the maximum of 4.17.
 func Merge(objects ...[]byte) (Rendered, error) {
 	configs := make([]machineConfig, 0, len(objects))
 	for i, object := range objects {
@@ -91,8 +87,8 @@ func Merge(objects ...[]byte) (Rendered, error) {
 		}
 		r.host.add(c.Spec.hostSpec)
 	}
-	// Ignition itself would refuse to replace a file of the image on a new
-	// node; the daemon never asks.
+	// Ignition itself would reject the replacement of an image's file on a new node; the
+	// daemon never checks it.
 	for i := range r.ignition.Storage.Files {
 		if f := &r.ignition.Storage.Files[i]; f.Overwrite == nil {
 			f.Overwrite = new(true)
@@ -107,7 +103,7 @@ func parse(object []byte) (machineConfig, error) {
 		return c, err
 	}
 	if c.APIVersion != "machineconfiguration.openshift.io/v1" || c.Kind != "MachineConfig" || c.Metadata.Name == "" {
-		return c, fmt.Errorf("not a named MachineConfig, but %s %s %q", c.APIVersion, c.Kind, c.Metadata.Name)
+		return c, fmt.Errorf("not a named MachineConfig: %s %s %q", c.APIVersion, c.Kind, c.Metadata.Name)
 	}
 	if c.Metadata.Labels[roleLabel] == "" {
 		return c, fmt.Errorf("MachineConfig %s belongs to no pool: it lacks the label %s", c.Metadata.Name, roleLabel)
@@ -123,14 +119,14 @@ func parse(object []byte) (machineConfig, error) {
 	for _, f := range parsed.Storage.Files {
 		// pkg/controller/common/helpers.go, validateIgn3FileModes
 		if f.Mode != nil && (*f.Mode < 0 || *f.Mode > int(fs.ModePerm)) {
-			return c, fmt.Errorf("%s in %s: the MCO refuses mode %#o: it is over 0777", f.Path, c.Metadata.Name, *f.Mode)
+			return c, fmt.Errorf("%s in %s: the MCO rejects mode %#o: it is over 0777", f.Path, c.Metadata.Name, *f.Mode)
 		}
 	}
 	c.ignition = parsed
 	return c, nil
 }
 
-// unmarshal refuses what the YAML library passes over: further documents.
+// unmarshal rejects further documents, which the YAML library ignores.
 func unmarshal(document []byte, into any) error {
 	begun := false
 	for line := range strings.Lines(string(document)) {
@@ -144,7 +140,7 @@ func unmarshal(document []byte, into any) error {
 	return yaml.Unmarshal(document, into)
 }
 
-// order sorts the objects of one pool and says which pool that is.
+// order sorts the objects of one pool and returns the pool's name.
 func order(configs []machineConfig) (pool string, err error) {
 	const worker = "worker"
 	pool = worker
@@ -178,9 +174,8 @@ func order(configs []machineConfig) (pool string, err error) {
 	return pool, nil
 }
 
-// mergeIgnition takes care that a file which replaces a compressed one by a
-// plain one does not inherit the compression: Ignition merges field by field
-// (coreos/butane issue 332).
+// mergeIgnition prevents that a plain file inherits the compression of the compressed file
+// that it replaces: Ignition merges field by field (coreos/butane issue 332).
 func mergeIgnition(parent, child types.Config) types.Config {
 	child.Storage.Files = slices.Clone(child.Storage.Files)
 	for i := range child.Storage.Files {
@@ -209,7 +204,7 @@ func (s *hostSpec) add(o hostSpec) {
 	}
 }
 
-// setName names the finished config and bounds its size
+// setName sets the name of the finished config and checks its size
 // (pkg/controller/common/helpers.go, ValidateMachineConfigSize).
 func (r *Rendered) setName() error {
 	content, err := json.Marshal(struct {
@@ -221,13 +216,13 @@ func (r *Rendered) setName() error {
 		return fmt.Errorf("encode the rendered config of pool %s: %w", r.Pool, err)
 	}
 	if len(content) > maxRendered {
-		return fmt.Errorf("the rendered config of pool %s has %d bytes, the MCO refuses more than %d", r.Pool, len(content), maxRendered)
+		return fmt.Errorf("the rendered config of pool %s has %d bytes, the MCO allows %d", r.Pool, len(content), maxRendered)
 	}
 	r.Name = fmt.Sprintf("rendered-%s-%x", r.Pool, sha256.Sum256(content))[:len("rendered-")+len(r.Pool)+1+32]
 	return nil
 }
 
-// reconcilable refuses changes that the daemon cannot make on a host that runs
+// reconcilable rejects changes that the daemon cannot make on a running host
 // (pkg/controller/common/reconcile.go, isConfigReconcilable).
 func reconcilable(from, to Rendered) error {
 	a, b := from.ignition, to.ignition
@@ -236,7 +231,7 @@ func reconcilable(from, to Rendered) error {
 		name     string
 		from, to any
 	}{
-		{"passwd", a.Passwd, b.Passwd}, // SSH keys of core would be fine: left out here
+		{"passwd", a.Passwd, b.Passwd}, // SSH keys of core are allowed, and omitted here
 		{"kernelArguments", a.KernelArguments, b.KernelArguments},
 		{"disks", a.Storage.Disks, b.Storage.Disks},
 		{"filesystems", a.Storage.Filesystems, b.Storage.Filesystems},
@@ -252,7 +247,7 @@ func reconcilable(from, to Rendered) error {
 	}
 	for _, f := range b.Storage.Files {
 		if len(f.Append) > 0 {
-			errs = append(errs, fmt.Errorf("%s is to be appended to", f.Path))
+			errs = append(errs, fmt.Errorf("%s has an append", f.Path))
 		}
 	}
 	if from.host.FIPS != to.host.FIPS {

@@ -35,7 +35,8 @@ spec:
       actions: [{type: None}]
 `
 
-// What is done to the host, in its order, when one config follows another.
+// TestUpdate compares the operations on the host, in order, when one config follows
+// another.
 func TestUpdate(t *testing.T) {
 	app := func() *object { return mc("98-app").unit("app.service", "one") }
 	twice := []string{"systemctl daemon-reload", "systemctl restart app.service"}
@@ -69,7 +70,7 @@ func TestUpdate(t *testing.T) {
 			},
 		},
 		{
-			name: "nothing changes: files are written all the same, units are not",
+			name: "no change: files are written, units are not",
 			from: []*object{app().file("/etc/app/a", "1")}, to: []*object{app().file("/etc/app/a", "1")},
 			done: []string{"write /etc/app/a"}, actions: []string{"None"},
 		},
@@ -110,7 +111,7 @@ func TestUpdate(t *testing.T) {
 			actions: []string{"DaemonReload", "Restart app.service"},
 		},
 		{
-			name: "a drop-in leaves and another one comes",
+			name: "a drop-in is replaced by another",
 			from: []*object{mc("98-app").unitWith("app.service", map[string]any{
 				"dropins": []any{
 					map[string]any{"name": "10.conf", "contents": "d"},
@@ -163,17 +164,17 @@ func TestUpdate(t *testing.T) {
 			actions: []string{"Reboot"}, reboot: true, drain: true,
 		},
 		{
-			name: "no policy for a path beside one that only looks alike",
+			name: "no policy for a path with a similar prefix",
 			to:   []*object{mc("98-app").file("/etc/application", "1")},
 			done: []string{"write /etc/application"}, actions: []string{"Reboot"}, reboot: true, drain: true,
 		},
 		{
-			name: "no policy for a file that goes",
+			name: "no policy for a removed file",
 			from: []*object{mc("98-app").file("/etc/application", "1")},
 			done: []string{"remove /etc/application"}, actions: []string{"Reboot"}, reboot: true, drain: true,
 		},
 		{
-			name: "a reboot makes all else superfluous",
+			name: "a reboot replaces other actions",
 			to:   []*object{mc("98-app").file("/etc/app/loud/a", "1").file("/etc/rebooting", "1")},
 			done: []string{"write /etc/app/loud/a", "write /etc/rebooting"}, actions: []string{"Reboot"}, reboot: true, drain: true,
 		},
@@ -183,7 +184,7 @@ func TestUpdate(t *testing.T) {
 			done: []string{"write /etc/drained", "systemctl daemon-reload"}, actions: []string{"DaemonReload"}, drain: true,
 		},
 		{
-			name: "what is not Ignition's reboots",
+			name: "a change outside Ignition reboots",
 			from: []*object{mc("98-app")}, to: []*object{mc("98-app").with("osImageURL", "quay.io/os@sha256:1")},
 			actions: []string{"Reboot"}, reboot: true, drain: true,
 		},
@@ -230,8 +231,9 @@ func names(r mcd.Report) []string {
 	return all
 }
 
-// The first action that fails ends the update: the old files come back without
-// any action, the node is Degraded, and another try is one of the same update.
+// TestFailedAction holds that the first failed action ends the update: the old files are
+// restored without any action, the node is Degraded, and another attempt repeats the
+// update.
 func TestFailedAction(t *testing.T) {
 	for _, flavour := range []mcd.Flavour{mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417} {
 		t.Run(flavour.String(), func(t *testing.T) {
@@ -262,7 +264,7 @@ func TestFailedAction(t *testing.T) {
 				"systemctl enable app-install.service app.service",
 			}
 			if flavour == mcd.OpenShift417 {
-				// In the order of the config, not what is new first.
+				// In the order of the config, not new units first.
 				write = []string{
 					"systemctl disable app.service", "write /etc/systemd/system/app.service",
 					"write /etc/systemd/system/app-install.service",
@@ -300,7 +302,8 @@ func TestFailedAction(t *testing.T) {
 	}
 }
 
-// Upstream has no roll-back yet when a file cannot be written.
+// TestFailedWrite holds that there is no roll-back when a file cannot be written, as
+// upstream.
 func TestFailedWrite(t *testing.T) {
 	m := newMachine()
 	d := &mcd.Daemon{Machine: m, Policy: readPolicy(t, policy)}
@@ -315,7 +318,7 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// A roll-back that fails itself is told as well.
+// TestFailedRollBack holds that a failed roll-back is reported too.
 func TestFailedRollBack(t *testing.T) {
 	m := newMachine()
 	d := &mcd.Daemon{Machine: m, Policy: readPolicy(t, policy)}
@@ -331,8 +334,8 @@ func TestFailedRollBack(t *testing.T) {
 	}
 }
 
-// The real daemon's order among files and among units is a matter of chance;
-// files come before units in any case.
+// TestShuffle holds that the order among files and among units is random, and that files
+// precede units.
 func TestShuffle(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(64) {
@@ -361,7 +364,7 @@ spec:
 	}
 }
 
-// Changes that the daemon cannot make degrade before anything is written.
+// TestIrreconcilable holds that unsupported changes fail before anything is written.
 func TestIrreconcilable(t *testing.T) {
 	tests := []struct {
 		name string
@@ -383,7 +386,7 @@ func TestIrreconcilable(t *testing.T) {
 		}), "ignition section links changes"},
 		{"an append", mc("98-app").fileWith("/etc/app/a", map[string]any{
 			"append": []any{map[string]any{"source": "data:,x"}},
-		}), "/etc/app/a is to be appended to"},
+		}), "/etc/app/a has an append"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -400,7 +403,7 @@ func TestIrreconcilable(t *testing.T) {
 	}
 }
 
-// A report reads like a log.
+// TestReportString compares the text of a report.
 func TestReportString(t *testing.T) {
 	r := mcd.Report{
 		From: "rendered-master-1", To: "rendered-master-2", Took: 1234567 * time.Microsecond,
@@ -414,7 +417,7 @@ func TestReportString(t *testing.T) {
 	want := `update from "rendered-master-1" to "rendered-master-2" in 1.235s
   DaemonReload: 12ms
   Restart app.service: 1s: job failed
-  passed over: preset units: no such unit
+  ignored: preset units: no such unit
   Degraded: action Restart app.service failed: job failed
 `
 	if diff := cmp.Diff(want, r.String()); diff != "" {

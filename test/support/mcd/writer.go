@@ -14,15 +14,15 @@ import (
 
 const systemdRoot = "/etc/systemd/system"
 
-// writer brings the files and units of one rendered config onto a machine.
+// writer writes the files and units of one rendered config to a machine.
 type writer struct {
 	machine Machine
 	flavour Flavour
-	notes   []string // what upstream logs and passes over
+	notes   []string // failures that upstream logs and ignores
 }
 
-// update makes the machine's files those of another config
-// (pkg/controller/update.go, updateFiles). Every file is written, changed or not.
+// update changes the machine's files to those of another config (pkg/daemon/update.go,
+// updateFiles). Every file is written, changed or not.
 func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Unit) error {
 	for _, f := range to.ignition.Storage.Files {
 		if err := w.writeFile(f); err != nil {
@@ -35,7 +35,7 @@ func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Un
 	return w.deleteStale(ctx, from, to)
 }
 
-// writeFile follows pkg/controller/file_writers.go, writeFiles.
+// writeFile follows pkg/daemon/file_writers.go, writeFiles.
 func (w *writer) writeFile(f types.File) error {
 	content, err := contents(f)
 	if err != nil {
@@ -56,9 +56,9 @@ func (w *writer) writeFile(f types.File) error {
 	return w.machine.WriteFile(f.Path, content, fileMode(f))
 }
 
-// stamp notes that the OS image has no file of that path, so that removal
-// deletes ours (pkg/controller/file_writers.go, createOrigFile). Keeping a file of
-// the image for later is left out: nothing here replaces one.
+// stamp records that the OS image has no file at the path, so that removal deletes ours
+// (pkg/daemon/file_writers.go, createOrigFile). Keeping a file of the image is not
+// implemented, because no file here replaces one.
 func (w *writer) stamp(name string) error {
 	if err := w.refuseShipped(name); err != nil {
 		return err
@@ -83,13 +83,13 @@ func (w *writer) refuseShipped(name string) error {
 		return err
 	}
 	if shipped {
-		return fmt.Errorf("write %s: the OS image ships it as /usr%s, and keeping originals is not supported here", name, name)
+		return fmt.Errorf("write %s: the OS image has it as /usr%s, and keeping originals is not supported here", name, name)
 	}
 	return nil
 }
 
-// writeUnits follows pkg/controller/update.go, writeUnits: one enable and one
-// disable command for all, a preset for each unit that says neither.
+// writeUnits follows pkg/daemon/update.go, writeUnits: one enable and one disable command
+// for all units, and a preset for each unit without either.
 func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 	onDisk, err := w.unitFiles(ctx, units)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 		case u.Enabled == nil:
 			w.preset(ctx, u.Name)
 		case w.flavour.skipsUnitsWithoutFile() && !hasContents(u) && !slices.Contains(onDisk, u.Name):
-			w.notes = append(w.notes, "passed over unit "+u.Name+": it has no contents")
+			w.notes = append(w.notes, "ignored unit "+u.Name+": no contents")
 		case *u.Enabled:
 			enable = append(enable, u.Name)
 		default:
@@ -117,7 +117,7 @@ func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 	return w.systemctl(ctx, "disable", disable)
 }
 
-// unitFiles lists the host's units if a unit to be written has no contents.
+// unitFiles returns the host's units if a unit to be written has no contents.
 func (w *writer) unitFiles(ctx context.Context, units []types.Unit) ([]string, error) {
 	if !w.flavour.skipsUnitsWithoutFile() || !slices.ContainsFunc(units, func(u types.Unit) bool { return !hasContents(u) }) {
 		return nil, nil
@@ -135,9 +135,8 @@ func (w *writer) unitFiles(ctx context.Context, units []types.Unit) ([]string, e
 	return names, nil
 }
 
-// writeUnit follows pkg/controller/file_writers.go, writeUnit. A unit that is
-// enabled is disabled first, since the new text may have another WantedBy=
-// (OCPBUGS-33694).
+// writeUnit follows pkg/daemon/file_writers.go, writeUnit. An enabled unit is disabled
+// first, because the new text can have another WantedBy= (OCPBUGS-33694).
 func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
 	for _, d := range u.Dropins {
 		if err := w.writeDropin(u, d); err != nil {
@@ -156,7 +155,7 @@ func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
 		if err := w.refuseShipped(name); err != nil {
 			return err
 		}
-		// is-enabled fails for all but enabled units; what it says decides.
+		// is-enabled exits nonzero unless the unit is enabled; its output decides.
 		out, err := w.machine.Run(ctx, "systemctl", "is-enabled", u.Name)
 		if err == nil && strings.TrimSpace(out) == "enabled" {
 			if err := w.systemctl(ctx, "disable", []string{u.Name}); err != nil {
@@ -171,8 +170,8 @@ func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
 	}
 }
 
-// writeDropin follows pkg/controller/file_writers.go, writeDropins: one without
-// contents is removed.
+// writeDropin follows pkg/daemon/file_writers.go, writeDropins: a drop-in without contents
+// is removed.
 func (w *writer) writeDropin(u types.Unit, d types.Dropin) error {
 	name := dropinPath(u, d)
 	if d.Contents == nil || *d.Contents == "" {
@@ -194,17 +193,17 @@ func (w *writer) systemctl(ctx context.Context, verb string, units []string) err
 	return nil
 }
 
-// preset is tried, no more: a unit may be a drop-in alone
-// (pkg/controller/update.go, presetUnit and its callers).
+// preset ignores errors, because a unit can be a drop-in alone (pkg/daemon/update.go,
+// presetUnit and its callers).
 func (w *writer) preset(ctx context.Context, unit string) {
 	if err := w.systemctl(ctx, "preset", []string{unit}); err != nil {
 		w.notes = append(w.notes, err.Error())
 	}
 }
 
-// deleteStale removes what the old config had and the new one lacks
-// (pkg/controller/update.go, deleteStaleData). A unit gets its preset while its
-// file is still there: with RHCOS's "disable *" that removes its links.
+// deleteStale removes files of the old config that the new one lacks (pkg/daemon/update.go,
+// deleteStaleData). A unit gets its preset while its file exists: with RHCOS's "disable *"
+// that removes its links.
 func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
 	newFiles, newUnits, newDropins := filesByPath(to), unitsByName(to), dropinPaths(to)
 	for _, f := range from.ignition.Storage.Files {
@@ -214,7 +213,7 @@ func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
 		if err := w.machine.RemoveFile(stampName(f.Path)); err != nil {
 			return err
 		}
-		// A file that became a drop-in has been written already.
+		// A file that became a drop-in is already written.
 		if slices.Contains(newDropins, f.Path) {
 			continue
 		}
@@ -241,8 +240,8 @@ func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
 	return nil
 }
 
-// isCertificate tells which files outlive their MachineConfig, since another
-// part of the daemon writes them now (pkg/controller/update.go, deleteStaleData).
+// isCertificate reports which files outlive their MachineConfig, because another part of
+// the daemon writes them (pkg/daemon/update.go, deleteStaleData).
 func isCertificate(name string) bool {
 	return slices.Contains([]string{
 		"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",

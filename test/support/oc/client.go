@@ -17,7 +17,7 @@ import (
 
 const socketVariable = "HTTP01_OC_SOCKET"
 
-// Handler runs one command that a shell has called by its name.
+// Handler runs one command that a shell called by name.
 type Handler func(ctx context.Context, dir string, args ...string) (string, error)
 
 type call struct {
@@ -32,8 +32,8 @@ type answer struct {
 	Code int
 }
 
-// Commands puts commands into a directory for a shell's PATH. A shell that
-// calls one of them calls the handler in this process.
+// Commands puts commands into a directory for a shell's PATH. A shell that runs one calls
+// the handler in this process.
 type Commands struct {
 	dir      string
 	handlers map[string]Handler
@@ -41,8 +41,8 @@ type Commands struct {
 	serving  sync.WaitGroup
 }
 
-// NewCommands makes the directory's commands. Each is a link to this program,
-// whose main or TestMain has to call Client first of all.
+// NewCommands creates the commands in a directory. Each is a link to this program, whose
+// main or TestMain must call Client first.
 func NewCommands(dir string, handlers map[string]Handler) (*Commands, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -62,7 +62,7 @@ func NewCommands(dir string, handlers map[string]Handler) (*Commands, error) {
 	return c, nil
 }
 
-// Environment is what a shell needs beside its own environment.
+// Environment returns variables to add to a shell's environment.
 func (c *Commands) Environment() []string {
 	return []string{
 		"PATH=" + c.dir + ":" + os.Getenv("PATH"),
@@ -70,7 +70,7 @@ func (c *Commands) Environment() []string {
 	}
 }
 
-// Close ends the serving of commands, once those that run have ended.
+// Close stops serving commands after running ones have ended.
 func (c *Commands) Close() error {
 	err := c.listener.Close()
 	c.serving.Wait()
@@ -89,64 +89,64 @@ func (c *Commands) serve() {
 
 func (c *Commands) serveOne(conn *net.UnixConn) {
 	defer func() { _ = conn.Close() }()
-	var asked call
-	if err := json.NewDecoder(conn).Decode(&asked); err != nil {
+	var request call
+	if err := json.NewDecoder(conn).Decode(&request); err != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// A client that is gone asks for nothing any more.
+	// A disconnected client cancels its command.
 	go func() {
 		_, _ = conn.Read(make([]byte, 1))
 		cancel()
 	}()
-	out, err := c.handlers[asked.Name](ctx, asked.Dir, asked.Args...)
-	said := answer{Out: out}
+	out, err := c.handlers[request.Name](ctx, request.Dir, request.Args...)
+	result := answer{Out: out}
 	if err != nil {
-		said.Err, said.Code = err.Error(), 1
+		result.Err, result.Code = err.Error(), 1
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			said.Code = exit.ExitCode()
+			result.Code = exit.ExitCode()
 		}
 	}
-	_ = json.NewEncoder(conn).Encode(said)
+	_ = json.NewEncoder(conn).Encode(result)
 }
 
-// Client is the other end: when this program was called by the name of one of
-// the commands, it passes the call on and ends the process.
+// Client is the other side. When the program was called by the name of a command, it
+// forwards the call and exits.
 func Client() {
 	socket, name := os.Getenv(socketVariable), filepath.Base(os.Args[0])
 	if socket == "" {
 		return
 	}
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(socket), name)); err != nil {
-		return // some other program's name
+		return // the name of another program
 	}
-	said, err := callHandler(socket, call{Name: name, Args: slices.Clone(os.Args[1:])})
+	result, err := callHandler(socket, call{Name: name, Args: slices.Clone(os.Args[1:])})
 	if err != nil {
-		said = answer{Err: err.Error(), Code: 1}
+		result = answer{Err: err.Error(), Code: 1}
 	}
-	fmt.Fprint(os.Stdout, said.Out)
-	if said.Err != "" {
-		fmt.Fprintln(os.Stderr, said.Err)
+	fmt.Fprint(os.Stdout, result.Out)
+	if result.Err != "" {
+		fmt.Fprintln(os.Stderr, result.Err)
 	}
-	os.Exit(said.Code)
+	os.Exit(result.Code)
 }
 
-func callHandler(socket string, c call) (said answer, err error) {
+func callHandler(socket string, c call) (result answer, err error) {
 	if c.Dir, err = os.Getwd(); err != nil {
-		return said, fmt.Errorf("find the directory: %w", err)
+		return result, fmt.Errorf("find the directory: %w", err)
 	}
 	conn, err := net.Dial("unix", socket) //nolint:noctx,gosec // this very machine; the test that started us has set it
 	if err != nil {
-		return said, fmt.Errorf("reach the test: %w", err)
+		return result, fmt.Errorf("connect to the test: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := json.NewEncoder(conn).Encode(c); err != nil {
-		return said, fmt.Errorf("ask the test: %w", err)
+		return result, fmt.Errorf("send the call to the test: %w", err)
 	}
-	if err := json.NewDecoder(conn).Decode(&said); err != nil {
-		return said, fmt.Errorf("hear the test: %w", err)
+	if err := json.NewDecoder(conn).Decode(&result); err != nil {
+		return result, fmt.Errorf("read the result of the test: %w", err)
 	}
-	return said, nil
+	return result, nil
 }

@@ -20,30 +20,30 @@ type Node struct {
 	Daemon *mcd.Daemon
 }
 
-// Rollout is what happened on one node when the pool's configuration changed.
+// Rollout is the result of a configuration change on one node.
 type Rollout struct {
 	Node   string
 	Report mcd.Report
-	Drift  error // of the node's files, right after it
+	Drift  error // drift of the node's files after the update
 }
 
-// Cluster is what oc speaks to. Run may be called from several goroutines; one
+// Cluster simulates the cluster behind oc. Run may be called from several goroutines; one
 // command runs at a time.
 type Cluster struct {
 	judge *judge.Validator
 	nodes []Node
-	base  [][]byte // MachineConfigs that were there before
+	base  [][]byte // MachineConfigs of the base configuration
 
 	mu       sync.Mutex
 	policy   policy            // MachineConfiguration "cluster"
-	configs  map[string][]byte // applied MachineConfigs, by name
+	configs  map[string][]byte // applied MachineConfigs by name
 	rollouts []Rollout
-	updating bool // the pool has changed and nobody has waited for it yet
-	paused   bool // the pool: its nodes keep what they have
+	updating bool // the pool has changed since the last wait
+	paused   bool // the pool is paused and its nodes keep their configuration
 }
 
-// New makes a cluster and brings the base configuration to its nodes. The policy
-// is its MachineConfiguration, as an admin has applied it.
+// New creates a cluster and applies the base configuration to its nodes. policy is its
+// MachineConfiguration as an administrator applied it.
 func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Cluster, error) {
 	j, err := judge.Load(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 	c := &Cluster{judge: j, nodes: nodes, base: base, configs: map[string][]byte{}}
 	stored, err := j.Apply(nil, policy, defaultManager, false)
 	if err != nil {
-		return nil, fmt.Errorf("the policy to begin with: %w", err)
+		return nil, fmt.Errorf("apply the initial policy: %w", err)
 	}
 	c.policy = newPolicy(stored)
 	if err := c.rollOut(ctx); err != nil {
@@ -62,15 +62,15 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 	return c, nil
 }
 
-// Policy is the MachineConfiguration as it was applied last, with managedFields
-// and without status.
+// Policy returns the MachineConfiguration as last applied, with managedFields and without
+// status.
 func (c *Cluster) Policy() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.policy.applied)
 }
 
-// Rollouts takes the reports since the last call.
+// Rollouts returns the reports since the last call.
 func (c *Cluster) Rollouts() []Rollout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +79,8 @@ func (c *Cluster) Rollouts() []Rollout {
 	return taken
 }
 
-// Edit changes the text of an applied MachineConfig and brings it to the nodes,
-// for what no renderer would make.
+// Edit changes the text of an applied MachineConfig and updates the nodes, for objects that
+// the renderer does not produce.
 func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,14 +96,14 @@ func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byt
 	return c.rollOut(ctx)
 }
 
-// Pause keeps changes of the pool from its nodes, as its spec.paused does.
+// Pause delays changes of the pool, as its spec.paused does.
 func (c *Cluster) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paused = true
 }
 
-// Resume ends a pause: all that has changed meanwhile comes in one update.
+// Resume ends a pause. All changes come in one update.
 func (c *Cluster) Resume(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,11 +111,10 @@ func (c *Cluster) Resume(ctx context.Context) error {
 	return c.rollOut(ctx)
 }
 
-// rollOut brings the pool's configuration to node after node, as the
-// machine-config-controller does with one unavailable node at a time, and stops
-// at the first that is degraded. The daemons go by the policy that is in force
-// when it begins; by its end, minutes later, the operator has taken up what was
-// applied.
+// rollOut applies the pool's configuration to one node after another, as the
+// machine-config-controller does with one unavailable node at a time, and stops at the
+// first degraded node. The daemons use the policy in force at the start. At the end,
+// minutes later, the operator has observed the applied policy.
 func (c *Cluster) rollOut(ctx context.Context) error {
 	if c.paused {
 		return nil
@@ -143,10 +142,10 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 			break
 		}
 	}
-	return nil // a degraded node is the pool's state and fails no command
+	return nil // a degraded node is the pool's state, not a failed command
 }
 
-// checkNodes says whether every node has what the pool asks for.
+// checkNodes returns an error unless every node has the pool's configuration.
 func (c *Cluster) checkNodes() error {
 	var errs []error
 	for _, r := range c.rollouts {
@@ -154,7 +153,7 @@ func (c *Cluster) checkNodes() error {
 			errs = append(errs, fmt.Errorf("node %s is degraded: %w", r.Node, r.Report.Degraded))
 		}
 		if r.Report.Rebooted {
-			errs = append(errs, fmt.Errorf("node %s was to be rebooted", r.Node))
+			errs = append(errs, fmt.Errorf("node %s needs a reboot", r.Node))
 		}
 		if r.Drift != nil {
 			errs = append(errs, fmt.Errorf("node %s has drifted: %w", r.Node, r.Drift))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oc owns a stand-in for the command oc and for the cluster that it
-// speaks to, so that the commands of the documentation run as they are written.
+// Package oc simulates the command oc and its cluster, so that the commands of the
+// documentation run as written.
 //
-// No OpenShift runs in a test. What stands in for it is as real as can be: the
-// API server's own code judges and merges the objects (package judge), and the
-// hosts are changed as the machine-config-daemon does it (package mcd). It
-// knows the verbs and flags that the documentation uses and refuses others.
+// No OpenShift runs in a test. The simulation uses real parts where possible: the API
+// server's own code validates and merges the objects, and package mcd changes the hosts as
+// the machine-config-daemon does. It supports the verbs and flags in the documentation and
+// rejects others.
 package oc

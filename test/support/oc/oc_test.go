@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// disk is as much of a machine as the daemon needs to write one file.
+// disk has the parts of a machine that the daemon needs to write one file.
 type disk map[string]string
 
 func (d disk) Run(_ context.Context, name string, args ...string) (string, error) {
@@ -87,7 +87,7 @@ spec:
 	applyConfig    = "oc apply -f config.yaml"
 )
 
-// newTestCluster is a cluster of one node, and a directory with files to apply.
+// newTestCluster returns a cluster of one node and a directory with files to apply.
 func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run func(command string) string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -105,20 +105,20 @@ func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir s
 	}
 }
 
-// The operator takes a policy up some time after it was applied: who does not
-// wait for that has hosts that reboot.
+// TestPolicyTakesEffectLater holds that the operator observes a policy some time after it
+// was applied. Without waiting for that, hosts reboot.
 func TestPolicyTakesEffectLater(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		commands []string
-		looks    []string // what the looks between them show
+		looks    []string // generations between the commands
 		reboots  bool
 	}{
 		"not waited for":         {[]string{applyPolicy, applyConfig}, nil, true},
-		"looked at and not met":  {[]string{applyPolicy, getGenerations, applyConfig}, []string{"2=1"}, true},
+		"read but not awaited":   {[]string{applyPolicy, getGenerations, applyConfig}, []string{"2=1"}, true},
 		"waited for":             {[]string{applyPolicy, getGenerations, getGenerations, applyConfig}, []string{"2=1", "2=2"}, false},
 		"in force before":        {[]string{applyPolicy, getGenerations, getGenerations, applyPolicy, getGenerations, applyConfig}, []string{"2=1", "2=2", "2=2"}, false},
-		"looked at before only":  {[]string{getGenerations, getGenerations, applyPolicy, applyConfig}, []string{"1=1", "1=1"}, true},
+		"read before only":       {[]string{getGenerations, getGenerations, applyPolicy, applyConfig}, []string{"1=1", "1=1"}, true},
 		"the policy after all":   {[]string{applyConfig, applyPolicy, getGenerations, getGenerations}, []string{"2=1", "2=2"}, true},
 		"without any policy yet": {[]string{getGenerations, applyConfig}, []string{"1=1"}, true},
 	} {
@@ -141,7 +141,7 @@ func TestPolicyTakesEffectLater(t *testing.T) {
 	}
 }
 
-// What changes while a pool is paused comes in one update.
+// TestPause holds that changes of a paused pool come in one update.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	c, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd, "kernel.yaml": kernelArgument})
@@ -160,7 +160,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// reboots says for each update whether it asks for a reboot.
+// reboots returns for each update whether it needs a reboot.
 func reboots(t *testing.T, rollouts []oc.Rollout) []bool {
 	t.Helper()
 	var all []bool
@@ -173,8 +173,7 @@ func reboots(t *testing.T, rollouts []oc.Rollout) []bool {
 	return all
 }
 
-// What the documentation does not use is refused, rather than taken for
-// something else.
+// TestUnknownCommands holds that commands outside the documentation are rejected.
 func TestUnknownCommands(t *testing.T) {
 	t.Parallel()
 	c, dir, _ := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})

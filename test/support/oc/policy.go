@@ -10,28 +10,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// policy is the MachineConfiguration "cluster" between the API server, which
-// has what was applied last, and the operator, which takes it up some time
-// later: a change comes into force with the second look at the object, so that
-// a command that waits for it has to look until it is there.
+// policy is the MachineConfiguration "cluster". The API server has the last applied object,
+// and the operator observes it some time later: a change takes effect with the second read
+// of the object, so that a command that waits for it must read repeatedly.
 //
-// Like the operator (pkg/operator/sync.go, syncMachineConfiguration) it writes
-// what is in force and the generation that it comes from in one go.
+// Like the operator (pkg/operator/sync.go, syncMachineConfiguration) it writes the policy
+// in force and its generation at once.
 type policy struct {
 	applied    []byte // with managedFields and without status
-	generation int64  // counts changes of the spec
+	generation int64  // number of changes of the spec
 
 	inForce         []byte
-	observed        int64 // the generation of what is in force
-	seenSinceChange bool  // since the last change
+	observed        int64 // generation of the policy in force
+	seenSinceChange bool  // read since the last change
 }
 
-// newPolicy is one that has been there for a while.
+// newPolicy returns a policy that the operator has observed.
 func newPolicy(object []byte) policy {
 	return policy{applied: object, generation: 1, inForce: object, observed: 1}
 }
 
-// apply stores what the API server has made of an object.
+// apply stores the API server's result for an object.
 func (p *policy) apply(object []byte) error {
 	before, err := spec(p.applied)
 	if err != nil {
@@ -48,7 +47,7 @@ func (p *policy) apply(object []byte) error {
 	return nil
 }
 
-// get is the object as a look at it shows it.
+// get returns the object and counts the read.
 func (p *policy) get() (map[string]any, error) {
 	if p.seenSinceChange {
 		p.observe()
@@ -73,7 +72,7 @@ func (p *policy) get() (map[string]any, error) {
 	return o, nil
 }
 
-// observe brings what was applied into force.
+// observe puts the applied policy into force.
 func (p *policy) observe() { p.inForce, p.observed = p.applied, p.generation }
 
 func spec(object []byte) (map[string]any, error) {

@@ -24,12 +24,11 @@ const (
 	kindPolicy = "MachineConfiguration"
 )
 
-// defaultManager is the field manager of kubectl and oc (kubectl's
-// pkg/cmd/apply/apply.go, FieldManagerClientSideApply and its default for
-// --server-side).
+// defaultManager is the field manager of kubectl and oc (kubectl's pkg/cmd/apply/apply.go,
+// FieldManagerClientSideApply and its default for --server-side).
 const defaultManager = "kubectl"
 
-// Run executes oc with arguments in a directory and returns what it prints.
+// Run runs oc with arguments in a directory and returns its output.
 func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, error) {
 	if len(args) == 0 {
 		return "", errors.New("oc: a verb is missing")
@@ -41,7 +40,7 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 	}
 	verb, known := verbs[args[0]]
 	if !known {
-		return "", fmt.Errorf("oc %s: the documentation has no such verb", args[0])
+		return "", fmt.Errorf("oc %s: no such verb in the documentation", args[0])
 	}
 	out, err := verb(ctx, dir, args[1:])
 	if err != nil {
@@ -50,7 +49,7 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 	return out, nil
 }
 
-// parse lets flags stand before and after arguments, as oc does.
+// parse accepts flags before and after arguments, as oc does.
 func parse(flags *flag.FlagSet, args []string) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	var rest []string
@@ -65,7 +64,7 @@ func parse(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-// parseAndRead is for verbs that take no argument beside -f.
+// parseAndRead is for verbs whose only argument is -f.
 func parseAndRead(flags *flag.FlagSet, file *string, dir string, args []string) (map[object][]byte, error) {
 	rest, err := parse(flags, args)
 	if err == nil && len(rest) > 0 {
@@ -82,17 +81,17 @@ type object struct {
 	Metadata struct{ Name string }
 }
 
-// read reads the objects that -f names: the files of a folder, not of those in
-// it, with the endings that oc takes (cli-runtime's pkg/resource/builder.go).
+// read reads the objects of -f: the files of a folder without its subfolders, with the
+// extensions that oc accepts (cli-runtime's pkg/resource/builder.go).
 func read(dir, name string) (map[object][]byte, error) {
 	path := filepath.Join(dir, name)
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("read what -f names: %w", err)
+		return nil, fmt.Errorf("read the files of -f: %w", err)
 	} else if info.IsDir() {
 		entries, err := os.ReadDir(path)
 		if err != nil {
-			return nil, fmt.Errorf("read what -f names: %w", err)
+			return nil, fmt.Errorf("read the files of -f: %w", err)
 		}
 		files = nil
 		for _, e := range entries {
@@ -105,7 +104,7 @@ func read(dir, name string) (map[object][]byte, error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read what -f names: %w", err)
+			return nil, fmt.Errorf("read the files of -f: %w", err)
 		}
 		var o object
 		if err := yaml.Unmarshal(text, &o); err != nil {
@@ -114,7 +113,7 @@ func read(dir, name string) (map[object][]byte, error) {
 		all[o] = text
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s holds no object", path)
+		return nil, fmt.Errorf("%s has no object", path)
 	}
 	return all, nil
 }
@@ -176,8 +175,8 @@ func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string
 	return out.String(), c.rollOut(ctx)
 }
 
-// wait looks once: what it would wait for has happened when the command before
-// it returned, or never will.
+// wait checks the condition once: it is met when the previous command has returned, or
+// never.
 func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("wait", flag.ContinueOnError)
 	what := flags.String("for", "", "")

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Outage is a way in which the registry is away.
+// Outage is a kind of outage.
 type Outage int
 
-// The ways.
+// Kinds of outages.
 const (
 	None    Outage = iota
-	Refused        // nobody listens: the connection is refused
-	Silent         // packets vanish: the connection attempt gets no answer
+	Refused        // no listener: connections are refused
+	Silent         // packets are dropped: connection attempts get no answer
 	Stalled        // connections are accepted, requests get no answer
 )
 
-// String says what a test is about.
+// String returns the name of the outage.
 func (o Outage) String() string {
 	switch o {
 	case None:
@@ -36,8 +36,7 @@ func (o Outage) String() string {
 	}
 }
 
-// dropRules is what makes packets vanish on their way in: whoever asks learns
-// nothing.
+// dropRules drops incoming packets without an error.
 const dropRules = `table inet registry-silence {
 	counter lost { }
 	chain input {
@@ -47,8 +46,7 @@ const dropRules = `table inet registry-silence {
 }
 `
 
-// Down makes the registry be away in one of the ways, instead of the one before.
-// A pull that is under way meets it, too.
+// Down starts an outage in place of the previous one. It also affects running pulls.
 func (r *Registry) Down(ctx context.Context, o Outage) error {
 	r.switching.Lock()
 	defer r.switching.Unlock()
@@ -64,7 +62,7 @@ func (r *Registry) Down(ctx context.Context, o Outage) error {
 		}
 	case Silent:
 		if _, err := r.node.Input(ctx, dropRules, "nft", "-f", "-"); err != nil {
-			return fmt.Errorf("make the registry's packets vanish: %w", err)
+			return fmt.Errorf("drop the registry's packets: %w", err)
 		}
 	case Stalled:
 		r.stalled.Store(true)
@@ -72,11 +70,11 @@ func (r *Registry) Down(ctx context.Context, o Outage) error {
 	return nil
 }
 
-// Up ends an outage; when there is none, nothing happens. A request that has
-// stalled does so until its client gives up.
+// Up ends an outage, if there is one. A stalled request stays stalled until its client
+// disconnects.
 func (r *Registry) Up(ctx context.Context) error { return r.Down(ctx, None) }
 
-// Lost counts the packets that have vanished in a Silent outage so far.
+// Lost returns the number of dropped packets in a Silent outage.
 func (r *Registry) Lost(ctx context.Context) (int, error) {
 	out, err := r.node.Run(ctx, "nft", "list", "counter", "inet", "registry-silence", "lost")
 	if err != nil {
@@ -95,7 +93,7 @@ func (r *Registry) restore(ctx context.Context) error {
 	r.stalled.Store(false)
 	if r.outage == Silent {
 		if _, err := r.node.Run(ctx, "nft", "delete", "table", "inet", "registry-silence"); err != nil {
-			return fmt.Errorf("let the registry's packets through: %w", err)
+			return fmt.Errorf("accept the registry's packets: %w", err)
 		}
 	}
 	r.outage = None

@@ -15,20 +15,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Push puts an image, or an index of images with all that it lists, into a
-// repository, and returns the reference by digest.
+// Push pushes an image or an index with all its images into a repository and returns the
+// reference by digest.
 func (r *Registry) Push(ctx context.Context, repository string, content remote.Taggable) (string, error) {
 	manifest, err := content.RawManifest()
 	if err != nil {
-		return "", fmt.Errorf("read the manifest of what is to be pushed: %w", err)
+		return "", fmt.Errorf("read the manifest: %w", err)
 	}
 	sum, _, err := v1.SHA256(bytes.NewReader(manifest))
 	if err != nil {
-		return "", fmt.Errorf("digest the manifest of what is to be pushed: %w", err)
+		return "", fmt.Errorf("compute the digest of the manifest: %w", err)
 	}
 	reference, err := name.NewDigest(r.Name + "/" + repository + "@" + sum.String())
 	if err != nil {
-		return "", fmt.Errorf("name what is to be pushed: %w", err)
+		return "", fmt.Errorf("build the reference: %w", err)
 	}
 	transport := r.transport()
 	defer transport.CloseIdleConnections()
@@ -39,8 +39,8 @@ func (r *Registry) Push(ctx context.Context, repository string, content remote.T
 	return reference.String(), nil
 }
 
-// authorized has credentials with every request, the first one included, so that
-// none of the owner's counts as somebody's.
+// authorized adds credentials to every request, including the first one, so that no request
+// of the owner is counted.
 type authorized struct {
 	http.RoundTripper
 
@@ -53,8 +53,7 @@ func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(request)
 }
 
-// transport leads to the registry whatever a request's URL says, from the node
-// that it is on.
+// transport connects to the registry from its own node, whatever the request's URL.
 func (r *Registry) transport() *http.Transport {
 	at := net.JoinHostPort(r.node.Addresses.V4.String(), port)
 	return &http.Transport{

@@ -22,18 +22,17 @@ import (
 )
 
 const (
-	port = "443" // so that references need not name it
+	port = "443" // references need not have it
 
 	headTimeout = 10 * time.Second
-	// wholeTimeout is for one request with its answer, a binary's worth of
-	// bytes on a machine under load.
+	// wholeTimeout limits one request with its answer, such as a binary on a busy machine.
 	wholeTimeout = 2 * time.Minute
 )
 
-// Registry keeps images in memory and serves them on one node. Its methods may
-// be called from several goroutines.
+// Registry stores images in memory and serves them on one node. Its methods may be called
+// from several goroutines.
 type Registry struct {
-	Name string // of the host in references, such as registry.lab.test
+	Name string // host name in references, such as registry.lab.test
 
 	node    *lab.Node
 	content http.Handler
@@ -48,10 +47,10 @@ type Registry struct {
 	stalled     atomic.Bool
 	switching   sync.Mutex
 	outage      Outage
-	closeServer func() error // of the web server; nil while refused
+	closeServer func() error // stops the web server; nil while refused
 }
 
-// account is who may ask, by HTTP basic authentication.
+// account has the credentials of HTTP basic authentication.
 type account struct{ user, password string }
 
 // New starts a registry on the lab's internet node and publishes its name.
@@ -83,15 +82,15 @@ func New(ctx context.Context, l *lab.Lab, label string) (*Registry, error) {
 	return r, r.Up(ctx)
 }
 
-// CA is the certificate, in PEM, that whoever pulls has to trust.
+// CA returns the certificate in PEM that clients must trust.
 func (r *Registry) CA() string { return string(r.ca.Certificate()) }
 
-// TrustPath is where podman looks for it (containers-certs.d(5)); the
-// machine-config-daemon, too, puts the CAs of registries there.
+// TrustPath returns the path where podman reads the certificate (containers-certs.d(5)).
+// The machine-config-daemon also writes CAs of registries there.
 func (r *Registry) TrustPath() string { return "/etc/docker/certs.d/" + r.Name + "/ca.crt" }
 
-// Authfile is what lies on a node as /var/lib/kubelet/config.json: the
-// credentials of the account that may pull (containers-auth.json(5)).
+// Authfile returns a node's /var/lib/kubelet/config.json with the credentials for pulls
+// (containers-auth.json(5)).
 func (r *Registry) Authfile() (string, error) {
 	type entry struct {
 		Auth string `json:"auth"`
@@ -105,7 +104,7 @@ func (r *Registry) Authfile() (string, error) {
 	return string(text), nil
 }
 
-// Close ends the registry.
+// Close stops the registry.
 func (r *Registry) Close() error {
 	r.switching.Lock()
 	defer r.switching.Unlock()
@@ -121,7 +120,7 @@ func (r *Registry) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends every connection, too.
+// stop stops the server and closes every connection.
 func (r *Registry) stop() error {
 	if r.closeServer == nil {
 		return nil

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Pulls counts what others than the owner have asked for. Two of them can be
-// compared and subtracted.
+// Pulls counts the requests of others than the owner.
 type Pulls struct {
-	Requests     int // all of them
-	Unauthorized int // without credentials, as a client's first one is, or with wrong ones
-	Manifests    int // that were handed out
-	Blobs        int // that were handed out
+	Requests     int // all requests
+	Unauthorized int // without credentials, like a client's first request, or with wrong ones
+	Manifests    int // successful downloads
+	Blobs        int // successful downloads
 }
 
-// Since is what came after an earlier count.
+// Since returns the difference to an earlier count.
 func (p Pulls) Since(before Pulls) Pulls {
 	return Pulls{
 		Requests:     p.Requests - before.Requests,
@@ -27,8 +26,8 @@ func (p Pulls) Since(before Pulls) Pulls {
 	}
 }
 
-// Pulls is the count since the registry was made. What an outage keeps from
-// arriving is not in it.
+// Pulls returns the count since the registry was created, without requests that an outage
+// blocked.
 func (r *Registry) Pulls() Pulls {
 	r.counting.Lock()
 	defer r.counting.Unlock()
@@ -50,7 +49,7 @@ func (r *Registry) count(status int, request *http.Request) {
 	}
 }
 
-// serve lets the owner do everything, the nodes read, and nobody else anything.
+// serve allows the owner everything, the nodes to read, and others nothing.
 func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 	if r.stalled.Load() {
 		r.count(0, request)
@@ -65,8 +64,8 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 	defer func() { r.count(seen.status, request) }()
 	switch {
 	case !r.nodes.matches(request):
-		// As the distribution specification wants it of a refusal (OCI, "Error
-		// Codes"); the challenge is that of RFC 7617.
+		// The error format of the distribution specification (OCI, "Error Codes") with the
+		// challenge of RFC 7617.
 		seen.Header().Set("WWW-Authenticate", `Basic realm="lab"`)
 		seen.Header().Set("Content-Type", "application/json")
 		seen.WriteHeader(http.StatusUnauthorized)
@@ -78,13 +77,13 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// matches tells whether a request has the account's credentials.
+// matches reports whether a request has the account's credentials.
 func (a account) matches(request *http.Request) bool {
 	user, password, given := request.BasicAuth()
 	return given && user == a.user && subtle.ConstantTimeCompare([]byte(password), []byte(a.password)) == 1
 }
 
-// statusWriter remembers an answer's status.
+// statusWriter records an answer's status.
 type statusWriter struct {
 	http.ResponseWriter
 

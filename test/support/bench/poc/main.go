@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command poc is a front door in the way of the proof of concept that the
-// service replaces (mvazquezc/cert-mgr-http01-proxy): httputil.ReverseProxy
-// with its default transport, the path judged by a regular expression that is
-// compiled for each request, a line logged for each, no timeouts. It is here
-// to be measured.
+// Command poc behaves like the proof of concept that the service replaces
+// (mvazquezc/cert-mgr-http01-proxy). It uses httputil.ReverseProxy with the default
+// transport, compiles a regular expression for each request, logs each request, and has no
+// timeouts. It exists for the benchmark.
 package main
 
 import (

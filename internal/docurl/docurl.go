@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docurl owns where the documents are to be read. What is printed on a
-// host, or told by an alert, reaches somebody who has no checkout: it gives one of
-// these addresses, and no path.
 package docurl
 
-// The documents, as addresses that work for everybody.
+// The documents, at URLs that everybody can open.
 const (
 	prefix = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
 

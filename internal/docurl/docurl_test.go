@@ -15,7 +15,7 @@ import (
 
 const repository = "../.."
 
-// anchorOf is the anchor that GitHub gives a heading.
+// anchorOf returns the anchor that GitHub gives a heading.
 func anchorOf(line string) string {
 	kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(strings.TrimLeft(line, "# ")), "")
 	return strings.ReplaceAll(strings.TrimSpace(kept), " ", "-")
@@ -41,12 +41,12 @@ func documentExists(t *testing.T, address string) bool {
 	return false
 }
 
-// TestEveryURLResolves: those here, and those in what is shipped.
+// TestEveryURLResolves checks the URLs of this package and of the shipped files.
 func TestEveryURLResolves(t *testing.T) {
 	t.Parallel()
 	prefix := strings.TrimSuffix(docurl.Readme, "README.md")
 	address := regexp.MustCompile(regexp.QuoteMeta(prefix) + `([A-Za-z0-9./#-]*[A-Za-z0-9])`)
-	texts := map[string]string{"handbook": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.CertificateExpired}, "\n")}
+	texts := map[string]string{"docurl": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.CertificateExpired}, "\n")}
 	for path, text := range shipped(t) {
 		texts[path] = text
 	}
@@ -55,30 +55,30 @@ func TestEveryURLResolves(t *testing.T) {
 		for _, m := range address.FindAllStringSubmatch(text, -1) {
 			found++
 			if !documentExists(t, m[1]) {
-				t.Errorf("%s: %s leads nowhere", path, m[0])
+				t.Errorf("%s: %s does not exist", path, m[0])
 			}
 		}
 	}
 	if found < 10 {
-		t.Errorf("%d addresses found: is there another prefix?", found)
+		t.Errorf("%d URLs found: did the prefix change?", found)
 	}
 }
 
-// TestNoPathsAreShipped: units, the journal's catalog and alerts are read where
-// there are no documents.
+// TestNoPathsAreShipped: units, the journal catalog and alerts name URLs, since their
+// readers may have no checkout.
 func TestNoPathsAreShipped(t *testing.T) {
 	t.Parallel()
 	path := regexp.MustCompile(`(?:^|[\s(])(?:docs/[a-z-]+\.md|README\.md)`)
 	for name, text := range shipped(t) {
 		for number, line := range strings.Split(text, "\n") {
 			if !strings.HasPrefix(strings.TrimSpace(line), "#") && path.MatchString(line) {
-				t.Errorf("%s:%d: a path, where an address is wanted: %s", name, number+1, line)
+				t.Errorf("%s:%d: a path instead of a URL: %s", name, number+1, line)
 			}
 		}
 	}
 }
 
-// shipped are the texts that go to hosts and clusters.
+// shipped returns the texts of the files that are installed on hosts and clusters.
 func shipped(t *testing.T) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)

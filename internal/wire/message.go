@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+)
+
+const (
+	// maxCommand bounds a command in bytes. The largest has the longest list of hosts
+	// that a configuration file can have, the certificates of the largest trusted CA
+	// bundle, or the routes of an egress proxy with the CAs of the host twice and those
+	// of an administrator (pkg/ingress/trust: 4 MiB and 1 MiB as PEM, which is longer
+	// than base64 of DER).
+	maxCommand = 12 << 20
+	// maxEvent bounds a message of a child process in bytes. It is larger than every
+	// message that a protocol defines.
+	maxEvent = 192 << 10
+	// maxKeptBuffer bounds the buffer that is kept for the next message.
+	maxKeptBuffer = 64 << 10
+	// writeTimeout bounds the wait for a peer that does not read.
+	writeTimeout = 2 * time.Second
+	headerBytes  = 4 // the length of the text that follows, big-endian
+)
+
+var (
+	// ErrTooLarge reports that a message exceeds the bound. Nothing of it was sent.
+	ErrTooLarge = errors.New("message too large")
+	// ErrPayloads reports that a message has no payload, or several.
+	ErrPayloads = errors.New("message without exactly one payload")
+	// ErrInvalid reports a text that is not a message of the protocol. It quotes nothing:
+	// the text of a child process is not trusted.
+	ErrInvalid = errors.New("not a message of the protocol")
+)
+
+// Event is a message of a child process. Validate rejects values that no child process
+// of this program sends. It gets every event before the receiver.
+type Event interface{ Validate() error }
+
+// encode frames a message of at most most bytes.
+func encode(message any, most int) ([]byte, error) {
+	if n := payloads(message); n != 1 {
+		return nil, fmt.Errorf("encode a message: %w: %d", ErrPayloads, n)
+	}
+	text, err := json.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("encode a message: %w", err)
+	}
+	if len(text) > most {
+		return nil, fmt.Errorf("encode a message: %w: %d bytes", ErrTooLarge, len(text))
+	}
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, headerBytes+len(text)), uint32(len(text))), text...), nil //nolint:gosec // bounded above
+}
+
+// decode reads one message, to which into points: a struct whose pointer fields are the
+// payloads by kind. Exactly one must be set, and no unknown field may occur.
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text after the message")
+	}
+	if n := payloads(into); n != 1 {
+		return fmt.Errorf("%w: %d", ErrPayloads, n)
+	}
+	return nil
+}
+
+// DecodeEvent decodes the text of a child process: it bounds the number of values before
+// it allocates memory for them, and validates them afterwards.
+func DecodeEvent(text []byte, into Event) error {
+	if n := countValues(text); n > maxValues {
+		return fmt.Errorf("message of %d values, more than %d", n, maxValues)
+	}
+	if err := decode(text, into); err != nil {
+		return ErrInvalid // the decoder's error quotes the text
+	}
+	return into.Validate()
+}
+
+// payloads counts the payloads of a message: its pointer fields that are set.
+func payloads(message any) (n int) {
+	v := reflect.Indirect(reflect.ValueOf(message))
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			n++
+		}
+	}
+	return n
+}
+
+// maxValues bounds the values of a child's message: each becomes a struct of some
+// hundred bytes at most. The largest statistics of the proxy have some 5,000 values.
+const maxValues = 8192
+
+// countValues counts the values of a JSON text without decoding it: members of objects
+// and lists. The text may be invalid.
+func countValues(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
+}
+
+// readText reads the text after a header. buf is reused where it is large enough.
+func readText(r io.Reader, header [headerBytes]byte, most int, buf *[]byte) ([]byte, error) {
+	length := int(binary.BigEndian.Uint32(header[:]))
+	if length > most {
+		return nil, fmt.Errorf("message of %d bytes, more than %d", length, most)
+	}
+	if cap(*buf) < length {
+		*buf = make([]byte, length)
+	}
+	text := (*buf)[:length]
+	if length > maxKeptBuffer {
+		*buf = nil
+	}
+	_, err := io.ReadFull(r, text)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return text, err
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestLargestMessages: the largest command and the largest statistics can be sent.
+func TestLargestMessages(t *testing.T) {
+	t.Parallel()
+	parent, files, err := wire.NewPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	child, err := wire.NewChild(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close()
+	hosts := slices.Repeat([]string{strings.Repeat("a", 60)}, 4000)
+	command := Command{Configure: &Configure{
+		Hosts: hosts, Upstream: ingress.FromConfig(config.Default().Upstream, nil),
+		Egress: &ingress.Egress{
+			ProxyCAs:      ingress.CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}},
+			AdditionalCAs: ingress.CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
+		},
+	}}
+	if err := parent.Send(command, -1); err != nil {
+		t.Error(err)
+	}
+	s := &Stats{UpstreamFailed: true, AcceptFailures: 1}
+	for range MaxChallenges {
+		name := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61) // the longest name
+		s.Challenges = append(s.Challenges, Challenge{
+			Challenge: report.Challenge{Host: name, Method: "GET", ClientKind: report.CertManager, Outcome: report.Answered},
+			Failure:   &cause.Failure{Cause: "tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{name, name, name, name}}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "refused"}}, cause.MaxOthers)},
+		})
+	}
+	s.Sums = slices.Repeat([]report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}, MaxRequestSums)
+	s.Refused = slices.Repeat([]report.RefusalCount{{Refusal: report.ForeignHost, ClientKind: report.CertManager, Count: 1}}, maxRefusalSums)
+	sent := make(chan error, 1)
+	go func() { sent <- child.Send(Event{Stats: s}) }()
+	var e Event
+	if err := parent.Receive(&e); err != nil || len(e.Stats.Challenges) != MaxChallenges {
+		t.Errorf("received: %v", err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInvalidStats: statistics that no proxy of this program reports are rejected.
+func TestInvalidStats(t *testing.T) {
+	t.Parallel()
+	good := Challenge{Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200}}
+	with := func(change func(*Challenge)) Stats {
+		c := good
+		change(&c)
+		return Stats{Challenges: []Challenge{good, c}}
+	}
+	for name, tt := range map[string]struct {
+		stats Stats
+		ok    bool
+	}{
+		"good":                 {with(func(*Challenge) {}), true},
+		"no host":              {with(func(c *Challenge) { c.Host = "" }), true},
+		"a line break":         {with(func(c *Challenge) { c.Host = "a\nb" }), false},
+		"an escape":            {with(func(c *Challenge) { c.TokenPrefix = "\x1b[31m" }), false},
+		"a long host":          {with(func(c *Challenge) { c.Host = strings.Repeat("a", 254) }), false},
+		"a host and a port":    {with(func(c *Challenge) { c.Host = "api.example.com:8080" }), true},
+		"IPv6 and a port":      {with(func(c *Challenge) { c.Host = "[2001:db8::5]:8080" }), true},
+		"IPv6":                 {with(func(c *Challenge) { c.Host = "[2001:db8::5]" }), true},
+		"a host with a zone":   {with(func(c *Challenge) { c.Host = "[fe80::1%x]:80" }), false},
+		"a sentence as host":   {with(func(c *Challenge) { c.Host = "run this now" }), false},
+		"another method":       {with(func(c *Challenge) { c.Method = "PUT" }), false},
+		"a zone":               {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
+		"a client's zone":      {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"an ingress's zone":    {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"a long time":          {with(func(c *Challenge) { c.Duration = MaxRequestDuration + 1 }), false},
+		"a failure":            {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "refused"} }), true},
+		"an unknown cause":     {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "run this now"} }), false},
+		"a whole token":        {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
+		"a negative status":    {with(func(c *Challenge) { c.Status = -1 }), false},
+		"a negative time":      {with(func(c *Challenge) { c.Duration = -1 }), false},
+		"too many challenges":  {Stats{Challenges: make([]Challenge, MaxChallenges+1)}, false},
+		"an unknown client":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
+		"an unknown outcome":   {with(func(c *Challenge) { c.Outcome = "fine" }), false},
+		"a sum":                {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
+		"too many at once":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
+		"a sum of no client":   {Stats{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a sum of refusals":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
+		"an unknown bucket":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
+		"a sum of a text":      {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "run this now"}}}, false},
+		"a sum of an hour":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
+		"a sum off its bucket": {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
+		"the end of a bucket":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
+		"too many sums":        {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
+		"a refusal":            {refusalStats(report.Evicted, report.OtherClient), true},
+		"a refusal of one":     {refusalStats(report.ForeignHost, report.CertManager), true},
+		"an unknown refuser":   {refusalStats(report.ForeignHost, "curl"), false},
+		"a client unread":      {refusalStats(report.Evicted, report.CertManager), false},
+		"a kind of refusal":    {refusalStats("evicted2", report.OtherClient), false},
+		"an errno":             {Stats{LastAcceptErrno: maxErrno + 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := tt.stats.Validate(); (err == nil) != tt.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func refusalStats(refusal report.Refusal, kind report.ClientKind) Stats {
+	return Stats{Refused: []report.RefusalCount{{Refusal: refusal, ClientKind: kind, Count: 1}}}
+}
+
+// FuzzEvent decodes what a hostile proxy can send: an accepted event has exactly one
+// payload, and what is printed of it is one line of printable characters.
+func FuzzEvent(f *testing.F) {
+	for _, text := range []string{
+		`{"heartbeat":{}}`, `{"stopped":{"port":8888}}`, `{"drained":{"cut":1}}`, `{"flushed":{}}`,
+		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"refused"}}]}}`,
+		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`,
+		`{}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`, `{"flushed":{}}{"flushed":{}}`, `{"drained":{"cut":-1}}`,
+		string(must(json.Marshal(Event{Stats: &Stats{Challenges: []Challenge{{
+			Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200},
+			Failure:   &cause.Failure{Cause: "refused"},
+		}}}}))),
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var e Event
+		if wire.DecodeEvent(text, &e) != nil {
+			return
+		}
+		texts, count := textsOf(&e)
+		if count != 1 {
+			t.Errorf("%s is accepted with %d payloads", text, count)
+		}
+		for _, s := range texts {
+			if len(s) > 8<<10 || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+				t.Errorf("%s has the text %q", text, s)
+			}
+		}
+	})
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// textsOf returns what may be printed of an event, and the number of its payloads.
+func textsOf(e *Event) (texts []string, payloads int) {
+	for _, set := range []bool{e.Heartbeat != nil, e.Stopped != nil, e.Drained != nil, e.IngressProbed != nil, e.Stats != nil, e.Flushed != nil} {
+		if set {
+			payloads++
+		}
+	}
+	if e.IngressProbed != nil {
+		for _, r := range e.IngressProbed.Results {
+			texts = append(texts, r.Addr.String())
+			if r.Failure != nil {
+				texts = append(texts, r.Failure.Summary(cause.Context{}))
+			}
+		}
+	}
+	if e.Stats != nil {
+		for _, c := range e.Stats.Challenges {
+			texts = append(texts, c.Host, c.TokenPrefix, c.Method, string(c.ClientKind), string(c.Outcome), c.VIP.String(), c.Client.String(), c.Upstream.String(), c.Duration.String())
+			if c.Failure != nil {
+				texts = append(texts, c.Failure.Summary(cause.Context{}))
+			}
+		}
+		for _, s := range e.Stats.Sums {
+			texts = append(texts, string(s.ClientKind), string(s.Outcome), s.Cause)
+		}
+	}
+	return texts, payloads
+}
