@@ -389,7 +389,7 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	if got := w.lastRoutes().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
 		t.Errorf("CAs for TLS through the proxy: %d, %s", len(got.Roots), got.Description)
 	}
-	if !strings.Contains(s.Routes[0].Error, "names no DNS server") {
+	if !strings.Contains(s.Routes[0].Error, "no DNS server in") {
 		t.Errorf("%+v", s)
 	}
 	startDNSServer(t, map[string]string{"proxy.test.": "198.51.100.99"}, nil)
@@ -401,8 +401,8 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 		t.Errorf("passed on %v", got)
 	}
 	// A slow machine can add another reason: a timeout of the server.
-	if text := w.log.String(); strings.Count(text, "names no DNS server") != 1 {
-		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "names no DNS server"), text)
+	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 {
+		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "no DNS server in"), text)
 	}
 	logged := make(map[string]bool)
 	for _, value := range regexp.MustCompile(`\berror=("(?:[^"\\]|\\.)*"|\S+)`).FindAllString(w.log.String(), -1) {
