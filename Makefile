@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make build           the host binary, bin/http01-proxyd, and the admin's
+# make build           the host binary bin/http01-proxyd, and the administrator's tool
 # make lint            formatting, static checks, units, scripts
 # make test            unit and kernel tests, and the main paths through the labs (root)
 # make test-all        every test and, beside them, the fuzzers (root)
-# make test-unit       parts of that: cmd/, internal/ and pkg/
+# make test-unit       parts of these tests: cmd/, internal/ and pkg/
 # make test-lab        ... test/, the labs
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
-# make flakes          every test N times beside LOAD busy loops: N=5 LOAD=4 SET=all
+# make flakes          every test N times under load: N=5 LOAD=4 SET=all
 # make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER INFRASTRUCTURE STRICT TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
-# make dashboard       the console's copy of the Grafana dashboard
+# make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
-# make release         all of a release: VERSION IMAGE_REPOSITORY
-# make install         binary and unit onto this host: DESTDIR PREFIX
-# make rpm             binary and unit as an RPM: ARCHITECTURE VERSION BINARY
-# make demo            the whole path in a lab of network namespaces (root)
+# make release         all files of a release: VERSION IMAGE_REPOSITORY
+# make install         installation of binary and units on this host: DESTDIR PREFIX
+# make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
+# make demo            the whole path of a challenge, in network namespaces (root)
 # make bench           proxies compared: docs/bench (root, half an hour)
-# make bench-failover  how fast a VIP's move is followed (root)
-# make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
-# make docs            what is generated from the code: catalog, documents
+# make bench-failover  time to follow the move of a VIP (root)
+# make bench-flood     a minute with 50,000 connections and challenges (root)
+# make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
 
 SHELL           := bash
@@ -62,8 +62,8 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 lint-shell:
 	shellcheck $(SHELL_FILES)
 
-# systemd-analyze wants the programs that units name to be there: check copies
-# that name ours.
+# systemd-analyze requires that the programs of the units exist: check copies with the
+# paths in this checkout.
 lint-units: build
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	for unit in $(UNITS); do \
@@ -97,8 +97,8 @@ test-host: packages $(BIN)/suites
 test-release: packages $(BIN)/suites
 	$(RUN_SUITES) -only '^build' $(SUITES)
 
-# Rounds of the tests of SET beside busy loops: a test that fails once in them has a
-# defect, or the code that it tests has.
+# Rounds of the tests of SET beside busy loops. A single failure is a defect of the test
+# or of the tested code.
 N    ?= 5
 LOAD ?= 4
 SET  ?= all
@@ -143,20 +143,20 @@ fuzz:
 		done || exit 1; \
 	done
 
-# A variable that is given passes on as it is: an empty one is refused, rather
-# than taken as not given.
+# A variable that is set is passed on unchanged: the tool refuses an empty one instead
+# of ignoring it.
 given = $(if $(filter-out undefined,$(origin $1)),$2 '$($1)')
 
-# Switches: what says no is none.
+# Switches: 0, no and false mean not set.
 yes = $(filter-out 0 no false,$1)
 
-# Without IMAGE: the committed example, which is for its own folder only.
+# Without IMAGE, the committed example is rendered, to its own folder only.
 EXAMPLE_IMAGE := quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 OUT           ?= machineconfigs
 
 ifeq ($(call yes,$(FCOS))$(call yes,$(LAYERED)),)
 RENDERED_IMAGE = $(or $(call given,IMAGE,--image),$(if $(filter $(abspath machineconfigs),$(abspath $(OUT))),--image '$(EXAMPLE_IMAGE)',$\
-	$(error IMAGE is missing: give IMAGE=registry.example.com/name@sha256:...; what is rendered without one is an example, and goes into machineconfigs only)))
+	$(error IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered)))
 endif
 
 machineconfigs:
@@ -166,21 +166,21 @@ machineconfigs:
 		$(call given,APISERVER,--apiserver) $(call given,INFRASTRUCTURE,--infrastructure) $(if $(call yes,$(STRICT)),--strict) $(if $(call yes,$(LAYERED)),--layered) \
 		$(if $(call yes,$(FCOS)),--fcos --binary $(BIN)/http01-proxyd) --out '$(OUT)'
 
-# The schema of pkg/apis, as a patch; drift fails the tests, which ask for the
-# generator by the name that is said here.
+# The schema of pkg/apis, as a patch. A test fails if it is not current. The test finds
+# the generator with make controller-gen.
 crd: $(CONTROLLER_GEN)
 	cd test && $(GO) test ./suites/apis -run TestPatchIsGenerated -count=1 -update
 
 controller-gen: $(CONTROLLER_GEN)
 	@echo $<
 
-# What is generated from the code's own tables; drift fails the tests.
+# Files that are generated from tables in the code. Tests fail if they are not current.
 docs:
 	$(GO) test ./pkg/findings/messageid -run Catalog -count=1 -update
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 
-# The console takes a Grafana dashboard inside a ConfigMap.
+# The console reads a Grafana dashboard from a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml
 
 dashboard:

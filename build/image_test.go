@@ -73,7 +73,7 @@ func TestImageOnTheCommandLine(t *testing.T) {
 	})
 }
 
-// checkPlainHTTP: it is spoken when asked for, and only then.
+// checkPlainHTTP: HTTP without TLS is used only on request.
 func checkPlainHTTP(t *testing.T, dir, digest string) {
 	t.Helper()
 	// With 127.0.0.1 it is tried unasked.
@@ -92,7 +92,7 @@ func checkPlainHTTP(t *testing.T, dir, digest string) {
 	}
 }
 
-// checkOwnCA does what the message about an unknown CA says.
+// checkOwnCA follows the remediation for an unknown CA.
 func checkOwnCA(t *testing.T, dir, digest string) {
 	t.Helper()
 	server := newRegistry(t, "127.0.0.1:0")

@@ -125,7 +125,7 @@ func checkCatalog(t *testing.T, root string, files []string) {
 	succeed(t, root, "journalctl", "--root="+root, "--update-catalog")
 	list := succeed(t, root, "journalctl", "--root="+root, "--list-catalog")
 	if compiled, shipped := strings.Count(list, " http01-proxyd: "), strings.Count(string(want), "\nSubject: "); compiled != shipped {
-		t.Errorf("journalctl knows %d of the catalog's %d entries:\n%s", compiled, shipped, list)
+		t.Errorf("journalctl has %d of the catalog's %d entries:\n%s", compiled, shipped, list)
 	}
 	must(t, os.RemoveAll(filepath.Join(root, "var")))
 }
@@ -139,7 +139,7 @@ func checkUnit(t *testing.T, file, line, starts string) {
 		t.Errorf("the unit, -want +got:\n%s", diff)
 	}
 	if !strings.Contains(string(got), "\n"+line+"\n") {
-		t.Errorf("the unit does not say %s:\n%s", line, got)
+		t.Errorf("the unit does not contain %s:\n%s", line, got)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestInstallNamesMissingFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	out, err := admin(t, nil, "install", "DESTDIR="+root, "BINARY="+root+"/missing")
-	if err == nil || !strings.Contains(out, root+"/missing is not there: run make build first") {
+	if err == nil || !strings.Contains(out, root+"/missing does not exist: run make build first") {
 		t.Errorf("got %v and %q", err, out)
 	}
 	if got := installed(t, root); len(got) > 0 {
@@ -173,14 +173,13 @@ func TestInstallNamesMissingFiles(t *testing.T) {
 	}
 }
 
-// tools are commands that stand in for the host's, which the tests must not ask
-// for changes.
+// tools are fake commands that replace those of the host.
 type tools struct {
 	env   []string
 	calls string // a file with a line for each call
 }
 
-// fakeTools makes them out of the scripts that they are to be, by name.
+// fakeTools creates them from their scripts, by name.
 func fakeTools(t *testing.T, scripts map[string]string) tools {
 	t.Helper()
 	dir := t.TempDir()
@@ -205,10 +204,10 @@ func TestUninstallWithRunningService(t *testing.T) {
 		active, enabled int
 		removed         bool
 	}{
-		"running":            {0, 1, false},
-		"enabled":            {3, 0, false},
-		"running, enabled":   {0, 0, false},
-		"stopped, forgotten": {3, 1, true},
+		"running":              {0, 1, false},
+		"enabled":              {3, 0, false},
+		"running, enabled":     {0, 0, false},
+		"stopped, not enabled": {3, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +234,7 @@ func TestUninstallWithRunningService(t *testing.T) {
 			}
 			for _, line := range before {
 				if !strings.Contains(out, "  "+line+"\n") {
-					t.Errorf("docs/install.md has %q, and make uninstall says\n%s", line, out)
+					t.Errorf("docs/install.md has %q, and make uninstall prints\n%s", line, out)
 				}
 			}
 		})

@@ -4,16 +4,17 @@
 #
 # make binaries  dist/http01-proxyd-linux-ARCH and dist/http01-machineconfig-*
 # make image     dist/image, the OCI image for all architectures; prints its digest.
-#                PUSH=registry/name[:tag] pushes it too, and prints its reference;
+#                PUSH=registry/name[:tag] also pushes it and prints its reference;
 #                PLAIN_HTTP=1 for a registry without TLS
-# make release   VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]:
-#                all that, and what build/release says
-# make install   onto a plain systemd host: [PREFIX=/usr/local] [DESTDIR=]
+# make release   binaries, image, and the files that build/release lists:
+#                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
+# make install   installation on a host with systemd: [PREFIX=/usr/local] [DESTDIR=]
 #                [BINARY=bin/http01-proxyd]; enables and starts nothing
-# make uninstall takes away just what install has put there
-# make rpm       the same as dist/http01-proxyd-VERSION-1.*.rpm: [ARCHITECTURE=amd64]
-#                [BINARY=] [VERSION=v1.2.3], which has to be the binary's,
-#                [ALLOW_DIRTY=1] to rehearse; needs rpmbuild, and Go unless BINARY is given
+# make uninstall removal of the files that install has written
+# make rpm       the same files as dist/http01-proxyd-VERSION-1.*.rpm:
+#                [ARCHITECTURE=amd64] [BINARY=] [VERSION=v1.2.3], which must be that of
+#                the binary, [ALLOW_DIRTY=1] for a rehearsal. Requires rpmbuild, and Go
+#                unless BINARY is given
 
 SHELL            := bash
 .SHELLFLAGS      := -o pipefail -c
@@ -26,20 +27,20 @@ VERSION          ?=
 IMAGE_REPOSITORY ?= quay.io/http01-proxyd/http01-proxyd
 ALLOW_DIRTY      ?=
 
-# Half of what is run here runs in build/.
+# Some commands run in build/.
 override DIST := $(abspath $(or $(DIST),dist))
 
 ARCHITECTURES           := amd64 arm64 ppc64le s390x
-# Where admins sit.
+# The workstations of administrators.
 MACHINECONFIG_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
 
 HOST_BINARIES  := $(ARCHITECTURES:%=http01-proxyd-linux-%)
 ADMIN_BINARIES := $(foreach p,$(MACHINECONFIG_PLATFORMS),http01-machineconfig-$p$(if $(filter windows-%,$p),.exe))
 DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
 
-# What else would decide over the code that is generated is fixed here, so that
-# one commit and one Go release give the same bytes anywhere. (An empty GOFLAGS
-# would let those of `go env -w` in.)
+# All settings that influence the generated code are fixed: the same commit and Go
+# release give the same bytes on every machine. (With an empty GOFLAGS, the value
+# of `go env -w` would apply.)
 REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
@@ -47,14 +48,14 @@ REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENA
 
 binaries: $(DIST_BINARIES)
 
-# PROGRAM-OS-ARCH[.exe]; the toolchain knows best what is up to date.
+# PROGRAM-OS-ARCH[.exe]. The toolchain decides what is up to date.
 $(DIST_BINARIES): $(DIST)/%:
 	@echo "building $@" >&2; mkdir -p $(DIST); \
 	name=$(basename $*); arch=$${name##*-}; name=$${name%-*}; \
 	$(REPRODUCIBLY) GOOS=$${name##*-} GOARCH=$$arch \
 		$(GO) build -buildvcs=auto -ldflags '-s -w' -o $@ ./cmd/$${name%-*}
 
-# The folder holds a release if SHA256SUMS is there.
+# The folder contains a release if it has SHA256SUMS.
 RELEASED = $(if $(and $(wildcard $(DIST)/SHA256SUMS),$(wildcard $(DIST)/image.digest)),$(DIST)/image.digest)
 
 image: $(addprefix $(DIST)/,$(HOST_BINARIES))
@@ -62,8 +63,8 @@ image: $(addprefix $(DIST)/,$(HOST_BINARIES))
 		$(if $(RELEASED),--released "$$(<'$(RELEASED)')") \
 		$(if $(PUSH),--push '$(PUSH)') $(if $(filter-out 0 no false,$(PLAIN_HTTP)),--plain-http)
 
-# With + the make that the script runs has a share in -j. But a + is run under
-# -n too, and so is a line with $$(MAKE) in it.
+# With +, the make that the script runs shares the job slots of -j. But a line with +
+# or with $$(MAKE) also runs under -n.
 RECURSIVE := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,+)
 
 release:
@@ -71,23 +72,23 @@ release:
 		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
 
-# Go's names, also for those that rpm and uname have.
+# The names of rpm and uname are converted to the names of Go.
 ARCHITECTURE ?= $(shell uname -m)
 override ARCHITECTURE := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCHITECTURE)))
-# A release's binary, unless another is given.
+# The binary of a release, unless another is given.
 PACKAGED     := $(if $(filter-out undefined,$(origin BINARY)),$(BINARY))
 
 rpm: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))
 	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' packaging/build-rpm \
 		'$(or $(PACKAGED),$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))' '$(ARCHITECTURE)' '$(DIST)'
 
-# Plain systemd hosts. Below these two prefixes systemd looks for units by itself
-# (systemd.unit(5), "Unit File Load Path"); what is in /etc/systemd/system goes
-# before them, and stays the admin's.
+# Hosts with systemd. systemd searches for units below these two prefixes
+# (systemd.unit(5), "Unit File Load Path"). Units in /etc/systemd/system take
+# precedence and belong to the administrator.
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 UNITDIR  ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd/system,/etc/systemd/system)
-# For what the journal's entries mean it looks below these two, and nowhere else
+# systemd searches for message catalogs below these two prefixes, and nowhere else
 # (catalog_file_dirs in its src/libsystemd/sd-journal/catalog.c).
 CATALOGDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX),/usr/local)/lib/systemd/catalog
 BINARY   ?= $(CURDIR)/bin/http01-proxyd
@@ -96,13 +97,13 @@ INSTALLED_BINARY  := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
 INSTALLED_UNITS   := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
 INSTALLED_CATALOG := $(DESTDIR)$(CATALOGDIR)/http01-proxyd.catalog
 
-# journalctl -x reads a database that is made of all catalogs. One of somebody
-# else's that cannot be read stands in the way of that, and of nothing else.
+# journalctl -x reads a database that is compiled from all catalogs. An unreadable
+# catalog of another package must not fail the installation.
 UPDATE_CATALOG = if command -v journalctl >/dev/null; then journalctl --update-catalog || true; fi
 
-# It builds nothing: root need not have Go.
+# install compiles nothing, so root does not need Go.
 install:
-	@[ -x "$(BINARY)" ] || { echo "make install: $(BINARY) is not there: run make build first, or name another with BINARY=" >&2; exit 1; }
+	@[ -x "$(BINARY)" ] || { echo "make install: $(BINARY) does not exist: run make build first, or give another file with BINARY=" >&2; exit 1; }
 	install -D -m 0755 "$(BINARY)" "$(INSTALLED_BINARY)"
 	install -d -m 0755 "$(DESTDIR)$(UNITDIR)"
 	@for unit in $(INSTALLED_UNITS); do \
@@ -114,18 +115,18 @@ install:
 		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)"; fi; \
 		$(UPDATE_CATALOG); \
 		echo; \
-		echo "Installed, and not started. Next, the first time:"; \
+		echo "Installed, but not started. Next, after the first installation:"; \
 		echo "  systemctl daemon-reload && systemctl enable --now http01-proxyd"; \
-		echo "and after an upgrade:"; \
+		echo "After an upgrade:"; \
 		echo "  systemctl daemon-reload && systemctl restart http01-proxyd"; \
 	}
 
-# What runs, or starts at boot, is stopped first: without its unit file systemd
-# could not even disable it.
+# A unit that runs or is enabled must be stopped first: without its file, systemd
+# cannot disable it.
 uninstall:
 	@if [ -z "$(DESTDIR)" ] && command -v systemctl >/dev/null && \
 		{ systemctl is-active --quiet http01-proxyd || [ "$$(systemctl show -p ActiveState --value http01-proxyd)" = activating ] || systemctl is-enabled --quiet http01-proxyd 2>/dev/null; }; then \
-		echo "make uninstall: http01-proxyd is active or enabled; run this first, then again:" >&2; \
+		echo "make uninstall: http01-proxyd is active or enabled. Run this command, then retry:" >&2; \
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
@@ -135,6 +136,6 @@ uninstall:
 		echo; \
 		echo "Removed. Next:"; \
 		echo "  systemctl daemon-reload"; \
-		echo "and to remove its state:"; \
+		echo "To remove its state:"; \
 		echo "  rm -rf /var/lib/http01-proxyd /var/lib/private/http01-proxyd"; \
 	}

@@ -80,7 +80,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
 		succeed(t, one, "git", "tag", "v9.0.0")
-		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the binaries say that they are "+version+" and not v9.0.0") {
+		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the version of the binaries is "+version+", not v9.0.0") {
 			t.Errorf("got %v and\n%s", err, out)
 		}
 	})
@@ -110,7 +110,7 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	if runtime.GOOS == "linux" {
 		out := succeed(t, dist, "./http01-proxyd-linux-"+runtime.GOARCH, "version")
 		if !strings.HasPrefix(out, "http01-proxyd "+version+" ") {
-			t.Errorf("the binary says that it is %q, want %s", out, version)
+			t.Errorf("the binary's version is %q, want %s", out, version)
 		}
 	}
 
@@ -157,7 +157,7 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 	index := must1(root.ImageIndex(outer.Manifests[0].Digest))(t)
 	manifest := must1(index.IndexManifest())(t)
 	if got := manifest.Annotations["org.opencontainers.image.version"]; got != version {
-		t.Errorf("the image says that it is %s, want %s", got, version)
+		t.Errorf("the image's version is %s, want %s", got, version)
 	}
 	var archs []string
 	for _, m := range manifest.Manifests {
@@ -184,19 +184,19 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 	}
 }
 
-// next is what a release tells to do next, without the reference.
+// next returns the commands that a release prints, without the reference.
 func next(t *testing.T, out string) []string {
 	t.Helper()
 	_, command, found := strings.Cut(out, "\nNext:\n")
 	words := strings.Fields(command)
 	if !found || len(words) < 2 || words[len(words)-1] != "PUSH="+repository+":"+version {
-		t.Fatalf("the release does not tell how to push it as %s:%s:\n%s", repository, version, out)
+		t.Fatalf("the release does not print how to push it as %s:%s:\n%s", repository, version, out)
 	}
 	return words[:len(words)-1]
 }
 
-// checkPush does what the release tells to do next: the image in the registry is
-// the one that the MachineConfigs name.
+// checkPush runs the printed commands: the registry then has the image that the
+// MachineConfigs name.
 func checkPush(t *testing.T, dir string, command []string, digest string) {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -220,7 +220,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 	t.Helper()
 	succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("the registry is asked: %s %s", r.Method, r.URL)
+		t.Errorf("request to the registry: %s %s", r.Method, r.URL)
 	}))
 	t.Cleanup(server.Close)
 	for name, push := range map[string][]string{
@@ -228,7 +228,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 		"made":   nil,
 	} {
 		out, err := run(t, dir, nil, command[0], append(slices.Clone(command[1:]), push...)...)
-		want := "holds a release, whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push that one, check its commit out"
+		want := "contains a release whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push its image, check out its commit"
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: got %v, want %q in\n%s", name, err, want, out)
 		}
@@ -239,7 +239,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 	}
 }
 
-// TestRehearsal: what looks like a release and is none says so.
+// TestRehearsal: a rehearsal is reported as a rehearsal.
 func TestRehearsal(t *testing.T) {
 	t.Parallel()
 	dir := clone(t, snapshot(t), "clone")
@@ -247,14 +247,14 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"This was a rehearsal.", "say that they are v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
+	for _, want := range []string{"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("missing %q in:\n%s", want, out)
 		}
 	}
 	for _, wrong := range []string{"PUSH=", "Next:"} {
 		if strings.Contains(out, wrong) {
-			t.Errorf("it says %q:\n%s", wrong, out)
+			t.Errorf("unexpected %q in:\n%s", wrong, out)
 		}
 	}
 }
@@ -280,12 +280,12 @@ func TestReleaseRefuses(t *testing.T) {
 		},
 		"no version":      {nothing, nil, []string{"VERSION=v1.2.3 is missing"}},
 		"a rehearsal too": {nothing, []string{"ALLOW_DIRTY=1"}, []string{"VERSION=v1.2.3 is missing"}},
-		"half a version":  {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is no version", "v1.2.3-rc.1"}},
-		"no v":            {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is no version"}},
-		"leading zero":    {nothing, []string{"VERSION=v0.98.7-rc.01"}, []string{"is no version"}},
-		"no image's tag":  {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is no version"}},
+		"half a version":  {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is not a version", "v1.2.3-rc.1"}},
+		"no v":            {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is not a version"}},
+		"leading zero":    {nothing, []string{"VERSION=v0.98.7-rc.01"}, []string{"is not a version"}},
+		"no image's tag":  {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is not a version"}},
 		"neither yes nor no": {
-			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"ALLOW_DIRTY=maybe says neither yes nor no"},
+			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"invalid ALLOW_DIRTY=maybe"},
 		},
 		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
 		"the commit after the tag": {func(t *testing.T, dir string) {

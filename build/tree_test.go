@@ -28,7 +28,7 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 	return both.String(), err
 }
 
-// runInto is run with the two streams of the output apart.
+// runInto runs a command with separate output streams.
 func runInto(t *testing.T, stdout, stderr io.Writer, dir string, env []string, name string, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), makeTimeout)
@@ -36,8 +36,8 @@ func runInto(t *testing.T, stdout, stderr io.Writer, dir string, env []string, n
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
 	cmd.WaitDelay = time.Minute
-	// A make that runs this test has told its children things that are not for
-	// the make in here; nor are the developer's settings of git.
+	// The variables of a make that runs this test, and the developer's settings of git,
+	// must not reach the make in this test.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
 	})
@@ -74,8 +74,8 @@ func snapshot(t *testing.T) string {
 	return dir
 }
 
-// copyFile copies a regular file with its mode; one that git knows and that is
-// deleted here is left out.
+// copyFile copies a regular file with its mode. A tracked file that is deleted here is
+// left out.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)

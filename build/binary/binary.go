@@ -21,26 +21,25 @@ type Binary struct {
 	Info     *debug.BuildInfo
 }
 
-// Commit is what a binary was built from, as far as the toolchain knew: without
-// a git clone nothing of it is set.
+// Commit is the recorded source of a binary. Without a git clone no field is set.
 type Commit struct {
 	Version  string    // the tag, or a pseudo-version of the commit; "(devel)" if unknown
-	Revision string    // the commit's hash, with "-dirty" if there were changes beside it
+	Revision string    // the commit's hash, with "-dirty" if there were uncommitted changes
 	Time     time.Time // the commit's
 }
 
-// Dirty tells whether the binary is of more than its commit, or of no known one:
-// nobody could build it again.
+// Dirty reports whether the binary was built from an unknown commit or with uncommitted
+// changes, so that it cannot be built again.
 func (c Commit) Dirty() bool { return c.Revision == "" || strings.HasSuffix(c.Revision, dirty) }
 
-// dirty is what ends the revision of a tree that was not just its commit.
+// dirty is the suffix of a revision with uncommitted changes.
 const dirty = "-dirty"
 
 // Read reads one binary, of any platform.
 func Read(file string) (Binary, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
-		return Binary{}, fmt.Errorf("read what %s was built from: %w", file, err)
+		return Binary{}, fmt.Errorf("cannot read what %s was built from: %w", file, err)
 	}
 	setting := make(map[string]string)
 	for _, s := range info.Settings {
@@ -62,13 +61,13 @@ func Read(file string) (Binary, error) {
 	}
 	if at := setting["vcs.time"]; at != "" {
 		if b.Commit.Time, err = time.Parse(time.RFC3339, at); err != nil {
-			return Binary{}, fmt.Errorf("read the commit's time in %s: %w", file, err)
+			return Binary{}, fmt.Errorf("cannot read the commit's time in %s: %w", file, err)
 		}
 	}
 	return b, nil
 }
 
-// Name is how the binary's file is to be called in a release.
+// Name returns the file name of the binary in a release.
 func (b Binary) Name() string {
 	name := strings.Join([]string{b.Program, b.OS, b.Arch}, "-")
 	if b.OS == "windows" {
@@ -77,15 +76,15 @@ func (b Binary) Name() string {
 	return name
 }
 
-// ReadAll reads the binaries whose file names match the patterns
-// ([filepath.Match]), in dir, in the order of patterns and names. Each has to be
-// what its name says, and all have to be of one commit and one Go release.
+// ReadAll reads the binaries in dir whose file names match the patterns
+// ([filepath.Match]), in the order of patterns and names. Each must match its file
+// name, and all must be of one commit and one Go release.
 func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 	var all []Binary
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			return nil, fmt.Errorf("look for %s in %s: %w", pattern, dir, err)
+			return nil, fmt.Errorf("cannot list %s in %s: %w", pattern, dir, err)
 		}
 		for _, file := range files {
 			b, err := Read(file)
@@ -93,7 +92,7 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 				return nil, err
 			}
 			if err := b.checkConsistent(all); err != nil {
-				return nil, fmt.Errorf("%s %w; run: make binaries", file, err)
+				return nil, fmt.Errorf("%s %w; run make binaries", file, err)
 			}
 			all = append(all, b)
 		}
@@ -101,10 +100,10 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 	return all, nil
 }
 
-// checkConsistent tells whether the binary fits its name and those before it.
+// checkConsistent reports whether the binary matches its name and the other binaries.
 func (b Binary) checkConsistent(others []Binary) error {
 	if name := b.Name(); filepath.Base(b.File) != name {
-		return fmt.Errorf("holds what should be called %s", name)
+		return fmt.Errorf("has the contents of %s", name)
 	}
 	if len(others) == 0 {
 		return nil

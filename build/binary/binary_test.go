@@ -140,7 +140,7 @@ func TestReadAllRequiresOneCommit(t *testing.T) {
 	}{
 		"one":       {good, []string{name}, nil},
 		"none":      {t.TempDir(), nil, nil},
-		"misnamed":  {misnamed, nil, []string{"tool-linux-vax holds what should be called " + name, "make binaries"}},
+		"misnamed":  {misnamed, nil, []string{"tool-linux-vax has the contents of " + name, "make binaries"}},
 		"mixed":     {mixed, nil, []string{"uther-" + platform() + " was built from", revision, next, "make binaries"}},
 		"no Go one": {notGo, nil, []string{"read what " + filepath.Join(notGo, name) + " was built from"}},
 	} {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binary owns what a release knows about its binaries. It takes it from
-// the binaries themselves, where the Go toolchain has recorded the platform,
-// the commit and the modules, so that an image or an SBOM cannot say anything
-// else than what was built.
+// Package binary owns the build information of a release's binaries. It reads the
+// platform, the commit and the modules that the Go toolchain has recorded, so that an
+// image or a bill of materials always matches the binaries.
 package binary

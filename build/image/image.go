@@ -16,40 +16,39 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Where the files of the image are.
+// The paths in the image.
 const (
 	BinaryPath       = "/usr/bin/http01-proxyd"
 	CertificatesPath = "/etc/ssl/certs/ca-certificates.crt" // the first place where crypto/x509 looks
 )
 
-// Source is where the code of the image is.
+// Source is the repository of the code.
 const Source = "https://github.com/http01-proxyd/http01-proxyd"
 
-// Options say what an image is made of.
+// Options are the inputs of an image.
 type Options struct {
-	// Binaries are the paths of the host binary, by GOARCH: one platform each,
-	// all of them linux. At least one is needed.
+	// Binaries are the paths of the host binary, by GOARCH. At least one is required.
+	// All are for Linux.
 	Binaries map[string]string
-	// Created is when the image says it was made: the commit's time, since the
-	// clock's would give each build a digest of its own. Zero, an unknown one, is
-	// shown as 1970.
+	// Created is the creation time of the image: the commit's time, since the current
+	// time would give each build a different digest. The zero value is written as 1970.
 	Created time.Time
-	// Version and Revision (a commit) go into labels and annotations; an empty
-	// one is left out.
+	// Version and Revision (a commit) are written to labels and annotations. An empty
+	// value is omitted.
 	Version  string
 	Revision string
 }
 
-// Architectures are those that a release has, as GOARCH, sorted.
+// Architectures returns the architectures of a release, as GOARCH, sorted.
 func Architectures() []string {
 	return []string{"amd64", "arm64", "ppc64le", "s390x"}
 }
 
-// Build makes the image: an OCI index with a manifest for each binary, in the
-// order of their architectures. Equal contents and options give an equal digest.
+// Build returns the image: an OCI index with a manifest for each binary, sorted by
+// architecture. Equal contents and options give an equal digest.
 func Build(o Options) (v1.ImageIndex, error) {
 	if len(o.Binaries) == 0 {
-		return nil, errors.New("build the image: there is no binary to put into it")
+		return nil, errors.New("cannot build the image: no binary given")
 	}
 	if o.Created.IsZero() {
 		o.Created = time.Unix(0, 0)
@@ -62,7 +61,7 @@ func Build(o Options) (v1.ImageIndex, error) {
 	for _, arch := range slices.Sorted(maps.Keys(o.Binaries)) {
 		img, err := o.platform(arch, roots)
 		if err != nil {
-			return nil, fmt.Errorf("build the image for %s: %w", arch, err)
+			return nil, fmt.Errorf("cannot build the image for %s: %w", arch, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add:        img,
@@ -72,7 +71,7 @@ func Build(o Options) (v1.ImageIndex, error) {
 	return mutate.Annotations(index, o.annotations()).(v1.ImageIndex), nil
 }
 
-// platform makes the image for one architecture.
+// platform returns the image for one architecture.
 func (o Options) platform(arch string, roots v1.Layer) (v1.Image, error) {
 	data, err := os.ReadFile(o.Binaries[arch])
 	if err != nil {
@@ -84,8 +83,8 @@ func (o Options) platform(arch string, roots v1.Layer) (v1.Image, error) {
 	}
 	created := v1.Time{Time: o.Created.UTC()}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	// The certificates come first: they change least, so that an upgrade finds
-	// their layer on the host.
+	// The certificates come first: they change rarely, so an upgrade finds their layer
+	// on the host.
 	img, err = mutate.Append(
 		img,
 		mutate.Addendum{Layer: roots, History: v1.History{Created: created, Comment: CertificatesPath}},
@@ -107,13 +106,13 @@ func (o Options) platform(arch string, roots v1.Layer) (v1.Image, error) {
 	return mutate.Annotations(img, o.annotations()).(v1.Image), nil
 }
 
-// annotations are the keys that tools know
+// annotations returns the standard keys
 // (https://github.com/opencontainers/image-spec/blob/v1.1.1/annotations.md).
 func (o Options) annotations() map[string]string {
 	const prefix = "org.opencontainers.image."
 	all := map[string]string{
 		prefix + "title":       "http01-proxyd",
-		prefix + "description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		prefix + "description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to be copied out",
 		prefix + "source":      Source,
 		prefix + "licenses":    "Apache-2.0",
 		prefix + "created":     o.Created.UTC().Format(time.RFC3339),

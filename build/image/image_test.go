@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 )
 
-// made is when the images of these tests say that they were made.
+// made is the creation time of the images.
 func made() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
 // write puts files into a new directory.
@@ -125,7 +125,7 @@ func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "http01-proxyd",
-		"org.opencontainers.image.description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		"org.opencontainers.image.description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to be copied out",
 		"org.opencontainers.image.source":      "https://github.com/http01-proxyd/http01-proxyd",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.created":     "2026-03-04T05:06:07Z",
@@ -167,7 +167,7 @@ func TestImageMetadata(t *testing.T) {
 	}
 }
 
-// checkImage compares what the image for one platform says of itself.
+// checkImage compares the metadata of the image for one platform.
 func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, labels map[string]string) {
 	t.Helper()
 	own := must1(img.Manifest())(t)
@@ -179,7 +179,7 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	}
 	config := must1(img.ConfigFile())(t)
 	if config.OS != "linux" || config.Architecture != m.Platform.Architecture || !config.Created.Equal(created) {
-		t.Errorf("the config says %s/%s, %s", config.OS, config.Architecture, config.Created)
+		t.Errorf("the config has %s/%s, %s", config.OS, config.Architecture, config.Created)
 	}
 	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels}, config.Config); diff != "" {
 		t.Errorf("config, -want +got:\n%s", diff)
@@ -257,7 +257,7 @@ func TestBuildRefuses(t *testing.T) {
 		binaries map[string]string
 		want     string
 	}{
-		"no binary":     {nil, "there is no binary to put into it"},
+		"no binary":     {nil, "no binary given"},
 		"a missing one": {map[string]string{"arm64": missing}, "build the image for arm64: open " + missing},
 	} {
 		t.Run(name, func(t *testing.T) {

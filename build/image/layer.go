@@ -18,18 +18,18 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// file is a regular file of root's.
+// file is a regular file that belongs to root.
 type file struct {
 	path string // absolute
 	mode int64
 	data []byte
 }
 
-// newLayer makes a layer of one file and the directories above it.
+// newLayer returns a layer with one file and its parent directories.
 func newLayer(f file) (v1.Layer, error) {
 	packed, err := f.pack()
 	if err != nil {
-		return nil, fmt.Errorf("pack %s: %w", f.path, err)
+		return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
 	}
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
@@ -38,13 +38,14 @@ func newLayer(f file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make a layer of %s: %w", f.path, err)
+		return nil, fmt.Errorf("cannot create a layer of %s: %w", f.path, err)
 	}
 	return layer, nil
 }
 
-// pack gives the same bytes for the same file anywhere: no clock, no user
-// names. The directories are named, or each unpacker would choose their modes.
+// pack returns the same bytes for the same file on every machine: it contains no
+// current time and no user names. The directories are included: otherwise each unpacker
+// would choose their modes.
 func (f file) pack() ([]byte, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
@@ -68,8 +69,8 @@ func (f file) pack() ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// parentDirs lists the directories above an absolute path, outermost first, without
-// the root and without a leading slash.
+// parentDirs returns the parent directories of an absolute path, outermost first,
+// without the root and without a leading slash.
 func parentDirs(name string) []string {
 	var dirs []string
 	for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {

@@ -14,26 +14,26 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// layoutMarker is in every OCI layout
+// layoutMarker is a file of every OCI layout
 // (https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md).
 const layoutMarker = "oci-layout"
 
-// WriteLayout writes the image as an OCI layout, in place of one that is there;
-// a directory that holds something else is refused. podman, skopeo and others
-// read it as oci:DIR.
+// WriteLayout writes the image as an OCI layout and replaces an existing layout. It
+// refuses a directory with other contents. podman, skopeo and other tools read the
+// layout as oci:DIR.
 func WriteLayout(dir string, index v1.ImageIndex) error {
 	if err := refuseOtherContents(dir); err != nil {
-		return fmt.Errorf("write the image to %s: %w", dir, err)
+		return fmt.Errorf("cannot write the image to %s: %w", dir, err)
 	}
 	next := filepath.Clean(dir) + ".next"
 	if err := replace(dir, next, index); err != nil {
-		return errors.Join(fmt.Errorf("write the image to %s: %w", dir, err), os.RemoveAll(next))
+		return errors.Join(fmt.Errorf("cannot write the image to %s: %w", dir, err), os.RemoveAll(next))
 	}
 	return nil
 }
 
-// refuseOtherContents fails if there is a dir with something in it that is no OCI
-// layout: it would be deleted.
+// refuseOtherContents returns an error if dir has contents other than an OCI layout:
+// they would be deleted.
 func refuseOtherContents(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -45,13 +45,13 @@ func refuseOtherContents(dir string) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, layoutMarker)); err != nil {
-		return errors.New("the directory holds something else: name another one, or empty it")
+		return errors.New("the directory has other contents: give another one, or empty it")
 	}
 	return nil
 }
 
-// replace writes the layout to next and puts that in dir's place. The layout's
-// one entry is the image, so that copying the layout gives its digest.
+// replace writes the layout to next and renames it to dir. The layout has one entry,
+// the image, so that copying the layout gives its digest.
 func replace(dir, next string, index v1.ImageIndex) error {
 	if err := os.RemoveAll(next); err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestLayoutKeepsOtherContents(t *testing.T) {
 	precious := filepath.Join(dir, "precious")
 	must(t, os.WriteFile(precious, nil, 0o600))
 	err := image.WriteLayout(dir, build(t, options(t)))
-	if err == nil || !strings.Contains(err.Error(), "name another one, or empty it") {
+	if err == nil || !strings.Contains(err.Error(), "give another one, or empty it") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(precious); err != nil {

@@ -7,7 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http" //nolint:depguard // no host binary: what a registry's client fails with
+	"net/http" //nolint:depguard // not the host binary: errors of the registry client
 	"slices"
 	"strings"
 
@@ -18,45 +18,44 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// PushOptions say how a registry is spoken to. The zero value speaks TLS, and
-// as whom the default keychain says: ~/.docker/config.json, else what
-// $REGISTRY_AUTH_FILE names, else podman's auth.json.
+// PushOptions configure the connection to a registry. The zero value uses TLS and the
+// default keychain: ~/.docker/config.json, else the file of $REGISTRY_AUTH_FILE, else
+// podman's auth.json.
 type PushOptions struct {
-	// PlainHTTP allows a registry without TLS. On loopback and private addresses
-	// that is allowed anyway.
+	// PlainHTTP allows a registry without TLS. Loopback and private addresses are
+	// always allowed.
 	PlainHTTP bool
-	// Keychain is who to be; nil means the default one.
+	// Keychain provides the credentials; nil selects the default keychain.
 	Keychain authn.Keychain
 }
 
-// Push puts the image, all platforms, into the registry that ref
-// (REGISTRY/NAME[:TAG]) names, and returns its reference by digest. Without a
-// tag the image can be had by digest only, and a registry that collects garbage
-// may take it away. What the registry has already is not sent again.
+// Push uploads the image with all platforms to the registry in ref
+// (REGISTRY/NAME[:TAG]), and returns its reference by digest. Without a tag the image
+// is available by digest only, and a registry may delete it in a garbage collection.
+// Content that the registry already has is not uploaded.
 func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (string, error) {
 	digest, err := index.Digest()
 	if err != nil {
-		return "", fmt.Errorf("push the image to %s: %w", ref, err)
+		return "", fmt.Errorf("cannot push the image to %s: %w", ref, err)
 	}
 	if err := CheckReference(ref); err != nil {
-		return "", fmt.Errorf("push the image: %w", err)
+		return "", fmt.Errorf("cannot push the image: %w", err)
 	}
 	target, err := o.parse(ref, digest)
 	if err != nil {
-		return "", fmt.Errorf("push the image: %w", err)
+		return "", fmt.Errorf("cannot push the image: %w", err)
 	}
 	keychain := o.Keychain
 	if keychain == nil {
 		keychain = authn.DefaultKeychain
 	}
 	if err := remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)); err != nil {
-		return "", fmt.Errorf("push the image to %s: %w%s", target, err, remediation(err, target))
+		return "", fmt.Errorf("cannot push the image to %s: %w%s", target, err, remediation(err, target))
 	}
 	return target.Context().Digest(digest.String()).String(), nil
 }
 
-// remediation says what to do about a registry that does not know us, or that we do
-// not know.
+// remediation returns the remediation for common errors of a registry.
 func remediation(err error, target name.Reference) string {
 	const unauthorized, forbidden = 401, 403
 	var (
@@ -65,18 +64,18 @@ func remediation(err error, target name.Reference) string {
 	)
 	switch {
 	case errors.As(err, &answer) && slices.Contains([]int{unauthorized, forbidden}, answer.StatusCode):
-		return "; log in as someone who may push there: podman login " + target.Context().RegistryStr()
+		return "; log in with permission to push: podman login " + target.Context().RegistryStr()
 	case errors.As(err, &untrusted):
-		return "; name the file with the certificate of the CA that signed the registry's: SSL_CERT_FILE=ca.pem in the environment"
+		return "; set SSL_CERT_FILE=ca.pem in the environment, with the CA of the registry's certificate"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "; if the registry is to be one without TLS: PLAIN_HTTP=1 for make, --plain-http here"
+		return "; for a registry without TLS, use PLAIN_HTTP=1 of make or --plain-http"
 	}
 	return ""
 }
 
-// CheckReference tells whether an image could be pushed to ref. It has to begin
-// with the registry, as for rendering MachineConfigs: without one it would be
-// sent to Docker Hub.
+// CheckReference reports whether an image can be pushed to ref. The reference must
+// begin with the registry, as for rendering MachineConfigs: without one the image would
+// be pushed to Docker Hub.
 func CheckReference(ref string) error {
 	host, _, found := strings.Cut(ref, "/")
 	if !found || host != "localhost" && !strings.ContainsAny(host, ".:") {
@@ -88,8 +87,8 @@ func CheckReference(ref string) error {
 
 const referenceForm = "name it as REGISTRY/NAME[:TAG], as in registry.example.com/http01-proxyd:latest"
 
-// parse reads a reference that has a tag, and names the image by its digest in
-// one that has none.
+// parse reads a reference with a tag. For a reference without a tag it uses the image's
+// digest.
 func (o PushOptions) parse(ref string, digest v1.Hash) (name.Reference, error) {
 	var options []name.Option
 	if o.PlainHTTP {
@@ -100,7 +99,7 @@ func (o PushOptions) parse(ref string, digest v1.Hash) (name.Reference, error) {
 	}
 	tag, err := name.NewTag(ref, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no reference to push to (%w): %s", ref, err, referenceForm)
+		return nil, fmt.Errorf("%q is not a reference for a push (%w): %s", ref, err, referenceForm)
 	}
 	return tag, nil
 }

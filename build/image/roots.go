@@ -14,15 +14,15 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// rootsModule holds Mozilla's root certificates as data: go.sum pins them, where
-// a distribution's package would differ from machine to machine.
+// rootsModule contains Mozilla's root certificates as data. go.sum pins it, whereas a
+// package of the distribution would differ between machines.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
-// Roots are the CA certificates of the image, as PEM, each below its subject.
+// Roots returns the CA certificates of the image, as PEM, each after its subject.
 //
-// Roots that Mozilla trusts under a condition (for certificates issued before
-// some day) are left out: a PEM file cannot say the condition, and without it
-// more would be trusted than Mozilla does.
+// Roots that Mozilla trusts with a constraint (only certificates that were issued
+// before a date) are left out. A PEM file cannot express the constraint, so more
+// certificates than Mozilla's would be trusted.
 func Roots() ([]byte, error) {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -31,7 +31,7 @@ func Roots() ([]byte, error) {
 		}
 		certificate, err := x509.ParseCertificate(root.Certificate)
 		if err != nil {
-			return nil, fmt.Errorf("parse a root certificate of %s: %w", rootsModule, err)
+			return nil, fmt.Errorf("cannot parse a root certificate of %s: %w", rootsModule, err)
 		}
 		fmt.Fprintf(&all, "# %s\n", certificate.Subject)
 		if err := pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
@@ -41,18 +41,18 @@ func Roots() ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// RootsModule names the module, and its version, that Roots come from.
+// RootsModule returns the module, and its version, that Roots come from.
 func RootsModule() (debug.Module, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return debug.Module{}, errors.New("find the version of the root certificates: this program was built without module information")
+		return debug.Module{}, errors.New("cannot find the version of the root certificates: this program was built without module information")
 	}
 	for _, m := range info.Deps {
 		if m.Path == rootsModule {
 			return *m, nil
 		}
 	}
-	return debug.Module{}, fmt.Errorf("find the version of the root certificates: this program has no module %s", rootsModule)
+	return debug.Module{}, fmt.Errorf("cannot find the version of the root certificates: this program has no module %s", rootsModule)
 }
 
 func rootsLayer() (v1.Layer, error) {

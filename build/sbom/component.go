@@ -18,9 +18,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/binary"
 )
 
-// addBinary adds a binary with all that is linked into it, and returns its
-// reference. Which module needs which is not recorded in a binary: all hang on
-// the binary itself.
+// addBinary adds a binary and its modules, and returns its reference. A binary does not
+// record dependencies between modules, so all are dependencies of the binary.
 func (b *bill) addBinary(from binary.Binary) (string, error) {
 	sum, err := checksum(from.File)
 	if err != nil {
@@ -42,7 +41,7 @@ func (b *bill) addBinary(from binary.Binary) (string, error) {
 	return ref, nil
 }
 
-// addModule adds a module, or what replaces it, and returns its reference.
+// addModule adds a module, or its replacement, and returns its reference.
 func (b *bill) addModule(m debug.Module, kind cdx.ComponentType) string {
 	if m.Replace != nil {
 		m = *m.Replace
@@ -59,9 +58,8 @@ func (b *bill) addModule(m debug.Module, kind cdx.ComponentType) string {
 	return purl
 }
 
-// addStandardLibrary adds what the toolchain itself links in, under the name
-// that the Go vulnerability database has for it
-// (https://go.dev/doc/security/vuln/database).
+// addStandardLibrary adds the standard library, under its name in the Go vulnerability
+// database (https://go.dev/doc/security/vuln/database).
 func (b *bill) addStandardLibrary(goVersion string) string {
 	const name = "stdlib"
 	version := strings.TrimPrefix(goVersion, "go")
@@ -84,7 +82,7 @@ func (b *bill) addImage(ref string, contents []string) (string, error) {
 	repository, digest, found := strings.Cut(ref, "@")
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	if raw, err := hex.DecodeString(sum); !found || algorithm != "sha256" || err != nil || len(raw) != sha256.Size {
-		return "", fmt.Errorf("image %q is not named by its digest: name it as REGISTRY/NAME@sha256:HEX", ref)
+		return "", fmt.Errorf("image %q has no sha256 digest: use the form REGISTRY/NAME@sha256:HEX", ref)
 	}
 	name := path.Base(repository)
 	purl := fmt.Sprintf("pkg:oci/%s@%s%%3A%s?repository_url=%s", name, algorithm, sum, strings.ReplaceAll(repository, ":", "%3A"))
@@ -102,7 +100,7 @@ func (b *bill) addImage(ref string, contents []string) (string, error) {
 	return purl, nil
 }
 
-// checksum is the SHA-256 of a file, in hexadecimal.
+// checksum returns the SHA-256 of a file, in hexadecimal.
 func checksum(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -111,7 +109,7 @@ func checksum(file string) (string, error) {
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", file, err)
+		return "", fmt.Errorf("cannot read %s: %w", file, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

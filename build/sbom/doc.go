@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sbom owns the bill of materials of a release, in CycloneDX's form: the
-// binaries, the modules that the toolchain linked into each, the standard
-// library, and the image with its certificates.
+// Package sbom writes the bill of materials of a release in the CycloneDX format: the
+// binaries, the modules and the standard library in each of them, and the image with
+// its certificates.
 //
-// It comes from the binaries alone, has no serial number and no clock in it
-// (its time is the commit's), so that two builds of one commit give one file.
+// All data come from the binaries. There is no serial number, and the time is that of
+// the commit, so two builds of one commit give the same file.
 package sbom

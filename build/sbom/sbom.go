@@ -18,33 +18,35 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 )
 
-// specVersion is the form's: 1.6 is ECMA-424, and what scanners read by now.
+// specVersion is the version of the format: 1.6 is ECMA-424, and current scanners read
+// it.
 const specVersion = cdx.SpecVersion1_6
 
-// program is what the release is of; its linux binaries are in the image.
+// program is the name of the release. The image contains its Linux binaries.
 const program = "http01-proxyd"
 
-// Options say what a bill is about.
+// Options are the inputs of a bill of materials.
 type Options struct {
-	// Binaries are the release's, of one commit. At least one is needed.
+	// Binaries are the binaries of the release, of one commit. At least one is
+	// required.
 	Binaries []binary.Binary
-	// Image is the image's reference by digest, REGISTRY/NAME@sha256:HEX; empty
-	// leaves it out.
+	// Image is the image's reference by digest, REGISTRY/NAME@sha256:HEX. Empty omits
+	// the image.
 	Image string
-	// Roots is the module that the image's certificates come from.
+	// Roots is the module of the image's certificates.
 	Roots debug.Module
 }
 
-// bill is a bill of materials in the making.
+// bill collects the components.
 type bill struct {
 	components   map[string]cdx.Component // by reference
 	dependencies map[string][]string
 }
 
-// New makes the bill of a release.
+// New returns the bill of materials of a release.
 func New(o Options) (*cdx.BOM, error) {
 	if len(o.Binaries) == 0 {
-		return nil, errors.New("make the bill of materials: there is no binary")
+		return nil, errors.New("cannot build the bill of materials: no binary given")
 	}
 	b := bill{components: make(map[string]cdx.Component), dependencies: make(map[string][]string)}
 	release := releaseComponent(o.Binaries[0])
@@ -52,7 +54,7 @@ func New(o Options) (*cdx.BOM, error) {
 	for _, binary := range o.Binaries {
 		ref, err := b.addBinary(binary)
 		if err != nil {
-			return nil, fmt.Errorf("make the bill of materials: %w", err)
+			return nil, fmt.Errorf("cannot build the bill of materials: %w", err)
 		}
 		b.dependsOn(release.BOMRef, ref)
 		if binary.Program == program && binary.OS == "linux" {
@@ -62,23 +64,23 @@ func New(o Options) (*cdx.BOM, error) {
 	if o.Image != "" {
 		ref, err := b.addImage(o.Image, append(inImage, b.addModule(o.Roots, cdx.ComponentTypeData)))
 		if err != nil {
-			return nil, fmt.Errorf("make the bill of materials: %w", err)
+			return nil, fmt.Errorf("cannot build the bill of materials: %w", err)
 		}
 		b.dependsOn(release.BOMRef, ref)
 	}
 	return b.assemble(o.Binaries[0], release), nil
 }
 
-// Write writes a bill as JSON.
+// Write writes a bill of materials as JSON.
 func Write(w io.Writer, bom *cdx.BOM) error {
 	encoder := cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
 	if err := encoder.EncodeVersion(bom, specVersion); err != nil {
-		return fmt.Errorf("write the bill of materials: %w", err)
+		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}
 	return nil
 }
 
-// assemble puts everything in order.
+// assemble returns the bill of materials in a stable order.
 func (b *bill) assemble(first binary.Binary, release cdx.Component) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
@@ -111,7 +113,7 @@ func (b *bill) dependency(ref string) cdx.Dependency {
 	return cdx.Dependency{Ref: ref, Dependencies: &on}
 }
 
-// releaseComponent is what the whole bill is about.
+// releaseComponent returns the component that the bill of materials describes.
 func releaseComponent(b binary.Binary) cdx.Component {
 	purl := golangURL(b.Info.Main.Path, b.Commit.Version)
 	return cdx.Component{
@@ -128,7 +130,7 @@ func releaseComponent(b binary.Binary) cdx.Component {
 	}
 }
 
-// properties makes a property of a name and a value, and none of an empty value.
+// properties returns a property, or nil for an empty value.
 func properties(name, value string) *[]cdx.Property {
 	if value == "" {
 		return nil
@@ -136,7 +138,7 @@ func properties(name, value string) *[]cdx.Property {
 	return &[]cdx.Property{{Name: "go:" + name, Value: value}}
 }
 
-// golangURL is a module's package URL
+// golangURL returns a module's package URL
 // (https://github.com/package-url/purl-spec/blob/main/types-doc/golang-definition.md).
 func golangURL(path, version string) string {
 	url := "pkg:golang/" + strings.ToLower(path)

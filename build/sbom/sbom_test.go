@@ -66,7 +66,7 @@ func decode(t *testing.T, text []byte) *cdx.BOM {
 	return &bom
 }
 
-// linked is what `go version -m` says is in a binary: "path version sum".
+// linked is the output of `go version -m`: "path version sum".
 func linked(t *testing.T, file string) []string {
 	t.Helper()
 	var all []string
@@ -180,7 +180,8 @@ func made(t *testing.T, name string, deps ...*debug.Module) binary.Binary {
 	}
 }
 
-// TestBillOfAllBinaries shows who needs what, the image among them.
+// TestBillOfAllBinaries compares the dependencies of all components, including the
+// image.
 func TestBillOfAllBinaries(t *testing.T) {
 	t.Parallel()
 	a := &debug.Module{Path: "example.com/A", Version: "v1.0.0+incompatible", Sum: "h1:a="}
@@ -225,7 +226,7 @@ func TestBillOfAllBinaries(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("who needs what, -want +got:\n%s", diff)
+		t.Errorf("dependencies, -want +got:\n%s", diff)
 	}
 }
 
@@ -238,11 +239,11 @@ func TestNewRefuses(t *testing.T) {
 		options sbom.Options
 		want    string
 	}{
-		"no binary":      {sbom.Options{}, "there is no binary"},
+		"no binary":      {sbom.Options{}, "no binary given"},
 		"a missing file": {sbom.Options{Binaries: []binary.Binary{gone}}, gone.File},
-		"a tag":          {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"}, "name it as REGISTRY/NAME@sha256:HEX"},
-		"another digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha512:00"}, "name it as REGISTRY/NAME@sha256:HEX"},
-		"a short digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"}, "name it as REGISTRY/NAME@sha256:HEX"},
+		"a tag":          {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"}, "use the form REGISTRY/NAME@sha256:HEX"},
+		"another digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha512:00"}, "use the form REGISTRY/NAME@sha256:HEX"},
+		"a short digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"}, "use the form REGISTRY/NAME@sha256:HEX"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

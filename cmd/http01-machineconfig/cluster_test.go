@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
-// TestClusterObjects: from two files, or from one List on the standard input for
-// both; what was left out and what comes of it is told.
+// TestClusterObjects reads the objects from two files, or from one List on standard
+// input, and reports unknown fields.
 func TestClusterObjects(t *testing.T) {
 	t.Parallel()
 	files := []string{"testdata/apiserver.yaml", "testdata/infrastructure.yaml"}

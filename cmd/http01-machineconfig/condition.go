@@ -13,33 +13,33 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// What is read is bounded far above anything real.
+// Limits of the input, far above real sizes.
 const (
 	maxReport    = 4 << 20
 	maxCondition = 64 << 10 // its message has at most 32 KiB
 	maxHosts     = 1000
 )
 
-// Exit codes of condition.
+// The exit codes of condition.
 const (
 	exitNotTrue     command.ExitCode = 1
 	exitNoCondition command.ExitCode = 3
 )
 
-// defaultMaxAge is how old a report may be: one is asked after the other, and monitoring
-// asks them all again within minutes.
+// defaultMaxAge is the maximal age of a report. Hosts are queried one after another,
+// and monitoring queries them again within minutes.
 const defaultMaxAge = 5 * time.Minute
 
-// conditionFlags are those of condition.
+// conditionFlags are the flags of condition.
 type conditionFlags struct {
 	format, previous, hosts string
 	maxAge                  time.Duration
@@ -48,29 +48,28 @@ type conditionFlags struct {
 func conditionCommand() command.Command {
 	return command.Command{
 		Name:    "condition",
-		Summary: "fold what the hosts report into one condition of the cluster",
+		Summary: "combine the reports of the hosts into one condition of the cluster",
 		Files:   "status-HOST.json...",
-		Help: `Fold what "http01-proxyd status -o json" has printed on each host into one
-condition HTTP01ChallengeProxyReady, in the shape of Kubernetes' metav1.Condition.
-A host is called as its file: status-HOST.json.
+		Help: `Combine the output of "http01-proxyd status -o json" of each host into one
+condition HTTP01ChallengeProxyReady, in the form of Kubernetes' metav1.Condition.
+A file is named after its host: status-HOST.json.
 
-True      every API VIP is held and served by exactly one host (Serving), or none
-          has to be (NotRequired)
-False     VIPHeldTwice, VIPNotHeld, or the reason and the message of the host that
-          holds a VIP and does not serve it, or that knows of no VIP
+True      every API VIP is held and served by exactly one host (Serving), or no
+          VIP must be held (NotRequired)
+False     VIPHeldTwice, VIPNotHeld, or the reason and the message of a host that
+          holds a VIP without serving it, or that found no VIP
 Unknown   a host has not answered (NotReachable), or its report is older than
-          --max-age, and nothing is known to be wrong
+          --max-age, and no problem is known
 
-A report is as old as it says itself, or else as its file. A host that does not matter
-for this now, and is not ready, is named in the message; so are versions and API VIPs
-that differ, and a host whose clock is ahead of the one here by more than a minute,
-which makes nothing else of the condition: its report is then as old as its file. The
-message ends with how many hosts have reported: of one that was not asked nothing is
-known, unless --hosts says that it is there. lastTransitionTime is when the hosts came
-to be so, by their own reports; with --previous it stays while the status does.
+The age of a report comes from the time in it, or else from its file. The message also
+names hosts that are not ready, differences in versions and API VIPs, and hosts whose
+clock is more than a minute ahead; for these, the file provides the age. The message
+ends with the number of hosts that have reported. Hosts without a report are missed
+only with --hosts. lastTransitionTime is the time of the change in the hosts' reports;
+with --previous it stays while the status is the same.
 
-Exit codes: 0 True, 1 False or Unknown, 2 the command line is wrong, 3 failed. With 0
-and 1 a condition was printed, with 2 and 3 none.
+Exit codes: 0 True, 1 False or Unknown, 2 the command line is wrong, 3 failure. A
+condition is printed with the codes 0 and 1 only.
 
 Examples:
   for node in master0 master1 master2; do
@@ -84,9 +83,9 @@ Examples:
 			var f conditionFlags
 			flags.StringVar(&f.format, "output", "json", "`FORMAT` of the condition: json, yaml or text")
 			flags.StringVar(&f.format, "o", "json", "short for --output `FORMAT`")
-			flags.StringVar(&f.previous, "previous", "", "`FILE` with the condition that an earlier run has printed, in json or yaml; an absent one is none")
-			flags.StringVar(&f.hosts, "hosts", "", "how many `HOSTS` there are, or their names with commas between: one without a report has not answered")
-			flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "`DURATION` that a report may be old, such as 90s: an older one does not count; 0: however old")
+			flags.StringVar(&f.previous, "previous", "", "`FILE` with the output of an earlier run, in json or yaml, which may be missing; default: none")
+			flags.StringVar(&f.hosts, "hosts", "", "number of `HOSTS`, or their names separated by commas; default: the hosts with a report")
+			flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "maximal age of a report as a `DURATION`, such as 90s; 0 accepts any age")
 			return func(_ context.Context, s command.Streams) error {
 				if err := f.validate(flags.Args()); err != nil {
 					return err
@@ -110,9 +109,9 @@ func (f conditionFlags) validate(files []string) error {
 	case f.format != "json" && f.format != "yaml" && f.format != "text":
 		return command.UsageError(fmt.Sprintf("output format %q: use json, yaml or text", f.format))
 	case len(files) == 0:
-		return command.UsageError("no report is given: name the hosts' files")
+		return command.UsageError("no report given: name the files of the hosts")
 	case f.maxAge < 0:
-		return command.UsageError(fmt.Sprintf("--max-age %v: give how old a report may be, such as 5m, or 0 for however old", f.maxAge))
+		return command.UsageError(fmt.Sprintf("invalid --max-age %v: give a maximal age, such as 5m, or 0 for any age", f.maxAge))
 	case len(files) > maxHosts:
 		return command.UsageError(fmt.Sprintf("%d reports: give at most %d", len(files), maxHosts))
 	}
@@ -121,13 +120,13 @@ func (f conditionFlags) validate(files []string) error {
 		name := hostName(file)
 		switch other, again := seen[name]; {
 		case file == stdin:
-			return command.UsageError("reports are not read from the standard input: write each into a file, called as its host: status-HOST.json")
+			return command.UsageError("reports cannot be read from standard input: write each to a file named after its host, status-HOST.json")
 		case strings.HasPrefix(file, "-"):
-			return command.UsageError(file + " stands behind a file: flags come first")
+			return command.UsageError(file + " comes after a file: give flags first")
 		case isPattern(file):
-			return command.UsageError(fmt.Sprintf("no file fits %s: write the hosts' reports first, each into status-HOST.json", file))
+			return command.UsageError(fmt.Sprintf("no file matches %s: write the report of each host to status-HOST.json first", file))
 		case again:
-			return command.UsageError(fmt.Sprintf("%s and %s are both of the host %s", other, file, name))
+			return command.UsageError(fmt.Sprintf("%s and %s are both reports of the host %s", other, file, name))
 		}
 		seen[name] = file
 	}
@@ -135,8 +134,8 @@ func (f conditionFlags) validate(files []string) error {
 	return err
 }
 
-// expectedHosts are the hosts that there are. A report of another is a mistake: it may be
-// left over by a host that is gone.
+// expectedHosts parses --hosts. A report of a host that is not listed is an error: it
+// may be a file of a former host.
 func (f conditionFlags) expectedHosts(reported []string) (condition.Expectation, error) {
 	if f.hosts == "" {
 		return condition.Expectation{}, nil
@@ -146,27 +145,27 @@ func (f conditionFlags) expectedHosts(reported []string) (condition.Expectation,
 		case count < 1 || count > maxHosts:
 			return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts %d: give 1 to %d, or names", count, maxHosts))
 		case count < len(reported):
-			return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts %d, and %d reports: leave out those of hosts that are gone", count, len(reported)))
+			return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts %d, but %d reports: remove those of former hosts", count, len(reported)))
 		}
 		return condition.Expectation{Count: count}, nil
 	}
 	names := strings.Split(f.hosts, ",")
 	if len(names) > maxHosts {
-		return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts names %d: give at most %d", len(names), maxHosts))
+		return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts has %d names: give at most %d", len(names), maxHosts))
 	}
 	slices.Sort(names)
 	if slices.Contains(names, "") || len(slices.Compact(slices.Clone(names))) < len(names) {
-		return condition.Expectation{}, command.UsageError("--hosts has an empty name, or one twice: give each host once, with commas between")
+		return condition.Expectation{}, command.UsageError("--hosts has an empty or duplicate name: give each host once, separated by commas")
 	}
 	for _, name := range reported {
 		if !slices.Contains(names, name) {
-			return condition.Expectation{}, command.UsageError(fmt.Sprintf("there is a report of %s, whom --hosts does not name: add it there, or leave the file out", name))
+			return condition.Expectation{}, command.UsageError(fmt.Sprintf("there is a report of %s, which is not in --hosts: add the host, or remove the file", name))
 		}
 	}
 	return condition.Expectation{Names: names}, nil
 }
 
-// run prints the condition and gives its status.
+// run prints the condition and returns its status.
 func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (string, error) {
 	previous, err := f.readPrevious()
 	if err != nil {
@@ -187,23 +186,12 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 	return c.Status, writeCondition(out, c, f.format)
 }
 
-// printable keeps a message to one line, and a terminal from being told something by
-// a host.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
-
 func writeCondition(w io.Writer, c report.Condition, format string) error {
 	var text []byte
 	var err error
 	switch format {
 	case "text":
-		text = fmt.Appendf(nil, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), printable(c.Message))
+		text = fmt.Appendf(nil, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), printable.Line(c.Message))
 	case "yaml":
 		text, err = yaml.Dump(map[string]string{
 			"type": c.Type, "status": c.Status, "reason": string(c.Reason), "message": c.Message,
@@ -217,7 +205,7 @@ func writeCondition(w io.Writer, c report.Condition, format string) error {
 		_, err = w.Write(text)
 	}
 	if err != nil {
-		return fmt.Errorf("print the condition: %w", err)
+		return fmt.Errorf("cannot print the condition: %w", err)
 	}
 	return nil
 }

@@ -14,44 +14,44 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
-// holderReport is what a host prints that serves the VIP; of no time, as earlier
-// versions do, without one.
-func holderReport(said time.Time) string {
+// holderReport is the report of a host that serves the VIP. Without a time it is a
+// report of an earlier version.
+func holderReport(reported time.Time) string {
 	own := ""
-	if !said.IsZero() {
-		own = fmt.Sprintf(`"time": %q, `, said.UTC().Format(time.RFC3339))
+	if !reported.IsZero() {
+		own = fmt.Sprintf(`"time": %q, `, reported.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf(`{%s"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": "m",
 "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]}`, own)
 }
 
-// TestReportAge: a report counts as long as --max-age says, by its own time, or else
-// by its file's, where it says none or one that is to come.
+// TestReportAge: the age of a report comes from its own time, or from its file if the
+// time is missing or in the future.
 func TestReportAge(t *testing.T) {
 	t.Parallel()
-	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is of "
+	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is from "
 	now := time.Now()
 	old := func(by time.Duration) time.Time { return now.Add(-by) }
 	for name, tt := range map[string]struct {
-		said, written time.Time
-		flags         []string
-		code          command.ExitCode
-		want          string
+		reported, written time.Time
+		flags             []string
+		code              command.ExitCode
+		want              string
 	}{
 		"new":                      {now, now, nil, command.OK, ": " + good},
 		"new, in an old file":      {now, old(time.Hour), nil, command.OK, ": " + good},
-		"old":                      {old(time.Hour + 2*time.Minute), now, nil, exitNotTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is of * ago: ask it again, *; 0 of 1 hosts have reported\n"},
+		"old":                      {old(time.Hour + 2*time.Minute), now, nil, exitNotTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is from * ago: query the host again, *; 0 of 1 hosts have reported\n"},
 		"of earlier":               {old(2 * time.Minute), now, nil, command.OK, ": " + good},
-		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, exitNotTrue, ": the report of m0 is of *, 2m*s ago: ask it again, "},
+		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, exitNotTrue, ": the report of m0 is from *, 2m*s ago: query the host again, "},
 		"old, and it may be":       {old(time.Hour), now, []string{"--max-age", "2h"}, command.OK, ": " + good},
 		"however old":              {old(900 * time.Hour), now, []string{"--max-age", "0"}, command.OK, ": " + good},
 		"of no time":               {time.Time{}, now, nil, command.OK, ": " + good},
-		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, "},
-		"of later":                 {old(-time.Hour), now, nil, command.OK, ": " + ahead + "*: its clock is ahead by *, if the one here is right; 1 host has reported\n"},
-		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, *; the report of m0 is of *: its clock is ahead by *, "},
+		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, exitNotTrue, ": the report of m0 is from *, 1h0m*s ago: query the host again, "},
+		"of later":                 {old(-time.Hour), now, nil, command.OK, ": " + ahead + "*: its clock is ahead by *, or the clock of this machine is behind; 1 host has reported\n"},
+		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is from *, 1h0m*s ago: query the host again, *; the report of m0 is from *: its clock is ahead by *, "},
 	} {
 		path := filepath.Join(t.TempDir(), "status-m0.json")
-		must(t, os.WriteFile(path, []byte(holderReport(tt.said)), 0o600))
+		must(t, os.WriteFile(path, []byte(holderReport(tt.reported)), 0o600))
 		must(t, os.Chtimes(path, tt.written, tt.written))
 		got := runLine(t, "", append(append([]string{"condition", "-o", "text"}, tt.flags...), path)...)
 		if got.code != int(tt.code) || got.err != "" || !inOrder(got.out, tt.want) {
@@ -60,7 +60,8 @@ func TestReportAge(t *testing.T) {
 	}
 }
 
-// inOrder reports whether the text has the pieces between the stars, one after the other.
+// inOrder reports whether the text contains the pieces between the stars, in that
+// order.
 func inOrder(text, pieces string) bool {
 	for piece := range strings.SplitSeq(pieces, "*") {
 		_, rest, found := strings.Cut(text, piece)
@@ -72,19 +73,19 @@ func inOrder(text, pieces string) bool {
 	return true
 }
 
-// failingWriter is a disk that is full.
+// failingWriter behaves like a full disk.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestOutputFails: a condition that is not printed has an exit code of its own.
+// TestOutputFails: a condition that cannot be printed has a separate exit code.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status-m0.json")
 	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
-	var said strings.Builder
-	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &said})
-	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(exitNoCondition) || said.String() != want {
-		t.Errorf("exit code %d: %s", code, &said)
+	var reported strings.Builder
+	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &reported})
+	if want := "http01-machineconfig condition: cannot print the condition: short write\n"; code != int(exitNoCondition) || reported.String() != want {
+		t.Errorf("exit code %d: %s", code, &reported)
 	}
 }

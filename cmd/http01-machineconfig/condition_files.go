@@ -20,12 +20,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// hostName is whose report a file holds.
+// hostName returns the name of the host whose report a file contains.
 func hostName(file string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".json"), "status-")
 }
 
-// isPattern holds for a pattern that the shell has left as it is, for want of a file.
+// isPattern reports whether a name is a pattern that the shell has not expanded,
+// because no file matched.
 func isPattern(file string) bool {
 	if !strings.ContainsAny(file, "*?[") {
 		return false
@@ -34,8 +35,8 @@ func isPattern(file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readHostReport reads a host's report, which was asked for when its file was written. One
-// that cannot be read is a host that has not answered.
+// readHostReport reads the report of a host. The time of the file is the time of the
+// query. A report that cannot be read counts as a host that has not answered.
 func readHostReport(file string) condition.HostReport {
 	name := hostName(file)
 	h := condition.HostReport{Name: name}
@@ -44,7 +45,7 @@ func readHostReport(file string) condition.HostReport {
 		var report condition.HostReport
 		if report, err = condition.Parse(name, text); err == nil {
 			h = report
-		} else if file != name { // the host's name stands before it
+		} else if file != name { // the error already contains the host's name
 			err = fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -57,7 +58,7 @@ func readHostReport(file string) condition.HostReport {
 	return h
 }
 
-// readReport reads a regular file: another could keep us waiting.
+// readReport reads a regular file: reading another type of file could block.
 func readReport(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
@@ -68,7 +69,7 @@ func readReport(file string) ([]byte, error) {
 		text, err = readAtMost(file, maxReport)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a report: %w: give a file with what \"http01-proxyd status -o json\" prints on the host", err)
+		return nil, fmt.Errorf("cannot read the report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
 	}
 	return text, nil
 }
@@ -86,32 +87,32 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// readPrevious reads what an earlier run has printed; no name is none.
+// readPrevious reads the output of an earlier run, nil without one.
 func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
-		return nil, nil //nolint:nilnil // none was given
+		return nil, nil //nolint:nilnil // not requested
 	}
-	const mend = "give what an earlier run has printed with -o json or -o yaml, or remove it"
+	const remediation = "give the output of an earlier run with -o json or -o yaml, or remove the file"
 	text, err := readAtMost(f.previous, maxCondition)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // it is the first run
+		return nil, nil //nolint:nilnil // the first run
 	} else if err != nil {
-		return nil, fmt.Errorf("read the previous condition: %w: %s", err, mend)
+		return nil, fmt.Errorf("cannot read the previous condition: %w: %s", err, remediation)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, machineconfig.Problem{
 			Where:       f.previous,
-			Message:     "empty, as a shell makes the file that it writes into",
-			Remediation: "remove it, and have the condition written into another file first, as --help shows",
+			Message:     "empty: the shell may have truncated the file",
+			Remediation: "remove it, and write the condition to another file first, as --help shows",
 		}
 	}
 	var fields map[string]string // JSON is YAML
 	if err := yaml.Load(text, &fields); err != nil {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Remediation: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Remediation: remediation}
 	}
 	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
 	if err != nil || fields["type"] != report.ConditionType || fields["status"] == "" {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: remediation}
 	}
 	return &report.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
 }

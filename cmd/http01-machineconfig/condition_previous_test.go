@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// asProgram makes the test binary the program itself.
+// asProgram makes the test binary run as the program.
 const asProgram = "HTTP01_PROXYD_MACHINECONFIG"
 
 func TestMain(m *testing.M) {
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// keeping are the commands that keep the condition in a file, as the handbook and the
-// help say.
+// keeping returns the commands that store the condition in a file, in the documentation
+// and in the help.
 func keeping(t *testing.T) map[string]string {
 	t.Helper()
 	text := must1(os.ReadFile("../../docs/install.md"))(t)
@@ -30,16 +30,16 @@ func keeping(t *testing.T) map[string]string {
 	section, _, _ = strings.Cut(section, "\n### ")
 	blocks := strings.Split(section, "```sh\n")
 	if len(blocks) != 3 {
-		t.Fatalf("the section has %d blocks with commands, the test knows of 2", len(blocks)-1)
+		t.Fatalf("the section has %d blocks with commands, want 2", len(blocks)-1)
 	}
 	block, _, _ := strings.Cut(blocks[2], "```")
 	_, help, _ := strings.Cut(runLine(t, "", "condition", "--help").out, "  http01-machineconfig condition --previous")
 	help, _, _ = strings.Cut(help, "\n\n")
-	return map[string]string{"handbook": block, "help": "http01-machineconfig condition --previous" + help}
+	return map[string]string{"documentation": block, "help": "http01-machineconfig condition --previous" + help}
 }
 
-// TestPreviousCondition: the documented commands keep whatever was printed, and nothing
-// else, over runs.
+// TestPreviousCondition: the documented commands store only what was printed, over
+// several runs.
 func TestPreviousCondition(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()

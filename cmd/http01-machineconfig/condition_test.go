@@ -31,8 +31,8 @@ func writeReport(t *testing.T, dir, name string, look tracker.ReconcileResult, s
 	return path
 }
 
-// TestCondition: of the service's own reports, in every format, with the exit code;
-// and the same again.
+// TestCondition combines reports of the service, in every format, with the exit code,
+// twice.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,11 +60,11 @@ func TestCondition(t *testing.T) {
 			t.Errorf("%s, again: %+v, want %+v", format, again, got)
 		}
 	}
-	// The first time there is no previous one, and nothing is left to it.
+	// In the first run there is no previous condition, and no temporary file remains.
 	if first := runLine(t, "", "condition", "-o", "text", "--previous", filepath.Join(dir, "absent"), "--hosts", "master0,master1", holder, other); first.code != command.OK || !strings.Contains(first.out, message) {
 		t.Errorf("%+v", first)
 	}
-	if missing := runLine(t, "", "condition", "-o", "text", "--hosts", "3", holder, other); missing.code != int(exitNotTrue) || !strings.Contains(missing.out, "=Unknown (NotReachable)") || !strings.Contains(missing.out, ": another host: there is no report; 2 of 3 hosts have reported\n") {
+	if missing := runLine(t, "", "condition", "-o", "text", "--hosts", "3", holder, other); missing.code != int(exitNotTrue) || !strings.Contains(missing.out, "=Unknown (NotReachable)") || !strings.Contains(missing.out, ": another host: no report was given; 2 of 3 hosts have reported\n") {
 		t.Errorf("%+v", missing)
 	}
 	for _, hosts := range []string{"1", "0", "master0,master2", "master0,master1,master1", "master0,,master1"} {
@@ -81,28 +81,28 @@ func TestCondition(t *testing.T) {
 		t.Errorf("%+v", text)
 	}
 	none := runLine(t, "", "condition", "-o", "text", other)
-	if want := (outcome{int(exitNotTrue), "HTTP01ChallengeProxyReady=False (VIPNotHeld) since 2026-01-02T04:04:05Z: 192.0.2.5 is held by no host: see keepalived on master1; 1 host has reported\n", ""}); none != want {
+	if want := (outcome{int(exitNotTrue), "HTTP01ChallengeProxyReady=False (VIPNotHeld) since 2026-01-02T04:04:05Z: no host holds 192.0.2.5: check keepalived on master1; 1 host has reported\n", ""}); none != want {
 		t.Errorf("%+v", none)
 	}
 }
 
-// TestUnreadableReports: a host whose report is no report has not answered, since the
-// file is as it is.
+// TestUnreadableReports: a host with an unreadable report has not answered since the
+// time of the file.
 func TestUnreadableReports(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "status-master0.json")
 	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	const mend = `: give a file with what "http01-proxyd status -o json" prints on the host`
+	const mend = `: give a file with the output of "http01-proxyd status -o json" on the host`
 	for name, tt := range map[string]struct {
 		write func() error
 		want  string
 	}{
-		"absent":   {func() error { return nil }, "read a report: stat " + path + ": no such file or directory" + mend},
-		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "read a report: " + path + " is not a regular file" + mend},
-		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": there is no report: the service has not answered"},
-		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give what \"http01-proxyd status -o json\" prints"},
-		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("read a report: %s is longer than %d bytes%s", path, maxReport, mend)},
+		"absent":   {func() error { return nil }, "cannot read the report: stat " + path + ": no such file or directory" + mend},
+		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "cannot read the report: " + path + " is not a regular file" + mend},
+		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": the report is empty: the service has not answered"},
+		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give the output of \"http01-proxyd status -o json\""},
+		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("cannot read the report: %s is longer than %d bytes%s", path, maxReport, mend)},
 	} {
 		must(t, os.RemoveAll(path))
 		must(t, tt.write())
@@ -119,7 +119,7 @@ func TestUnreadableReports(t *testing.T) {
 	}
 }
 
-// TestFileNamedAsHost: the name of a file that is called as nothing else is said once.
+// TestFileNamedAsHost: the name of a file that is named like its host appears once.
 func TestFileNamedAsHost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.WriteFile("t.txt", []byte("Serving\n"), 0o600))

@@ -16,11 +16,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// stdin is the name that stands for the standard input.
+// stdin is the name of standard input.
 const stdin = "-"
 
-// readConfig reads a configuration as the host does, but one that is named has
-// to be there. No name is no configuration.
+// readConfig reads a configuration as the host does. Unlike on the host, a file that is
+// named must exist. It returns nil without a name.
 func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 	if path == "" || path == stdin {
 		return readInput(in, path, maxConfig)
@@ -30,18 +30,18 @@ func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
 	var problems config.Problems
-	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // those say what to do
+	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // they contain a remediation
 		err = readError(err)
 	}
 	return &machineconfig.Input{Name: path, Text: text}, err
 }
 
-// readInput reads a file of at most limit bytes, or the standard input; no name
-// is no file.
+// readInput reads at most limit bytes of a file or of standard input. It returns nil
+// without a name.
 func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
 	switch path {
 	case "":
-		return nil, nil //nolint:nilnil // none was asked for
+		return nil, nil //nolint:nilnil // not requested
 	case stdin:
 		text, err := readAll(in, "standard input", limit)
 		return &machineconfig.Input{Name: "standard input", Text: text}, err
@@ -60,9 +60,9 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// readError adds the mend to a file that cannot be read.
+// readError adds the remediation to an error of a file that cannot be read.
 func readError(err error) error {
-	return fmt.Errorf("%w: name a file that is there and can be read, or - for the standard input", err)
+	return fmt.Errorf("%w: name a readable file, or - for standard input", err)
 }
 
 // readAll reads at most limit bytes.
@@ -72,53 +72,53 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, readError(err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("read %s: it is longer than %d bytes: is it the right file?", name, limit)
+		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
 	}
 	return text, nil
 }
 
-// writeFiles puts the files into dir, each one whole or not at all.
+// writeFiles writes the files to dir, each one atomically.
 func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
 		if err := replaceFile(path, o.Text); err != nil {
-			return fmt.Errorf("write %s: %w: give another folder with --out", path, err)
+			return fmt.Errorf("cannot write %s: %w: give another folder with --out", path, err)
 		}
 	}
 	return nil
 }
 
-// checkStaleFiles refuses a folder with MachineConfigs that earlier renderings have
-// left and this one does not overwrite: oc applies all that is in the folder.
+// checkStaleFiles refuses a folder with MachineConfigs of earlier renderings that this
+// one does not overwrite: oc applies all files of a folder.
 func checkStaleFiles(dir string, outputs []outputFile) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for other renderings: %w: give another folder with --out", err)
+		return fmt.Errorf("cannot list the folder: %w: give another folder with --out", err)
 	}
 	ours := make(map[string]bool)
 	for _, o := range outputs {
 		ours[o.File] = true
 	}
-	var left []string
+	var stale []string
 	for _, e := range entries {
 		if isMachineConfig(e.Name()) && !ours[e.Name()] {
-			left = append(left, filepath.Join(dir, e.Name()))
+			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}
-	if len(left) == 0 {
+	if len(stale) == 0 {
 		return nil
 	}
 	return machineconfig.Problem{
 		Where:       dir,
-		Message:     fmt.Sprintf("another rendering has left %s, which \"oc apply -f %s\" would apply too", strings.Join(left, " and "), dir),
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(stale, " and "), dir),
 		Remediation: "give another folder with --out, or remove them",
 	}
 }
 
-// isMachineConfig holds for the names that a rendering gives, whatever the pool.
+// isMachineConfig reports whether a rendering uses this file name, for any pool.
 func isMachineConfig(name string) bool {
 	return regexp.MustCompile(`^98-.+-http01-proxyd(-config)?\.ya?ml$`).MatchString(name)
 }
@@ -142,16 +142,16 @@ func replaceFile(path string, text []byte) (err error) {
 	return nil
 }
 
-// printStream writes the files as one YAML stream, or the only one as it is.
+// printStream writes the files as one YAML stream.
 func printStream(w io.Writer, outputs []outputFile) error {
 	for i, o := range outputs {
 		if i > 0 {
 			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return fmt.Errorf("print: %w", err)
+				return fmt.Errorf("cannot write the output: %w", err)
 			}
 		}
 		if _, err := w.Write(o.Text); err != nil {
-			return fmt.Errorf("print: %w", err)
+			return fmt.Errorf("cannot write the output: %w", err)
 		}
 	}
 	return nil

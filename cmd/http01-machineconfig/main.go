@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command http01-machineconfig is the admin's side of http01-proxyd: it renders
-// the MachineConfigs that deliver the service, looks after their entries in the
-// cluster's NodeDisruptionPolicy, and folds what the hosts report into one
-// condition. It talks to no cluster.
+// Command http01-machineconfig is the administrator's tool of http01-proxyd. It renders
+// the MachineConfigs that install the service, prints the entries of the cluster's node
+// disruption policy, and combines the reports of the hosts into one condition. It does
+// not connect to a cluster.
 package main
 
 import (
@@ -17,25 +17,25 @@ func main() { program().Main() }
 func program() command.Program {
 	return command.Program{
 		Name: "http01-machineconfig",
-		Head: `http01-machineconfig renders the MachineConfigs that put http01-proxyd on the
-hosts of a pool, and the NodeDisruptionPolicy that lets them change without a
-reboot; and it folds what the hosts report into one condition. It reads and
-writes files and talks to no cluster.`,
-		Foot: `"http01-machineconfig COMMAND --help" tells more. Exit codes: 0 done, 1 refused
-or failed, 2 the command line is wrong; condition has codes of its own.`,
+		Head: `http01-machineconfig renders the MachineConfigs that install http01-proxyd on the
+hosts of a pool, and the node disruption policy with which they change without a
+reboot. It also combines the reports of the hosts into one condition. It reads and
+writes files, and does not connect to a cluster.`,
+		Foot: `"http01-machineconfig COMMAND --help" describes a command. Exit codes: 0 success,
+1 failure, 2 the command line is wrong. The help of condition lists additional codes.`,
 		Commands: []command.Command{renderCommand(), policyCommand(), conditionCommand()},
 	}
 }
 
-// indentedError is an error whose message tells all problems at once, a line each:
-// those after the first are indented, as belonging to the same message.
+// indentedError prints several problems, one per line. The lines after the first are
+// indented, to show that they belong to the same message.
 type indentedError struct{ error }
 
 func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
 
 func (r indentedError) Unwrap() error { return r.error }
 
-// indentProblems makes a refusal of an error, and nothing of none.
+// indentProblems wraps an error, and returns nil for nil.
 func indentProblems(err error) error {
 	if err == nil {
 		return nil

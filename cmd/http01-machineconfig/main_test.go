@@ -26,7 +26,7 @@ import (
 
 const image = "registry.example.com/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// outcome is what one command line gives.
+// outcome is the result of one command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -44,7 +44,7 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // required content of each stream; "" requires it empty
 	}{
 		"nothing":           {nil, command.Usage, "", "Commands:"},
 		"help":              {[]string{"--help"}, command.OK, "Commands:", ""},
@@ -70,8 +70,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestMessages runs the script in testdata/messages.txt: command lines that
-// are refused, every line of the answer and the exit code.
+// TestMessages runs the script in testdata/messages.txt: command lines that are
+// refused, with the whole message and the exit code.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/messages.txt")
@@ -107,7 +107,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand: help is how an admin meets a flag.
+// TestHelpOfEveryCommand: help is available for every command, and its lines are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {
@@ -140,8 +140,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestCommittedFilesAreCurrent: rendering again gives what is committed, byte for
-// byte, and there is nothing besides.
+// TestCommittedFilesAreCurrent: rendering again gives the committed files, byte for
+// byte, and no other file exists.
 func TestCommittedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,9 +164,8 @@ func TestCommittedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsCovered: nothing that is delivered lacks an entry in the
-// policy that goes with it, or a change of it would reboot the hosts; and the
-// policy speaks of nothing that is not delivered.
+// TestEveryChangeIsCovered: every delivered file and unit has an entry in the policy,
+// or its change would reboot hosts. The policy has no other entry.
 func TestEveryChangeIsCovered(t *testing.T) {
 	t.Parallel()
 	objects := must1(machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"}))(t)
@@ -178,7 +177,7 @@ func TestEveryChangeIsCovered(t *testing.T) {
 	if missing := policy.Uncovered(paths, units); len(missing) > 0 {
 		t.Errorf("a change of %q reboots the hosts", missing)
 	}
-	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) || len(policy.Delivered) != len(paths)+1 { // and a bundle of CAs, where one is given
+	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) {
 		t.Errorf("the policy has %v, delivered are %q and %q", policy, paths, units)
 	}
 }
@@ -210,7 +209,7 @@ func TestReport(t *testing.T) {
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--out", dir)
 	for _, want := range []string{
 		dir + "/98-infra-http01-proxyd.yaml",
-		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the 1572864 that the machine-config-operator takes for a pool",
+		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the machine-config-operator's limit of 1572864 for a pool",
 	} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("no %q in\n%s", want, text.out)
@@ -218,8 +217,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPrintToStdout: one stream with the MachineConfigs and nothing else in it; the
-// policy has to come first and by itself.
+// TestPrintToStdout: the stream contains only the MachineConfigs. The policy must be
+// applied first, separately.
 func TestPrintToStdout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -233,13 +232,13 @@ func TestPrintToStdout(t *testing.T) {
 	if diff := cmp.Diff(want, printed.out); diff != "" {
 		t.Errorf("(-files +stream):\n%s", diff)
 	}
-	if !strings.Contains(printed.err, "MachineConfigs together") {
+	if !strings.Contains(printed.err, "all MachineConfigs") {
 		t.Errorf("the report: %s", printed.err)
 	}
 }
 
-// TestPolicyIsWrittenFirst: a rendering names no folder that another one may be in,
-// and each policy its own command, once.
+// TestPolicyIsWrittenFirst: rendered files name no folder, which may be another one,
+// and each policy contains its command once.
 func TestPolicyIsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -261,7 +260,7 @@ func TestPolicyIsWrittenFirst(t *testing.T) {
 	}
 }
 
-// TestStaleFilesAreRefused: what oc would apply besides is named and stays.
+// TestStaleFilesAreRefused: files that oc would also apply are named and not changed.
 func TestStaleFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -279,9 +278,9 @@ func TestStaleFilesAreRefused(t *testing.T) {
 	}
 	before := tree(t, dir)
 	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
-		want := outcome{command.Failure, "", "http01-machineconfig render: " + dir + ": another rendering has left " +
-			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml, which \"oc apply -f " + dir +
-			"\" would apply too: give another folder with --out, or remove them\n"}
+		want := outcome{command.Failure, "", "http01-machineconfig render: " + dir + ": the folder has " +
+			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml of another rendering, which \"oc apply -f " + dir +
+			"\" would also apply: give another folder with --out, or remove them\n"}
 		if diff := cmp.Diff(want, render(more...), cmp.AllowUnexported(outcome{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", more, diff)
 		}
@@ -291,7 +290,7 @@ func TestStaleFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoFolder: what --out says cannot be a folder.
+// TestNoFolder: --out is not a folder and cannot become one.
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -303,13 +302,14 @@ func TestNoFolder(t *testing.T) {
 		}
 	}
 	proc := runLine(t, "", "render", "--image", image, "--out", "/proc/http01-proxyd") // takes no directory, root's neither
-	if want := "http01-machineconfig render: write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != command.Failure ||
+	if want := "http01-machineconfig render: cannot write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != command.Failure ||
 		!strings.HasPrefix(proc.err, want) || !strings.HasSuffix(proc.err, ": give another folder with --out\n") {
 		t.Errorf("%+v", proc)
 	}
 }
 
-// TestConfigurationFromStdin: it is judged, and named, as one from a file.
+// TestConfigurationFromStdin: a configuration from standard input is validated like one
+// from a file.
 func TestConfigurationFromStdin(t *testing.T) {
 	t.Parallel()
 	good := runLine(t, "mode: \"\"\n", "render", "--image", image, "--config", "-", "--out", "-")
@@ -322,8 +322,8 @@ func TestConfigurationFromStdin(t *testing.T) {
 	}
 }
 
-// TestFilesAreReplacedAtomically: files are replaced, not written to, readable by all, and
-// nothing else is left in the directory.
+// TestFilesAreReplacedAtomically: files are replaced, not overwritten. They are
+// world-readable, and no other file remains in the directory.
 func TestFilesAreReplacedAtomically(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -353,7 +353,7 @@ func TestLayered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--layered", "--out", dir)
-	if got.code != command.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy, and so one way") || strings.Contains(got.out, "warning") {
+	if got.code != command.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy for all pools") || strings.Contains(got.out, "warning") {
 		t.Fatalf("%+v", got)
 	}
 	files := tree(t, dir)
@@ -369,7 +369,7 @@ func TestLayered(t *testing.T) {
 
 func TestFCOS(t *testing.T) {
 	t.Parallel()
-	module := t.TempDir() // a small service, with what the toolchain says about any
+	module := t.TempDir() // a small program with build information
 	for name, text := range map[string]string{"go.mod": "module example.com/fork\n", "cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
@@ -401,43 +401,6 @@ func TestFCOS(t *testing.T) {
 	}
 }
 
-// TestPolicyStream: the object goes through, what was done is told beside it.
-func TestPolicyStream(t *testing.T) {
-	t.Parallel()
-	current, err := os.ReadFile("testdata/current.yaml")
-	must(t, err)
-	merged := runLine(t, string(current), "policy", "--merge", "-")
-	if merged.code != command.OK || strings.Count(merged.err, "added ") != 7 || !strings.Contains(merged.out, "    # chrony") {
-		t.Errorf("%+v", merged)
-	}
-	byName := runLine(t, "", "policy", "--merge", "testdata/current.yaml")
-	if diff := cmp.Diff(merged, byName, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("(-stream +file):\n%s", diff)
-	}
-	removed := runLine(t, merged.out, "policy", "--remove", "-")
-	if diff := cmp.Diff(outcome{
-		command.OK, string(current),
-		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\nremoved files /usr/local/lib/systemd/catalog/http01-proxyd.catalog\n" +
-			"removed units http01-proxyd.service\nremoved units http01-proxyd-table.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
-	}, removed, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("removal (-want +got):\n%s", diff)
-	}
-	idle := runLine(t, string(current), "policy", "--remove", "-")
-	if diff := cmp.Diff(outcome{command.OK, string(current), "nothing to change\n"}, idle, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("nothing to remove (-want +got):\n%s", diff)
-	}
-}
-
-// TestPolicyForced: what is replaced is told.
-func TestPolicyForced(t *testing.T) {
-	t.Parallel()
-	got := runLine(t, "", "policy", "--force", "--merge", "testdata/conflict.yaml")
-	want := "replaced the actions of files /etc/http01-proxyd, which were [Drain], by [None]\n"
-	if got.code != command.OK || !strings.HasPrefix(got.err, want) || !strings.Contains(got.err, "warning: a change of /etc/http01-proxyd/config.yaml is followed by [Reboot]") {
-		t.Errorf("%+v", got)
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -445,7 +408,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call that must succeed.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

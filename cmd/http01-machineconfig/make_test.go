@@ -13,10 +13,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// TestMake: which flags `make machineconfigs` gives for its variables.
+// TestMake: the flags that `make machineconfigs` passes for its variables.
 func TestMake(t *testing.T) {
 	t.Parallel()
-	const missing = "IMAGE is missing: give IMAGE=registry.example.com/name@sha256:...; what is rendered without one is an example, and goes into machineconfigs only.  Stop."
+	const missing = "IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered.  Stop."
 	example := []string{"--image", machineconfig.ExampleImage, "--out", "machineconfigs"}
 	for name, tt := range map[string]struct {
 		env, args []string
@@ -53,7 +53,7 @@ func TestMake(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath("make")
 			must(t, err)
-			// A shell function stands for the tool and prints what it gets.
+			// A shell function replaces the tool and prints its arguments.
 			args := slices.Concat([]string{"--silent", "--no-print-directory", "--directory=../..", "GO=each() { printf '%s\\n' \"$$@\"; }; each", "machineconfigs"}, tt.args)
 			cmd := exec.CommandContext(t.Context(), path, args...)
 			cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, tt.env...) // and nothing of a make that runs this

@@ -16,16 +16,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// What is read is bounded far above anything real.
+// Limits of the input, far above real sizes.
 const (
-	maxConfig = 256 << 10 // as on the host
+	maxConfig = 256 << 10 // the limit of the host
 	maxSums   = 1 << 20
 	maxBinary = 64 << 20
-	// etcd takes no object of more than 1.5 MiB, and YAML indents it.
+	// etcd accepts objects up to 1.5 MiB, and YAML adds indentation.
 	maxManifest = 2 << 20
 )
 
-// renderFlags are those of render.
+// renderFlags are the flags of render.
 type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
 	trustedCA, proxy, domain                       string
@@ -36,12 +36,12 @@ type renderFlags struct {
 func renderCommand() command.Command {
 	return command.Command{
 		Name:    "render",
-		Summary: "render the MachineConfigs of a pool, and the policy they rely on",
+		Summary: "render the MachineConfigs of a pool, and the policy that they require",
 		Help: `Render 98-POOL-http01-proxyd.yaml (units and installer),
 98-POOL-http01-proxyd-config.yaml (the hosts' configuration), policy/policy.yaml,
-and policy/removal/policy.yaml for the end. The configuration is judged as on a
-host, the result as the machine-config-operator judges it; nothing is written
-unless all is well.
+and policy/removal/policy.yaml for the removal. The configuration is validated as on
+a host, and the result as by the machine-config-operator. If there is a problem, no
+file is written.
 
 Examples:
   # for the master pool, with the default configuration, into ./machineconfigs
@@ -51,40 +51,40 @@ Examples:
   http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
     --config my.yaml --sums dist/SHA256SUMS --out rendered
 
-  # with the CAs that the ingress's certificate comes from, and the egress proxy
+  # with the CAs of the ingress certificate, and the egress proxy
   oc get configmap default-ingress-cert -n openshift-config-managed -o yaml > ca.yaml
   oc get proxy cluster -o yaml > proxy.yaml
   http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
     --trusted-ca ca.yaml --proxy proxy.yaml --cluster-domain cluster.example.com
 
-  # as the cluster's own objects ask: the mode of the APIServer's
+  # with the settings of the cluster's objects: the mode in the APIServer's
   # spec.http01ChallengeProxy, and the VIPs of the Infrastructure
   oc get apiserver/cluster infrastructure/cluster -o yaml > cluster.yaml
   http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
     --apiserver cluster.yaml --out rendered
 
-  # for hosts whose operating system image holds the binary in /usr/bin
+  # for hosts whose operating system image contains the binary in /usr/bin
   http01-machineconfig render --layered --out rendered
 
   # an Ignition configuration for a host without the machine-config-operator
   http01-machineconfig render --fcos --binary bin/http01-proxyd --out rendered`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			var f renderFlags
-			flags.StringVar(&f.image, "image", "", "container image that holds the binary, by digest: `REF` is registry/name@sha256:...")
-			flags.StringVar(&f.config, "config", "", "configuration `FILE` for the hosts (- is standard input); without it, mode: DefaultDeployment")
-			flags.StringVar(&f.trustedCA, "trusted-ca", "", "ConfigMap `FILE` whose key ca-bundle.crt holds CAs that the ingress's certificate may come from")
-			flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy: the egress proxy of its status goes into the configuration")
-			flags.StringVar(&f.domain, "cluster-domain", "", "`NAME` whose *.apps the ingress's certificate may be for; without it, the first api.NAME in hosts, or the cluster's")
-			flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer, or of a List: its mode goes into the configuration")
-			flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure, or of a List: the VIPs of its status go in too")
-			flags.BoolVar(&f.strict, "strict", false, "with --apiserver or --infrastructure: refuse unknown fields, which are left out with a warning otherwise")
+			flags.StringVar(&f.image, "image", "", "container image with the binary, by digest: `REF` is registry/name@sha256:...")
+			flags.StringVar(&f.config, "config", "", "`FILE` with the hosts' configuration (- is standard input); default: mode: DefaultDeployment")
+			flags.StringVar(&f.trustedCA, "trusted-ca", "", "`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
+			flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
+			flags.StringVar(&f.domain, "cluster-domain", "", "domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
+			flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+			flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; default: none")
+			flags.BoolVar(&f.strict, "strict", false, "refuse unknown fields in --apiserver and --infrastructure; default: ignore them with a warning")
 			flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-			flags.StringVar(&f.sums, "sums", "", "`FILE` of sha256sum that names http01-proxyd-linux-amd64 or others: the installer checks the binary against it")
-			flags.StringVar(&f.out, "out", "machineconfigs", "`DIR` to write to, made when it is absent; - prints the MachineConfigs, without the policy")
-			flags.BoolVar(&f.allowTag, "allow-tag", false, "take an image by tag: each host then runs what the tag meant when it pulled")
-			flags.BoolVar(&f.layered, "layered", false, "no installer: the operating system image holds the binary")
-			flags.BoolVar(&f.fcos, "fcos", false, "an Ignition configuration that holds the binary, http01-proxyd.ign")
-			flags.StringVar(&f.binary, "binary", "", "with --fcos: `FILE` that is the Linux binary for the host")
+			flags.StringVar(&f.sums, "sums", "", "`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
+			flags.StringVar(&f.out, "out", "machineconfigs", "`DIR` to write to; - prints the MachineConfigs without the policy")
+			flags.BoolVar(&f.allowTag, "allow-tag", false, "accept an image by tag: each host runs the image that the tag named when it pulled")
+			flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
+			flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
+			flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
 			flags.StringVar(&f.format, "output", "text", "`FORMAT` of the report: text or json")
 			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
 			return func(ctx context.Context, s command.Streams) error {
@@ -99,38 +99,38 @@ Examples:
 	}
 }
 
-// validate refuses flags that do not go together.
+// validate refuses combinations of flags that have no meaning.
 func (f renderFlags) validate(given map[string]bool) error {
 	if f.format != "text" && f.format != "json" {
 		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
 	}
-	without := map[string][]string{ // what says nothing beside each way
+	excluded := map[string][]string{ // flags without effect
 		"fcos":    {"image", "pool", "sums", "allow-tag", "layered"},
 		"layered": {"image", "sums", "allow-tag"},
 	}
-	for _, way := range []string{"fcos", "layered"} {
-		for _, other := range without[way] {
-			if given[way] && given[other] {
-				return command.UsageError(fmt.Sprintf("--%s does not go with --%s", other, way))
+	for _, option := range []string{"fcos", "layered"} {
+		for _, other := range excluded[option] {
+			if given[option] && given[other] {
+				return command.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, option))
 			}
 		}
 	}
 	switch {
 	case f.fcos && f.binary == "":
-		return command.UsageError("--fcos needs --binary FILE")
+		return command.UsageError("--fcos requires --binary FILE")
 	case !f.fcos && f.binary != "":
-		return command.UsageError("--binary goes with --fcos only")
+		return command.UsageError("--binary requires --fcos")
 	case f.strict && f.apiServer == "" && f.infrastructure == "":
-		return command.UsageError("--strict goes with --apiserver and --infrastructure only")
+		return command.UsageError("--strict requires --apiserver or --infrastructure")
 	case f.stdinCount() > 1:
-		return command.UsageError("the standard input can be one file: name others for the rest")
+		return command.UsageError("only one file can be read from standard input")
 	case !f.fcos && !f.layered && f.image == "":
-		return command.UsageError("--image REF is missing")
+		return command.UsageError("--image REF is required")
 	}
 	return nil
 }
 
-// stdinCount counts the files that are to be read from the standard input.
+// stdinCount returns the number of files to read from standard input.
 func (f renderFlags) stdinCount() (n int) {
 	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
 	if !f.sameFile() {
@@ -150,7 +150,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("stopped before anything was written: %w", err)
+		return fmt.Errorf("interrupted before any file was written: %w", err)
 	}
 	if f.out == "-" {
 		if err := printStream(s.Out, outputs); err != nil {
@@ -159,7 +159,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		f.printNotes(s.Err, outputs)
 		return f.report(s.Err, outputs, "")
 	}
-	if !f.fcos { // oc does not read an Ignition configuration, nor Ignition a folder
+	if !f.fcos { // oc does not read Ignition configurations, and Ignition does not read folders
 		if err := checkStaleFiles(f.out, outputs); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 	return f.report(s.Out, outputs, f.out)
 }
 
-// printNotes says what the files do not show, and an admin has to know.
+// printNotes prints warnings and notes that the files do not show.
 func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	for _, o := range outputs {
 		for _, warning := range o.Warnings {
@@ -183,13 +183,13 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	}
 	switch {
 	case f.image == machineconfig.ExampleImage:
-		fmt.Fprintln(w, "note: this is the documented example; its image does not exist")
+		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
 	case f.layered:
-		fmt.Fprintln(w, `note: a cluster has one policy, and so one way for all of its pools. The layered one ("http01-machineconfig policy --layered") has to be in force before these are applied or deleted: with the entries of the installer, nodes would be degraded for want of an http01-proxyd-install.service to restart`)
+		fmt.Fprintln(w, `note: a cluster has one policy for all pools. The layered policy ("http01-machineconfig policy --layered") must be in force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there is no http01-proxyd-install.service to restart`)
 	}
 }
 
-// readSite reads what is particular to a cluster.
+// readSite reads the settings of the cluster.
 func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	configuration, configErr := readConfig(in, f.config)
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
@@ -199,7 +199,8 @@ func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
-// sameFile reports whether one file is given for both objects, in whichever spelling.
+// sameFile reports whether one file is given for both objects, possibly under two
+// paths.
 func (f renderFlags) sameFile() bool {
 	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
 		return f.infrastructure == f.apiServer
@@ -209,10 +210,10 @@ func (f renderFlags) sameFile() bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// readCluster reads the cluster's own objects, of which both may be in one file.
+// readCluster reads the cluster's objects, which may be in one file.
 func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
 	if f.apiServer == "" && f.infrastructure == "" {
-		return nil, nil //nolint:nilnil // none was asked for
+		return nil, nil //nolint:nilnil // not requested
 	}
 	c := machineconfig.ClusterObjects{Strict: f.strict}
 	var apiErr, infrastructureErr error
@@ -225,7 +226,7 @@ func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, e
 	return &c, errors.Join(apiErr, infrastructureErr)
 }
 
-// render makes everything in memory.
+// render creates all files in memory.
 func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	site, siteErr := f.readSite(in)
 	if f.fcos {
@@ -254,7 +255,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	for _, o := range objects {
 		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
 	}
-	if f.out == "-" { // the policy has to be in force first: not one stream
+	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
 		return outputs, nil
 	}
 	manifest, err := policy.Manifest()
@@ -265,7 +266,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each in a folder of its own: oc takes all files of the one that it is given.
+	// Each in a separate folder: oc applies all files of a folder.
 	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
 }
 
@@ -273,8 +274,8 @@ func policyOutput(file string, text []byte) outputFile {
 	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
 }
 
-// uncovered names what reboots a host when it changes. A layered host's unit
-// does so by design.
+// uncovered returns the files and units whose change reboots a host. For a layered
+// host, changes of units always come with a reboot.
 func uncovered(policy disruption.Policy, o machineconfig.Object, layered bool) []string {
 	units := o.Units
 	if layered {

@@ -15,16 +15,16 @@ import (
 // outputFile is one file to write.
 type outputFile struct {
 	machineconfig.Object
-	machineConfig bool     // counts against the operator's limit
-	uncovered     []string // what has no entry in the policy
+	machineConfig bool     // counted in the operator's limit
+	uncovered     []string // files and units without an entry in the policy
 }
 
 // reportedFile is one file in the JSON report.
 type reportedFile struct {
 	Path    string   `json:"path"`
-	Bytes   int      `json:"bytes"`             // a MachineConfig's as JSON, another file's own
+	Bytes   int      `json:"bytes"`             // of a MachineConfig as JSON, of another file as it is
 	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
-	Reboots []string `json:"reboots,omitempty"` // what reboots a host when it changes
+	Reboots []string `json:"reboots,omitempty"` // files and units whose change reboots a host
 
 	Architecture string `json:"architecture,omitempty"` // GOARCH of the binary in it
 }
@@ -39,7 +39,7 @@ type conditionReport struct {
 
 func percent(size int) float64 { return 100 * float64(size) / machineconfig.OperatorLimit }
 
-// report tells what was written below dir, and how large it is.
+// report lists the files below dir and their sizes.
 func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error {
 	r := conditionReport{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
 	for _, o := range outputs {
@@ -73,15 +73,15 @@ func (r conditionReport) text(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, remark)
 	}
 	if r.TotalBytes > 0 {
-		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
+		fmt.Fprintf(table, "all MachineConfigs\t%d bytes\t%s of the machine-config-operator's limit of %d for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
 	}
 	for _, f := range r.Files {
 		for _, name := range f.Reboots {
-			fmt.Fprintf(table, "warning: a change of %s reboots every host: the policy has no entry for it\n", name)
+			fmt.Fprintf(table, "warning: a change of %s reboots every host, because the policy has no entry for it\n", name)
 		}
 	}
 	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print the report: %w", err)
+		return fmt.Errorf("cannot print the report: %w", err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Exit codes of check.
+// The exit codes of check.
 const (
 	exitProblems      command.ExitCode = 1
 	exitNotRun        command.ExitCode = 2
@@ -25,18 +25,18 @@ func checkCommand() command.Command {
 	return command.Command{
 		Name:    "check",
 		Summary: "find out why challenges fail",
-		Help: `Look at this host, and from it at the network, and say why challenges fail and
-what to do about it. It changes nothing, takes 15 s at the longest, and works with
-or without the service running. As root it sees everything; else it says what it
-could not look at.
+		Help: `Examine this host and, from it, the network, and report why challenges fail and
+how to fix that. The command changes nothing, takes at most 15 s, and does not
+require that the service runs. Some checks require root; without it the report
+lists them as not checked.
 
-Each check has a line: ✓ all is well, ! a warning: challenges succeed now, and may
-not later or not for all, ✗ a problem, - not looked at, with the reason. On a
-terminal they have colours unless NO_COLOR is set.
+Each check has a line: ✓ no problem found; ! a warning: challenges may fail later
+or for some clients; ✗ a problem; - not checked, with the reason. On a terminal
+the lines have colours unless NO_COLOR is set.
 
-Exit codes: 0 no problems, 1 problems or a challenge (--token) that does not get
-through, 2 it could not run or the command line is wrong, 3 this host is not one
-that may hold the API's virtual IP, such as a worker: there is nothing to check.
+Exit codes: 0 no problem found, 1 problems found or the challenge of --token fails,
+2 the check cannot run or the command line is wrong, 3 this host cannot hold the
+API's virtual IP, such as a worker: nothing was checked.
 
 Examples:
   http01-proxyd check
@@ -45,20 +45,20 @@ Examples:
   oc debug node/MASTER -- chroot /host http01-proxyd check`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			var o diagnose.Options
-			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE` of the service")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the service's last accepted configuration")
-			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
-			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
+			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
+			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
+			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
 			flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
-				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
-			flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy that the cluster's pods use")
-			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
-			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
-			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
-			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
-			flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
-			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
-			format := flags.String("output", "text", "output `FORMAT`: text or json")
+				"`DIR` of keepalived's static pod when the VIPs are user-managed")
+			flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
+			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
+			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
+			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node with the URL of the API")
+			flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
+			flags.StringVar(&o.Token, "token", "", "`TOKEN` of an open challenge to trace; default: none")
+			format := flags.String("output", "text", "`FORMAT` of the report: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
 			return func(ctx context.Context, s command.Streams) error {
 				if *format != "text" && *format != "json" {
@@ -83,7 +83,7 @@ func runCheck(ctx context.Context, o diagnose.Options, format string, s command.
 	report, err := diagnose.Run(ctx, o, line.show)
 	line.clear()
 	if err != nil {
-		fmt.Fprintf(s.Err, "http01-proxyd check: it could not run: %v\n", err)
+		fmt.Fprintf(s.Err, "http01-proxyd check: cannot run: %v\n", err)
 		return exitNotRun
 	}
 	if err := writeReport(report, format, s.Out); err != nil {
@@ -108,14 +108,14 @@ func writeReport(result diagnose.Report, format string, w io.Writer) error {
 	return result.WriteText(w, diagnose.TextOptions{Colour: command.SupportsColour(w), Width: width})
 }
 
-// progressLine is one line on a terminal that is refreshed in place.
+// progressLine is one line on a terminal that is rewritten in place.
 type progressLine struct {
 	w     io.Writer
 	width int
 	on    bool
 }
 
-// show is for one call at a time.
+// show must not be called concurrently.
 func (l progressLine) show(p diagnose.Progress) {
 	if !l.on {
 		return
@@ -124,7 +124,7 @@ func (l progressLine) show(p diagnose.Progress) {
 	if len(p.Pending) > 0 {
 		text += ", waiting for " + strings.Join(p.Pending, ", ")
 	}
-	// A line that is as long as the terminal is wide would go on in the next.
+	// A line as wide as the terminal would wrap.
 	if room := l.width - 1; l.width > 0 && len(text) > room {
 		text = text[:max(0, room-3)] + "..."
 	}

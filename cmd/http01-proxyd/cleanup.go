@@ -18,17 +18,17 @@ import (
 func cleanupCommand() command.Command {
 	return command.Command{
 		Name:    "cleanup",
-		Summary: "remove a table that a dead service has left behind",
-		Help: `Remove the nftables table "inet http01-proxyd" if no living process owns it.
-The table of a running service stays: stop the service first. No other table is
-touched. Where the service has put MicroShift's internal API address on lo
-(microshift.manageAdvertiseAddress), that is taken away, too, unless the service
-runs. It needs the capability CAP_NET_ADMIN.
+		Summary: "remove the nftables table of a service that was killed",
+		Help: `Remove the nftables table "inet http01-proxyd" if no running process owns it.
+Stop a running service first: its table is not removed. Other tables are not
+changed. If the service does not run, the command also removes MicroShift's
+internal API address from lo (microshift.manageAdvertiseAddress). It requires
+the capability CAP_NET_ADMIN.
 
 Example:
   systemctl stop http01-proxyd && http01-proxyd cleanup`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` by which it is told whether the service runs")
+			socket := flags.String("status-socket", defaultSocket, "Unix `SOCKET` of the service, to detect whether it runs")
 			return func(ctx context.Context, s command.Streams) error {
 				return errors.Join(removeAddresses(ctx, s, *socket), removeTable(s))
 			}
@@ -44,7 +44,7 @@ func removeTable(s command.Streams) error {
 	if removed {
 		fmt.Fprintln(s.Out, "removed table inet http01-proxyd")
 	} else {
-		fmt.Fprintln(s.Out, "nothing to remove: there is no table inet http01-proxyd")
+		fmt.Fprintln(s.Out, "nothing to remove: no table inet http01-proxyd")
 	}
 	return nil
 }
@@ -60,9 +60,9 @@ func removeAddresses(ctx context.Context, s command.Streams, socket string) erro
 	return err
 }
 
-// serviceIsRunning reports whether a service takes connections at its status socket. A process
-// that may not even ask, as that of http01-proxyd-table.service, is started when the
-// service has ended.
+// serviceIsRunning reports whether a service accepts connections on its status socket.
+// A process without permission to connect, such as http01-proxyd-table.service, runs
+// only after the service has ended.
 func serviceIsRunning(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

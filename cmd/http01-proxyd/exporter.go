@@ -9,7 +9,7 @@ import (
 )
 
 func exporterCommand() command.Command {
-	return childCommand(child.Exporter, "serve metrics; \"run\" starts it", `Serve metrics on metrics.listenAddress of the configuration. "run" starts it when
-there is one, gives it the listening socket and starts another when it ends. It
-has no capability and opens no file.`, exporter.RunConfined)
+	return childCommand(child.Exporter, "serve metrics (internal; started by \"run\")", `Serve metrics on metrics.listenAddress of the configuration. This is a child
+process of "run", which passes the listening socket and replaces the process when
+it ends. It has no capability and opens no file.`, exporter.RunConfined)
 }

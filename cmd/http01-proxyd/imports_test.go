@@ -61,6 +61,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // what a proxy's URL is, is the configuration's to say
 		"pkg/cluster/condition":       {"pkg/report"},                                     // folds the hosts' conditions
 		"pkg/config":                  {"internal/textfile"},                              // also judges files on the admin's machine
+		"pkg/cluster":                 nil,
 		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
@@ -88,11 +89,13 @@ func TestImportRules(t *testing.T) {
 		"pkg/report/client":           {"pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
 		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"pkg/ingress", "internal/textfile", "pkg/report"}, // also judges files on the admin's machine
+		"pkg/ingress/trust":           {"internal/printable", "internal/textfile", "pkg/ingress"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"},
 		"pkg/diagnose/simulator":      nil, // reads all rulesets by itself: package nftable knows its own table
+		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
+		"pkg/diagnose/conntrack":      {"pkg/findings"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/proxy/upstream", "pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},

@@ -19,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // required content of each stream; "" requires it empty
 	}{
 		"nothing":            {nil, command.Usage, "", "Commands:"},
 		"help":               {[]string{"--help"}, command.OK, "Commands:", ""},
@@ -33,14 +33,14 @@ func TestCommandLine(t *testing.T) {
 		"status, no service": {[]string{"status", "--status-socket", nobody}, command.Failure, "", "is it running"},
 		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text, json or prometheus"},
 		"status, interval":   {[]string{"status", "--watch", "--interval", "90m"}, command.Usage, "", "--interval 1h30m: use 200ms to 1h;"},
-		"status, no time":    {[]string{"status", "--interval", "abc"}, command.Usage, "", `--interval takes DURATION (with --watch, ask every DURATION, 200ms to 1h), got "abc"; see`},
-		"run, no parent":     {[]string{"run", "--state-dir", filepath.Join(laptop[3], "nonexist", "dir")}, command.Usage, "", "nonexist: make it first, or give another; see http01-proxyd run"},
-		"run, no directory":  {[]string{"run", "--state-dir", laptop[1]}, command.Usage, "", "config.yaml is no directory"},
-		"run, socket":        {[]string{"run", "--status-socket", filepath.Join(laptop[3], "nonexist", "run", "x.sock")}, command.Usage, "", "--status-socket: there is no"},
+		"status, no time":    {[]string{"status", "--interval", "abc"}, command.Usage, "", `--interval takes DURATION (DURATION between two updates of --watch, 200ms to 1h), got "abc"; see`},
+		"run, no parent":     {[]string{"run", "--state-dir", filepath.Join(laptop[3], "nonexist", "dir")}, command.Usage, "", "nonexist does not exist: create it, or give another directory; see http01-proxyd run"},
+		"run, no directory":  {[]string{"run", "--state-dir", laptop[1]}, command.Usage, "", "config.yaml is not a directory"},
+		"run, socket":        {[]string{"run", "--status-socket", filepath.Join(laptop[3], "nonexist", "run", "x.sock")}, command.Usage, "", "--status-socket: "},
 		"check, no name":     {[]string{"check", "--name"}, command.Usage, "", "--name needs a value: NAME (NAME of the API;"},
 		"check, colours":     {[]string{"check", "--help"}, command.OK, "unless NO_COLOR is set", ""},
 		"check, format":      {[]string{"check", "-o", "yaml"}, command.Usage, "", "use text or json"},
-		"check, help":        {[]string{"check", "--help"}, command.OK, "Exit codes: 0 no problems", ""},
+		"check, help":        {[]string{"check", "--help"}, command.OK, "Exit codes: 0 no problem found", ""},
 		"check, no node":     {append([]string{"check"}, laptop...), int(exitNotApplicable), "is not a cluster node with virtual IPs", ""},
 		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), int(exitNotApplicable), `"outcome": "nothing"`, ""},
 	} {
@@ -59,7 +59,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// emptyPaths are flags for check on a host that has nothing to do with VIPs.
+// emptyPaths are flags for check on a host without VIPs.
 func emptyPaths(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func emptyPaths(t *testing.T) []string {
 	}
 }
 
-// TestProgressLine: it never takes more than the one line that it clears.
+// TestProgressLine: the line never exceeds the one line that is cleared.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
 	p := diagnose.Progress{Done: 3, Total: 17, Pending: []string{"dns", "holder", "certificate"}}
@@ -97,7 +97,7 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand: help is how an admin meets a flag.
+// TestHelpOfEveryCommand: help is available for every command, and its lines are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {

@@ -9,6 +9,6 @@ import (
 )
 
 func proberCommand() command.Command {
-	return childCommand(child.Prober, "ask the network; \"check\" and \"run\" start it", `Ask the network what "check", or the expiry watch of "run", wants to know. These
-start it. It has no capability and opens no file.`, network.RunConfined)
+	return childCommand(child.Prober, "query the network (internal; started by \"check\" and \"run\")", `Query the network on behalf of "check", or of the certificate checks of "run". This
+is a child process of these commands. It has no capability and opens no file.`, network.RunConfined)
 }

@@ -9,12 +9,12 @@ import (
 )
 
 func proxyCommand() command.Command {
-	return childCommand(child.Proxy, "hold the front door; \"run\" starts it", `Hold the front door: read what clients send, and forward challenges. "run"
-starts it, gives it its listening sockets and starts another when it ends. It
-has no capability and opens no file.
+	return childCommand(child.Proxy, "serve clients (internal; started by \"run\")", `Read requests from clients and forward challenges. This is a child process of "run",
+which passes the listening sockets and replaces the process when it ends. It has no
+capability and opens no file.
 
 Example:
-  # which processes there are, and what the gate may do
+  # the processes of the service, and the privileges of the proxy
   systemctl status http01-proxyd
   grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -f 'http01-proxyd proxy')"/status`, proxy.RunConfined)
 }

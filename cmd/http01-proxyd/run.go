@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// Where things are on a cluster's host.
+// Paths on a host of a cluster.
 const (
 	defaultConfig            = "/etc/http01-proxyd/config.yaml"
 	defaultState             = "/var/lib/http01-proxyd/state"
@@ -34,38 +34,38 @@ const (
 	defaultHosts             = "/etc/hosts"
 )
 
-// gcPercent keeps the garbage of reports small: the keeper waits most of the time,
-// and with a scrape or a status every few seconds it would take 5 MiB more. The
-// gate, which has work to do, has the runtime's own setting.
+// gcPercent limits the garbage of status reports. The controller is idle most of the
+// time, and a scrape or a status every few seconds would cost 5 MiB more. The proxy
+// uses the default of the runtime.
 const gcPercent = 50
 
 func runCommand() command.Command {
 	return command.Command{
 		Name:    "run",
 		Summary: "run the service in the foreground, as the unit does",
-		Help: `Run the service in the foreground until SIGTERM or SIGINT. It needs the
-capability CAP_NET_ADMIN. SIGHUP reloads the configuration; so does changing it.
+		Help: `Run the service in the foreground until SIGTERM or SIGINT. It requires the
+capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.
 
 Examples:
   # as the unit does
   http01-proxyd run
 
-  # a second instance beside it, in a network namespace of its own
+  # a second instance, in a separate network namespace
   ip netns exec lab http01-proxyd run --config /tmp/lab/config.yaml \
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := controller.Options{Version: command.Version(), SystemCABundles: trust.SystemFiles()}
-			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of what was accepted last; its parent has to be there")
-			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
-			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
+			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
+			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
+			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
-				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
+				"`DIR` of keepalived's static pod when the VIPs are user-managed")
 			flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
-				"`FILE` that names the API, for the expiry watch without hosts")
-			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
-			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
+				"`FILE` with the URL of the API, for certificate checks without hosts")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
+			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 			return func(ctx context.Context, _ command.Streams) error {
 				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
 					return err
@@ -82,7 +82,7 @@ Examples:
 				if os.Getenv("GOGC") == "" {
 					debug.SetGCPercent(gcPercent)
 				}
-				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
+				if os.Getenv("GOMEMLIMIT") != "" { // the limit of all processes
 					debug.SetMemoryLimit(child.ControllerMemory)
 				}
 				if err := sandbox.BecomeSubreaper(); err != nil {
@@ -97,9 +97,9 @@ Examples:
 	}
 }
 
-// requireParent refuses a directory of a flag that was given which would have to be made
-// together with its parent: that is a slip of the keyboard, which root would not
-// notice. (Those of the unit are systemd's to make.)
+// requireParent refuses a directory of a given flag whose parent does not exist either:
+// that is probably a typing error, and root could create it unnoticed. systemd creates
+// the directories of the unit.
 func requireParent(flags *flag.FlagSet, name, dir string) error {
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
@@ -109,25 +109,25 @@ func requireParent(flags *flag.FlagSet, name, dir string) error {
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		info, err := os.Stat(d)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && d == dir: // it will be made
+		case errors.Is(err, fs.ErrNotExist) && d == dir: // created later
 		case errors.Is(err, fs.ErrNotExist):
-			return command.UsageError(fmt.Sprintf("--%s: there is no %s: make it first, or give another", name, d))
+			return command.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
 		case err != nil:
-			return fmt.Errorf("look at the directory of --%s: %w", name, err)
+			return fmt.Errorf("cannot check the directory of --%s: %w", name, err)
 		case !info.IsDir():
-			return command.UsageError(fmt.Sprintf("--%s: %s is no directory: give another", name, d))
+			return command.UsageError(fmt.Sprintf("--%s: %s is not a directory: give another one", name, d))
 		}
 	}
 	return nil
 }
 
-// makeAbsolute makes paths absolute: messages name them whole, and files are
-// watched by them.
+// makeAbsolute makes paths absolute: messages contain them, and files are watched by
+// them.
 func makeAbsolute(paths ...*string) error {
 	for _, path := range paths {
 		whole, err := filepath.Abs(*path)
 		if err != nil {
-			return fmt.Errorf("find out where %s is: %w", *path, err)
+			return fmt.Errorf("cannot make the path %s absolute: %w", *path, err)
 		}
 		*path = whole
 	}

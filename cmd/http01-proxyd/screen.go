@@ -11,38 +11,37 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
-// What a terminal is told, in the terms of xterm's ctlseqs: every terminal that
-// is in use understands these.
+// Control sequences (xterm's ctlseqs) that all terminals in use support.
 const (
-	alternateScreen = "\x1b[?1049h" // the alternate screen: what stood there comes back
+	alternateScreen = "\x1b[?1049h" // the alternate screen: the previous contents return after it
 	normalScreen    = "\x1b[?1049l"
 	hideCursor      = "\x1b[?25l"
 	showCursor      = "\x1b[?25h"
-	disableWrap     = "\x1b[?7l" // a line that is too long all the same stays one
+	disableWrap     = "\x1b[?7l" // a line that is too long is cut
 	enableWrap      = "\x1b[?7h"
 	cursorHome      = "\x1b[H"
 	clearRight      = "\x1b[K" // to the end of the line
 	clearBelow      = "\x1b[J" // from here to the end of the screen
 )
 
-// runOnTerminal reports whether w is a terminal in which lines can be replaced.
+// canRepaint reports whether w is a terminal that can overwrite lines.
 func canRepaint(w io.Writer) bool {
 	return command.IsTerminal(w) && os.Getenv("TERM") != "dumb"
 }
 
-// screen is a terminal while it is ours.
+// screen is a terminal in the alternate screen.
 type screen struct {
 	out io.Writer
 }
 
-// A terminal that does not tell its size is taken for the one of old.
+// The size of a terminal that does not report one.
 const (
 	defaultColumns = 80
 	defaultRows    = 24
 )
 
-// size is the room for a text. The last column is left empty: a cursor that has
-// filled it stays on it, where clearRight would clear what was written.
+// size returns the room for text. The last column is left empty: a cursor after it
+// stays there, and clearRight would erase the last character.
 func (s screen) size() (columns, rows int) {
 	columns, rows = command.TerminalSize(s.out)
 	if columns == 0 {
@@ -62,7 +61,7 @@ func (s screen) draw(text string) error {
 	_, rows := s.size()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > rows {
-		lines = append(lines[:rows-1], fmt.Sprintf("… and %d lines more", len(lines)-rows+1))
+		lines = append(lines[:rows-1], fmt.Sprintf("… %d more lines", len(lines)-rows+1))
 	}
 	// Between the lines only: behind the last row, a new line would scroll.
 	return s.write(cursorHome + strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow)
@@ -70,7 +69,7 @@ func (s screen) draw(text string) error {
 
 func (s screen) write(sequence string) error {
 	if _, err := io.WriteString(s.out, sequence); err != nil {
-		return fmt.Errorf("write to the terminal: %w", err)
+		return fmt.Errorf("cannot write to the terminal: %w", err)
 	}
 	return nil
 }

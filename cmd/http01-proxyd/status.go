@@ -15,14 +15,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// Bounds of --interval.
+// The bounds of --interval.
 const (
 	defaultInterval = 2 * time.Second
 	minInterval     = 200 * time.Millisecond
 	maxInterval     = time.Hour
 )
 
-// statusFlags are what `status` was asked.
+// statusFlags are the flags of status.
 type statusFlags struct {
 	socket   string
 	format   string
@@ -33,10 +33,10 @@ type statusFlags struct {
 func statusCommand() command.Command {
 	return command.Command{
 		Name:    "status",
-		Summary: "show what the running service knows",
-		Help: `Ask the running service for its state, the VIPs that this host holds, its
-table as the kernel has it, the ingress addresses, the API server's certificates,
-what it has counted and the last 20 challenges. Only root may ask.
+		Summary: "show the status of the running service",
+		Help: `Show the state of the running service: the VIPs that this host holds, the nftables
+table in the kernel, the ingress addresses, the API server's certificates, the
+counters and the last 20 challenges. The command requires root.
 
 On a terminal, text is truncated to its width, and has colours unless NO_COLOR is
 set. With --watch it is repainted until Ctrl-C, also while the service restarts; lines
@@ -44,7 +44,7 @@ that do not fit the terminal's height are left out and counted. In a file or a p
 each report is a block after an empty line, or a line with -o json. -o prometheus prints
 what the exporter serves on metrics.listenAddress, whether that is set or not.
 
-Exit codes: 0 done, 1 the service does not answer, 2 the command line is wrong.
+Exit codes: 0 success, 1 the service does not answer, 2 the command line is wrong.
 
 Examples:
   http01-proxyd status
@@ -55,12 +55,12 @@ Examples:
   http01-proxyd status -o json --watch --interval 10s | jq -r '.conditions[0].reason'`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			var f statusFlags
-			flags.StringVar(&f.socket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
-			flags.StringVar(&f.format, "output", "text", "output `FORMAT`: text, json or prometheus")
+			flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
+			flags.StringVar(&f.format, "output", "text", "`FORMAT` of the status: text, json or prometheus")
 			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
-			flags.BoolVar(&f.watch, "watch", false, "go on, until Ctrl-C")
+			flags.BoolVar(&f.watch, "watch", false, "repeat until Ctrl-C")
 			flags.BoolVar(&f.watch, "w", false, "short for --watch")
-			flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("with --watch, ask every `DURATION`, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
+			flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("`DURATION` between two updates of --watch, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
 			return func(ctx context.Context, s command.Streams) error {
 				if err := f.validate(flags); err != nil {
 					return err
@@ -79,7 +79,7 @@ func (f statusFlags) validate(flags *flag.FlagSet) error {
 	case "text", "json":
 	case "prometheus":
 		if f.watch {
-			return command.UsageError("metrics are shown once: leave --watch out, or let Prometheus scrape metrics.listenAddress")
+			return command.UsageError("-o prometheus cannot be used with --watch: let Prometheus scrape metrics.listenAddress")
 		}
 	default:
 		return command.UsageError(fmt.Sprintf("output format %q: use text, json or prometheus", f.format))
@@ -90,12 +90,12 @@ func (f statusFlags) validate(flags *flag.FlagSet) error {
 	given := false
 	flags.Visit(func(g *flag.Flag) { given = given || g.Name == "interval" })
 	if given && !f.watch {
-		return command.UsageError("--interval is for --watch: add that one, or leave this one out")
+		return command.UsageError("--interval requires --watch")
 	}
 	return nil
 }
 
-// shortDuration is a time span as a person writes it: 1h rather than 1h0m0s.
+// shortDuration formats a duration without zero units: 1h instead of 1h0m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

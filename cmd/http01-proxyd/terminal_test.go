@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// asProgram makes the test binary the program itself.
+// asProgram makes the test binary run as the program.
 const asProgram = "HTTP01_PROXYD_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait: far more than anything takes.
+// patience limits every wait. It is far longer than any step takes.
 const patience = 30 * time.Second
 
 // pty is a pseudo-terminal.
@@ -66,7 +66,7 @@ func newPTY(t *testing.T) *pty {
 	return p
 }
 
-// resize tells the size, of which the kernel tells whoever is in front of it.
+// resize sets the size. The kernel signals the change to the foreground process.
 func (p *pty) resize(columns, rows uint16) {
 	p.t.Helper()
 	control, err := p.master.SyscallConn()
@@ -81,7 +81,7 @@ func (p *pty) resize(columns, rows uint16) {
 	}
 }
 
-// output collects what a process prints.
+// output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text []byte
@@ -113,8 +113,8 @@ type process struct {
 	ended chan struct{}
 }
 
-// launch starts `status` with the arguments, on the terminal or, when that is
-// nil, into a pipe. Variables are set besides those of the test.
+// launch starts `status` with the arguments, on the terminal or, if that is nil, with a
+// pipe. The variables are added to the environment of the test.
 func launch(t *testing.T, p *pty, env []string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -142,8 +142,8 @@ func launch(t *testing.T, p *pty, env []string, args ...string) *process {
 	return self
 }
 
-// await waits until the output behind the first from bytes has the text, and
-// returns how long it is then.
+// await waits until the output after the first from bytes contains the text, and
+// returns the length of the output.
 func (p *process) await(from int, text string) int {
 	p.t.Helper()
 	limit := time.NewTimer(patience)
@@ -165,7 +165,7 @@ func (p *process) await(from int, text string) int {
 	}
 }
 
-// exit waits for the end and returns the exit code and all that was printed.
+// exit waits for the end of the process and returns the exit code and the whole output.
 func (p *process) exit() (int, string) {
 	p.t.Helper()
 	select {

@@ -22,9 +22,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// watch shows the status again and again until ctx ends, which is how it is
-// meant to end. That the service does not answer is one more thing to show: it
-// may be on its way. Only that one may not ask does not change by waiting.
+// watch prints the status repeatedly until ctx ends. A service that does not answer is
+// also shown, because it may be starting. A missing permission is an error: waiting
+// does not change it.
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	w := &watcher{statusFlags: f, out: out, host: hostName()}
 	show := w.printText
@@ -43,15 +43,15 @@ type watcher struct {
 	out  io.Writer
 	host string
 
-	last         report.Report // of the service; without a condition before the first
-	lastFetched  time.Time     // when it told that
-	missingSince time.Time     // since when it has not answered; zero when it does
+	last         report.Report // the last report, without a condition before the first one
+	lastFetched  time.Time     // time of the last report
+	missingSince time.Time     // zero while the service answers
 	fetchError   error
 	shown        bool
 }
 
-// run asks and shows. A signal shows what is known once more; nil as a channel
-// never comes.
+// run fetches and shows reports. A signal repaints the last report. A nil channel
+// disables that.
 func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-chan os.Signal) error {
 	next := time.NewTicker(w.interval)
 	defer next.Stop()
@@ -81,7 +81,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 	}
 }
 
-// fetch asks the service once. The error is one that waiting does not mend.
+// fetch requests one report. It returns only errors that are permanent.
 func (w *watcher) fetch(ctx context.Context) error {
 	report, err := client.Fetch(ctx, w.socket)
 	now := time.Now()
@@ -99,7 +99,7 @@ func (w *watcher) fetch(ctx context.Context) error {
 	return nil
 }
 
-// report is what the service tells, or that it does not.
+// report returns the last report, or one that describes the missing service.
 func (w *watcher) report() report.Report {
 	if w.fetchError != nil {
 		return report.ServiceUnreachable(w.missingSince, w.fetchError)
@@ -109,7 +109,7 @@ func (w *watcher) report() report.Report {
 
 func (w *watcher) printJSON(time.Time) error { return w.report().WriteJSON(w.out, false) }
 
-// printText prints a block, and an empty line between blocks.
+// printText prints a block, with an empty line between blocks.
 func (w *watcher) printText(now time.Time) error {
 	var text strings.Builder
 	if w.shown {
@@ -127,7 +127,7 @@ func (w *watcher) view(columns int) terminal.View {
 	return terminal.View{Colour: command.SupportsColour(w.out), Width: columns}
 }
 
-// runOnTerminal is the watch in a terminal, which is as it was before when it ends.
+// runOnTerminal repaints the terminal, and restores it at the end.
 func (w *watcher) runOnTerminal(ctx context.Context) (err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
@@ -140,9 +140,9 @@ func (w *watcher) runOnTerminal(ctx context.Context) (err error) {
 	return w.run(ctx, func(now time.Time) error { return w.draw(terminal, now) }, signals)
 }
 
-// suspend stops the process as Ctrl-Z does, with the terminal as it was, and
-// returns when it goes on. The leader of a session has nobody who would continue
-// it, and stays.
+// suspend stops the process as Ctrl-Z does, with the terminal restored, and returns
+// when the process continues. A session leader is not stopped: nothing would continue
+// it.
 func (w *watcher) suspend() error {
 	if leader, err := unix.Getsid(0); err != nil || leader == unix.Getpid() {
 		return nil
@@ -151,7 +151,7 @@ func (w *watcher) suspend() error {
 	if err := terminal.leave(); err != nil {
 		return err
 	}
-	// To this very thread: the signal has come before the call returns.
+	// Signal this thread, so that the process stops before the call returns.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP); err != nil {

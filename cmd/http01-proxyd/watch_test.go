@@ -19,10 +19,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// detail is longer than a line of any terminal here.
+// detail is longer than a line of any terminal in these tests.
 var detail = strings.Repeat("the router has no route for this name; ", 6) + "end of the detail"
 
-// reports gives a report with 20 challenges, and counts how often it was asked.
+// reports returns reports with 20 challenges, and counts the requests.
 func reports() func() report.Report {
 	var asked atomic.Int64
 	b := tracker.New("v1", time.Now(), func(_, _ report.Condition) {})
@@ -32,7 +32,7 @@ func reports() func() report.Report {
 	}
 	return func() report.Report {
 		r := b.Report(report.Table{})
-		r.Conditions[0].Message = "asked " + strconv.FormatInt(asked.Add(1), 10) + " times"
+		r.Conditions[0].Message = "request " + strconv.FormatInt(asked.Add(1), 10) + " of this test"
 		return r
 	}
 }
@@ -43,7 +43,7 @@ const (
 	left      = enableWrap + showCursor + normalScreen
 )
 
-// TestStatusOnTerminal: colours, and lines that fit, are for terminals.
+// TestStatusOnTerminal: colours and cut lines are for terminals only.
 func TestStatusOnTerminal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -81,8 +81,8 @@ func TestStatusOnTerminal(t *testing.T) {
 	}
 }
 
-// TestWatchOnTerminal: the terminal is ours and given back, whichever signal ends
-// it; the service may go and come; a new size is taken at once.
+// TestWatchOnTerminal: the terminal is restored after every signal. The service may
+// stop and start again, and a new size is used immediately.
 func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]os.Signal{"Ctrl-C": unix.SIGINT, "terminated": unix.SIGTERM} {
@@ -92,19 +92,19 @@ func TestWatchOnTerminal(t *testing.T) {
 			stop := s.start(reports())
 			terminal := newPTY(t)
 			w := launch(t, terminal, nil, "--status-socket", s.path, "--watch", "--interval", "200ms")
-			at := w.await(0, "asked 2 times")
-			at = w.await(at, "asked 3 times")
+			at := w.await(0, "request 2 of")
+			at = w.await(at, "request 3 of")
 			stop()
 			at = w.await(at, "not reachable since ")
-			at = w.await(at, "asked ") // the last report stays
+			at = w.await(at, "request ") // the last report stays
 			defer s.start(reports())()
-			at = w.await(at, "asked 2 times")
+			at = w.await(at, "request 2 of")
 			terminal.resize(60, 12)
-			at = w.await(at, " lines more")
+			at = w.await(at, " more lines")
 			terminal.resize(200, 60)
 			at = w.await(at, "api0.example.com")
 			w.signal(unix.SIGTSTP) // nobody would continue the leader of a session
-			w.await(at, "asked ")
+			w.await(at, "request ")
 			w.signal(end)
 			code, out := w.exit()
 			if code != command.OK {
@@ -123,7 +123,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	}
 }
 
-// TestWatchWithoutService: it waits for a service that is not there yet.
+// TestWatchWithoutService: the watch waits for a service that does not run yet.
 func TestWatchWithoutService(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -133,15 +133,14 @@ func TestWatchWithoutService(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	defer s.start(reports())()
-	w.await(at, "asked 1 times")
+	w.await(at, "request 1 of")
 	w.signal(unix.SIGINT)
 	if code, _ := w.exit(); code != command.OK {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// TestWatchToPipe: blocks, an empty line between them, and nothing that only
-// a terminal understands.
+// TestWatchToPipe: blocks with an empty line between them, without control sequences.
 func TestWatchToPipe(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]*pty{"pipe": nil, "dumb terminal": newPTY(t)} {
@@ -150,7 +149,7 @@ func TestWatchToPipe(t *testing.T) {
 			s := newService(t)
 			stop := s.start(reports())
 			w := launch(t, p, []string{"TERM=dumb"}, "--status-socket", s.path, "--watch", "--interval", "200ms")
-			at := w.await(0, "asked 2 times")
+			at := w.await(0, "request 2 of")
 			stop()
 			w.await(at, "! NotReachable (HTTP01ChallengeProxyReady=Unknown for ")
 			w.signal(unix.SIGTERM)
@@ -166,13 +165,13 @@ func TestWatchToPipe(t *testing.T) {
 	}
 }
 
-// TestWatchJSON: a line each time, of the same shape whoever answers.
+// TestWatchJSON: one line per update, of the same form with and without a service.
 func TestWatchJSON(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	stop := s.start(reports())
 	w := launch(t, nil, nil, "--status-socket", s.path, "--watch", "--interval", "200ms", "-o", "json")
-	at := w.await(0, "asked 2 times")
+	at := w.await(0, "request 2 of")
 	stop()
 	w.await(at, `"reason":"NotReachable"`)
 	w.signal(unix.SIGTERM)
@@ -204,16 +203,16 @@ func TestWatchJSON(t *testing.T) {
 	}
 }
 
-// TestWatchBounds, and an interval without a watch is a mistake.
+// TestWatchBounds: limits of --interval, which requires --watch.
 func TestWatchBounds(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
 	for line, want := range map[string]string{
 		"-w --interval 100ms":   "use 200ms to 1h;",
 		"-w --interval 1h0m1s":  "use 200ms to 1h;",
-		"--interval 5s":         "--interval is for --watch",
+		"--interval 5s":         "--interval requires --watch",
 		"-w --interval often":   "--interval takes DURATION",
-		"-w -o prometheus":      "metrics are shown once",
+		"-w -o prometheus":      "-o prometheus cannot be used with --watch",
 		"-w --interval 5s -o x": "use text, json or prometheus",
 	} {
 		var out, err strings.Builder

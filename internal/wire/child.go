@@ -64,7 +64,7 @@ func (c *Child) Send(event any) error {
 }
 
 // Receive waits for the next command. fd is the descriptor that came with the command,
-// or negative. The caller owns it.
+// or negative. The caller owns it. After the end of the parent the error wraps io.EOF.
 func (c *Child) Receive(command any) (fd int, err error) {
 	fd, err = c.receive(command)
 	if err == nil {
@@ -73,10 +73,7 @@ func (c *Child) Receive(command any) (fd int, err error) {
 	if fd >= 0 {
 		_ = unix.Close(fd)
 	}
-	if !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("receive a command: %w", err)
-	}
-	return -1, err
+	return -1, fmt.Errorf("receive a command: %w", err)
 }
 
 func (c *Child) receive(command any) (fd int, err error) {

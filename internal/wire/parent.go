@@ -89,13 +89,13 @@ func (p *Parent) Send(command any, fd int) error {
 
 // Receive waits for the next event and validates it. It bounds the event in bytes and
 // values, and the events of a second in number and bytes. When the child does not read
-// its commands, the error reports that.
+// its commands, the error reports that. After the end of the child it wraps io.EOF.
 func (p *Parent) Receive(event Event) error {
 	err := p.receive(event)
-	switch failure := p.queue.failure(); {
-	case err == nil, errors.Is(err, io.EOF) && failure == nil:
-		return err
-	case failure != nil:
+	if err == nil {
+		return nil
+	}
+	if failure := p.queue.failure(); failure != nil {
 		err = failure
 	}
 	return fmt.Errorf("receive an event: %w", err)

@@ -197,7 +197,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
 	w.awaitReason(report.TrustRefused, "False")
 	w.awaitReport("last good", func(s report.Trust, _ report.Condition) bool {
-		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": ")
+		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
 	})
 	w.write("ca-bundle.crt", b.pem("old1"))
 	w.awaitReason(report.NoUsableCertificate, "False")

@@ -12,7 +12,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -45,27 +44,27 @@ func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
 func checkIngress(ctx context.Context, h *host) Result {
 	return judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
 		g, _ := h.observed.viaProxy.await(ctx)
-		cause := connectionCause(a.page)
+		fault := connectionFault(a.page)
 		switch {
-		case cause == "":
+		case fault == "":
 			return nil, h.describeIngress(a, g)
-		case cause == upstream.TLSUntrusted && g.trustUnreadable != nil:
+		case fault == findings.IngressTLSUntrusted && g.trustUnreadable != nil:
 			return nil, fmt.Sprintf("cannot be verified: %v", g.trustUnreadable)
-		case cause == upstream.TLSName && h.observed.apiName(ctx) == placeholderName:
+		case fault == findings.IngressTLSName && h.observed.apiName(ctx) == placeholderName:
 			return nil, "responds with TLS; its certificate cannot be compared without the API's name (set --name)"
 		}
-		if f, is := h.routerUnreachable(a, cause); is {
+		if f, ok := h.routerUnreachable(a, fault); ok {
 			return []findings.Finding{f}, ""
 		}
-		f := h.attributeToLink(ctx, a.newFinding(cause), a)
+		f := h.attributeToLink(ctx, a.newFinding(fault), a)
 		return []findings.Finding{h.attributeToEgress(f, a)}, ""
 	})
 }
 
 // routerUnreachable is the finding about a MicroShift router that does not accept
 // connections.
-func (h *host) routerUnreachable(a ingressResponse, cause upstream.Cause) (findings.Finding, bool) {
-	if !h.microShiftState.active || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
+func (h *host) routerUnreachable(a ingressResponse, fault findings.ID) (findings.Finding, bool) {
+	if !h.microShiftState.active || fault != findings.IngressRefused && fault != findings.IngressTimeout && fault != findings.IngressUnreachable {
 		return findings.Finding{}, false
 	}
 	return findings.New(findings.MicroShiftRouterUnreachable, findings.Values{"upstream": a.addr.String(), "how": describeFetch(a.page)}), true
@@ -104,44 +103,45 @@ func checkRoute(ctx context.Context, h *host) Result {
 		return skippedResult("the API's name is unknown (set --name)")
 	}
 	r := judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
-		if connectionCause(a.page) != "" {
+		if connectionFault(a.page) != "" {
 			return nil, "" // reported by the check of the ingress
 		}
 		v := a.judgeChallenge(name, h.Token)
 		return v.findings, v.text
 	})
-	if c, is := h.lastChallenge(h.apiNames(ctx)); is && h.Token == "" && r.Outcome != Skipped {
+	if c, ok := h.lastChallenge(h.apiNames(ctx)); ok && h.Token == "" && r.Outcome != Skipped {
 		return findingsResult(addChallengeFinding(r.Findings, c), "%s", r.Text)
 	}
 	return r
 }
 
-// connectionCause is the cause of a missing response; empty if there is one. Causes in
+// connectionFault is the reason for a missing response; empty if there is one. Faults in
 // a response belong to the check of the route.
-func connectionCause(f protocol.FetchResult) upstream.Cause {
-	switch cause := pageCause(f); cause {
-	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
+func connectionFault(f protocol.FetchResult) findings.ID {
+	switch fault := pageFault(f); fault {
+	case findings.ResponseMalformed, findings.ResponseTruncated, findings.ResponseTooLarge:
 		return ""
-	case upstream.ProxyProtocolUnexpected, upstream.EgressLoop:
-		return cause
+	case findings.IngressPROXYProtocol, findings.EgressLoop:
+		return fault
 	default:
-		if cause.IsForwarded() {
+		if e, _ := findings.Lookup(fault); e.Forwarded() {
 			return ""
 		}
-		return cause
+		return fault
 	}
 }
 
-func (a ingressResponse) newFinding(cause upstream.Cause) findings.Finding {
-	f := a.page.Failure(string(cause), a.addr).Finding(a.page.Context)
+func (a ingressResponse) newFinding(fault findings.ID) findings.Finding {
+	e, _ := findings.Lookup(fault)
+	f := a.page.Failure(e.Cause, a.addr).Finding(a.page.Context)
 	if a.page.Location != "" {
 		f.Message += fmt.Sprintf(" (its Location is %q)", a.page.Location)
 	}
 	return f
 }
 
-// mergeFinding adds a finding. If another address has the same finding, the address is
-// added to that one.
+// mergeFinding adds a finding. If another address has the same finding, it adds the
+// address to its message.
 func mergeFinding(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
 	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
@@ -160,18 +160,18 @@ func judgeEachIngress(ctx context.Context, h *host, judge func(ingressResponse) 
 		return skippedResult("%v", g.err)
 	}
 	var findings []findings.Finding
-	var well groupedTexts
+	var texts groupedTexts
 	for _, a := range h.ingressResponses(ctx) {
 		more, text := judge(a)
 		for _, f := range more {
 			findings = mergeFinding(findings, f, a.addr)
 		}
 		if text != "" && len(more) == 0 {
-			well.add(a.addr, "%s", text)
+			texts.add(a.addr, "%s", text)
 		}
 	}
-	if len(findings) == 0 && well.empty() {
+	if len(findings) == 0 && texts.empty() {
 		return skippedResult("no ingress VIP could be checked")
 	}
-	return findingsResult(findings, "%v", &well)
+	return findingsResult(findings, "%v", &texts)
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -178,7 +178,7 @@ func (h *host) fetch(ctx context.Context, q protocol.FetchRequest) (protocol.Fet
 	switch {
 	case err != nil:
 		return protocol.FetchResult{}, err
-	case upstream.Cause(a.Fetch.Cause) == upstream.ConnectTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
+	case pageFault(*a.Fetch) == findings.IngressTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
 		return protocol.FetchResult{}, errNoTime
 	default:
 		return *a.Fetch, nil

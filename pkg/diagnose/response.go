@@ -13,7 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -29,10 +28,10 @@ type judgement struct {
 // judgeChallenge evaluates a router's response to the challenge of a token, or without
 // one, to a challenge that does not exist.
 func (a ingressResponse) judgeChallenge(name, token string) judgement {
-	cause := pageCause(a.page)
+	fault := pageFault(a.page)
 	switch {
-	case cause != "" && (token != "" || cause != upstream.NoRoute):
-		return judgement{findings: []findings.Finding{a.newFinding(cause)}}
+	case fault != "" && (token != "" || fault != findings.RouteMissing):
+		return judgement{findings: []findings.Finding{a.newFinding(fault)}}
 	case token == "":
 		return a.judgeUnknownToken(name)
 	case a.page.Status == 404:
@@ -58,7 +57,7 @@ func (a ingressResponse) withFinding(id findings.ID, values findings.Values) jud
 // no route for it, and a solver returns 404.
 func (a ingressResponse) judgeUnknownToken(name string) judgement {
 	switch {
-	case pageCause(a.page) == upstream.NoRoute:
+	case pageFault(a.page) == findings.RouteMissing:
 		return judgement{text: "no challenge for " + name + " seems to be pending (503, no route); if one is pending, use --token"}
 	case a.isSolver():
 		return judgement{text: "a solver for " + name + " responds (404 for an invented token, like cert-manager's)"}
@@ -79,12 +78,22 @@ func (a ingressResponse) describe() string {
 	return describeFetch(a.page) + ", " + describeBody(a.page.Body, a.page.Length, "")
 }
 
-// pageCause is the cause that the proxy would report for a response, complete or not.
-func pageCause(f protocol.FetchResult) upstream.Cause {
+// pageFault is the fault that the proxy would report for a response, complete or not.
+func pageFault(f protocol.FetchResult) findings.ID {
 	if cause := cmp.Or(f.Cause, f.ResponseCause); cause != "" {
-		return upstream.Cause(cause)
+		id, _ := findings.ForCause(cause) // the protocol accepts only known causes
+		return id
 	}
-	return upstream.AnswerCause(f.Status, httpfield.HasPrefixFold([]byte(f.Location), "https://"), httpfield.ListContains([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)))
+	switch {
+	case f.Status == 503:
+		return findings.RouteMissing
+	case f.Status >= 300 && f.Status < 400 && httpfield.HasPrefixFold([]byte(f.Location), "https://"):
+		return findings.RouteRedirectsHTTPS
+	case f.Status == 502 && httpfield.ListContains([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)):
+		return findings.RouteLoop
+	default:
+		return ""
+	}
 }
 
 // keyPattern matches a key authorisation: the token and the account key's thumbprint, a

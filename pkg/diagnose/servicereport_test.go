@@ -23,7 +23,7 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 	h.config.Upstream.TrustedCA = bundle
 	h.config.EgressProxy.File = writeFile(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
 	h.ProxyEnvFile, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
-	const denied = ": permission denied: the service is not root: make it world-readable (chmod 0644)"
+	const denied = ": permission denied: the service does not run as root: make the file world-readable (chmod 0644)"
 	var reported report.Report
 	var reportErr error
 	h.report = func() (report.Report, error) { return reported, reportErr }
@@ -41,9 +41,9 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 	reported.Trust.Kind = report.TrustLastGood
 	trust(findings.CABundleInvalid, "(chmod 0644)")
 	reported.Trust.Path = "/of/a/former/configuration"
-	trust(findings.NoTrustedCA, "it is empty")
+	trust(findings.NoTrustedCA, "the file is empty")
 	reportErr = errors.New("not running")
-	trust(findings.NoTrustedCA, "it is empty")
+	trust(findings.NoTrustedCA, "the file is empty")
 
 	egress := func(want ...findings.ID) []findings.Finding {
 		t.Helper()

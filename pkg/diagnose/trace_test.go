@@ -125,3 +125,11 @@ func TestUnreachableAPIServer(t *testing.T) {
 		}
 	}
 }
+
+// TestProxyBody: check recognises the proxy by its own response.
+func TestProxyBody(t *testing.T) {
+	t.Parallel()
+	if proxyBody != reqhead.OnlyChallenges {
+		t.Errorf("%q, but the proxy returns %q", proxyBody, reqhead.OnlyChallenges)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -91,7 +90,7 @@ func TestAttributeToEgress(t *testing.T) {
 			h.config.EgressProxy.Upstream, h.config.EgressProxy.HTTPProxy = config.EgressAuto, "http://192.0.2.31:3128"
 			tt.change(&h.config.EgressProxy)
 			a := ingressResponse{at, proberprotocol.FetchResult{Cause: "unreachable"}}
-			f := h.attributeToEgress(a.newFinding(upstream.Unreachable), a)
+			f := h.attributeToEgress(a.newFinding(findings.IngressUnreachable), a)
 			if slices.Contains(f.CausedBy, findings.EgressNotReady) != tt.want {
 				t.Errorf("caused by %q", f.CausedBy)
 			}

@@ -39,6 +39,9 @@ type Entry struct {
 	CausedBy []ID
 }
 
+// Forwarded reports whether the client of the exchange gets the ingress's own response.
+func (e Entry) Forwarded() bool { return e.Cause != "" && e.Reply == "" }
+
 // All lists the entries in the order of the checks.
 func All() []Entry { return slices.Clone(loadIndex().entries) }
 

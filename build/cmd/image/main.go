@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image makes the container image that carries the host binary, and
-// pushes it.
+// Command image builds the container image that delivers the host binary, and pushes
+// it.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/internal/program"
 )
 
-// pushTimeout bounds a push to a registry that stalls: some 10 MB.
+// pushTimeout limits an upload of about 10 MB to a registry that stalls.
 const pushTimeout = 15 * time.Minute
 
 func main() { imageProgram().Main() }
@@ -58,11 +58,11 @@ Examples, in build/:
 		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
 			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries http01-proxyd-linux-ARCH")
-			set.StringVar(&f.out, "out", "../dist/image", "`DIR` that the OCI layout is written to, in place of one that is there")
-			set.StringVar(&f.push, "push", "", "push to this `REFERENCE`, REGISTRY/NAME[:TAG]; without a tag the version is it")
-			set.StringVar(&f.version, "version", "", "what the image says its `VERSION` is, instead of what the binaries say")
-			set.StringVar(&f.released, "released", "", "`DIGEST` of the image of a release that is beside: no other takes its place, or is pushed")
-			set.BoolVar(&f.plainHTTP, "plain-http", false, "let the registry be one without TLS")
+			set.StringVar(&f.out, "out", "../dist/image", "`DIR` of the OCI layout, which replaces an existing one")
+			set.StringVar(&f.push, "push", "", "`REFERENCE` to push to, REGISTRY/NAME[:TAG]; the default tag is the version")
+			set.StringVar(&f.version, "version", "", "`VERSION` in the image's metadata; default: that of the binaries")
+			set.StringVar(&f.released, "released", "", "`DIGEST` of the released image in --out, which is the only one that may be written or pushed")
+			set.BoolVar(&f.plainHTTP, "plain-http", false, "allow a registry without TLS")
 			return f.run
 		},
 	}
@@ -97,7 +97,8 @@ func (f *flags) run(ctx context.Context, out, notes io.Writer) error {
 	return nil
 }
 
-// build makes the image, and writes it and its digest where no other release is.
+// build builds the image, and writes it with its digest unless the directory contains
+// another release.
 func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	index, err := image.Build(options)
 	if err != nil {
@@ -105,37 +106,37 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	}
 	hash, err := index.Digest()
 	if err != nil {
-		return nil, "", fmt.Errorf("find the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot find the image's digest: %w", err)
 	}
 	digest := hash.String()
 	if f.released != "" && digest != f.released {
-		return nil, "", fmt.Errorf("the image of these binaries (%s) is %s, but %s holds a release, whose MachineConfigs name %s; "+
-			"to push that one, check its commit out, with nothing else in the tree, and use its Go release; for another image set DIST= to another folder, or run make clean",
+		return nil, "", fmt.Errorf("the image of these binaries (%s) is %s, but %s contains a release whose MachineConfigs name %s; "+
+			"to push its image, check out its commit without changes and use its Go release; for another image, set DIST= to another folder or run make clean",
 			options.Version, digest, filepath.Dir(filepath.Clean(f.out)), f.released)
 	}
 	if err := image.WriteLayout(f.out, index); err != nil {
 		return nil, "", err
 	}
 	if err := os.WriteFile(filepath.Clean(f.out)+".digest", []byte(digest+"\n"), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return nil, "", fmt.Errorf("write the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot write the image's digest: %w", err)
 	}
 	return index, digest, nil
 }
 
-// describe says what is in the image, and when nobody else could make it.
+// describe reports the version in the image, and warns about an image that cannot be
+// built again.
 func describe(notes io.Writer, version string, commit binary.Commit) {
 	fmt.Fprintf(notes, "image: http01-proxyd %s\n", version)
 	switch {
 	case commit.Revision == "":
-		fmt.Fprintln(notes, "image: warning: the binaries tell no commit, so that nobody could make this image again; build them in a clone of the repository, with git")
+		fmt.Fprintln(notes, "image: warning: the binaries record no commit, so this image cannot be built again; build them in a clone of the repository, with git")
 	case commit.Dirty():
-		fmt.Fprintln(notes, "image: warning: git status shows changes or new files in the tree, so that nobody else could make this image, and its digest is not that of the commit; "+
-			"commit them or move them out of the tree, then make the image again")
+		fmt.Fprintln(notes, "image: warning: git status shows changes or new files, so this image cannot be built again, and its digest is not that of the commit; "+
+			"commit or remove them, then build the image again")
 	}
 }
 
-// options takes what the image is made of from the binaries, and the commit
-// that they are of.
+// options returns the inputs of the image and the commit of the binaries.
 func (f *flags) options() (image.Options, binary.Commit, error) {
 	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-linux-*")
 	if err != nil {
@@ -145,9 +146,9 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	for _, b := range binaries {
 		o.Binaries[b.Arch] = b.File
 	}
-	lacking := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
-	if len(lacking) > 0 {
-		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run: make binaries", f.binaries, strings.Join(lacking, ", "))
+	missing := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
+	if len(missing) > 0 {
+		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(missing, ", "))
 	}
 	commit := binaries[0].Commit // of all of them
 	o.Version, o.Revision, o.Created = commit.Version, commit.Revision, commit.Time
@@ -157,8 +158,8 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	return o, commit, nil
 }
 
-// withTag adds the version as a tag to a reference that has none. A tag cannot
-// hold all that a version can
+// withTag adds the version as a tag to a reference without a tag. A tag allows fewer
+// characters than a version
 // (https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md#pulling-manifests).
 func withTag(ref, version string) string {
 	if strings.Contains(ref[strings.LastIndex(ref, "/")+1:], ":") {

@@ -35,7 +35,7 @@ func TestImageNamesMissingBinaries(t *testing.T) {
 	dir := t.TempDir()
 	var out, err strings.Builder
 	code := imageProgram().Execute(t.Context(), []string{"--binaries", dir, "--out", dir + "/image"}, &out, &err)
-	want := "image: " + dir + " has no http01-proxyd-linux-* for amd64, arm64, ppc64le, s390x; run: make binaries\n"
+	want := "image: " + dir + " has no http01-proxyd-linux-* for amd64, arm64, ppc64le, s390x; run make binaries\n"
 	if code != program.Failure || out.String() != "" || err.String() != want {
 		t.Errorf("exit code %d, %q, %q; want 1 and %q", code, out.String(), err.String(), want)
 	}
@@ -59,8 +59,8 @@ func TestImageChecksReferenceFirst(t *testing.T) {
 	for ref, want := range map[string]string{
 		"http01-proxyd":                `"http01-proxyd" does not begin with a registry`,
 		"some/http01-proxyd:latest":    `"some/http01-proxyd:latest" does not begin with a registry`,
-		"quay.io/some/HTTP01:latest":   `"quay.io/some/HTTP01:latest" is no reference to push to`,
-		"quay.io/some/http01@sha256:0": `"quay.io/some/http01@sha256:0" is no reference to push to`,
+		"quay.io/some/HTTP01:latest":   `"quay.io/some/HTTP01:latest" is not a reference for a push`,
+		"quay.io/some/http01@sha256:0": `"quay.io/some/http01@sha256:0" is not a reference for a push`,
 	} {
 		t.Run(ref, func(t *testing.T) {
 			t.Parallel()
@@ -81,10 +81,10 @@ func TestDescribe(t *testing.T) {
 	}{
 		"a commit": {"0123", "image: http01-proxyd v1.2.3\n"},
 		"changes beside it": {"0123-dirty", "image: http01-proxyd v1.2.3\n" +
-			"image: warning: git status shows changes or new files in the tree, so that nobody else could make this image, and its digest is not that of the commit; " +
-			"commit them or move them out of the tree, then make the image again\n"},
+			"image: warning: git status shows changes or new files, so this image cannot be built again, and its digest is not that of the commit; " +
+			"commit or remove them, then build the image again\n"},
 		"no commit": {"", "image: http01-proxyd v1.2.3\n" +
-			"image: warning: the binaries tell no commit, so that nobody could make this image again; build them in a clone of the repository, with git\n"},
+			"image: warning: the binaries record no commit, so this image cannot be built again; build them in a clone of the repository, with git\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

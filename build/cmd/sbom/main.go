@@ -38,8 +38,8 @@ Example, in build/:
 		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
 			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries")
-			set.StringVar(&f.image, "image", "", "the image's `REFERENCE` by digest, REGISTRY/NAME@sha256:HEX")
-			set.StringVar(&f.out, "out", "-", "`FILE` to write, - for the standard output")
+			set.StringVar(&f.image, "image", "", "`REFERENCE` of the image by digest, REGISTRY/NAME@sha256:HEX; default: no image")
+			set.StringVar(&f.out, "out", "-", "`FILE` to write, - for standard output")
 			return f.run
 		},
 	}
@@ -51,7 +51,7 @@ func (f *flags) run(_ context.Context, out, _ io.Writer) error {
 		return err
 	}
 	if len(binaries) == 0 {
-		return fmt.Errorf("there is no binary in %s; run: make binaries", f.binaries)
+		return fmt.Errorf("no binary found in %s; run make binaries", f.binaries)
 	}
 	roots, err := image.RootsModule()
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *flags) run(_ context.Context, out, _ io.Writer) error {
 		return err
 	}
 	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return fmt.Errorf("write the bill of materials: %w", err)
+		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // what each stream has to contain; "" requires it empty
 	}{
 		"help":      {[]string{"--help"}, program.OK, "--image REFERENCE", ""},
-		"no binary": {[]string{"--binaries", empty}, program.Failure, "", "there is no binary in " + empty + "; run: make binaries"},
+		"no binary": {[]string{"--binaries", empty}, program.Failure, "", "no binary found in " + empty + "; run make binaries"},
 		"unknown":   {[]string{"--format", "spdx"}, program.Usage, "", "unknown flag --format"},
 	} {
 		t.Run(name, func(t *testing.T) {

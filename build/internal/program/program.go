@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program owns the command line of this module's programs: flags, help
-// and exit codes.
+// Package program owns the command lines of this module's programs: flags, help and
+// exit codes.
 package program
 
 import (
@@ -26,14 +26,13 @@ const (
 // Program is one command.
 type Program struct {
 	Name string
-	Help string // what it does, and examples
-	// Setup adds the flags and returns what to run when they are parsed. What that
-	// writes to out is the result, for a caller to take; what a person should know
-	// besides goes to notes.
+	Help string // description and examples
+	// Setup adds the flags and returns the function that runs after parsing. It writes
+	// the result for the caller to out, and notes for people to notes.
 	Setup func(*flag.FlagSet) Run
 }
 
-// Run is what a program does, until it is done or ctx is.
+// Run is the work of a program, until it is complete or ctx ends.
 type Run func(ctx context.Context, out, notes io.Writer) error
 
 // Main runs the program as a process, until SIGTERM or SIGINT.
@@ -68,12 +67,12 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 	return OK
 }
 
-// usageError says what is wrong with the command line.
+// usageError reports an error in the command line.
 func (p Program) usageError(w io.Writer, what string) {
 	fmt.Fprintf(w, "%s: %s; in build/, see %s --help\n", p.Name, what, p.command())
 }
 
-// command is how the program is run: nothing installs it.
+// command returns the command that runs the program: it is not installed.
 func (p Program) command() string { return "go run ./cmd/" + p.Name }
 
 func (p Program) usage(w io.Writer, flags *flag.FlagSet) {

@@ -11,45 +11,44 @@ import (
 	"strings"
 )
 
-// Command is one verb of a program. It takes flags and no argument, unless it names
-// them; a flag that is given has a value.
+// Command is one command of a program. It takes flags, and arguments only if it
+// declares them. A flag that is given must have a value.
 type Command struct {
 	Name    string
 	Summary string // one line for the program's list of commands
-	Help    string // what it does, and examples; no newline at the end
-	Files   string // what its arguments are, such as "FILE..."; empty: it takes none
-	// Setup adds the flags and returns what runs once they are parsed: until its
-	// context ends, at the longest. It is called for help, too, and so does
-	// nothing else. What runs returns a UsageError where the flags are wrong.
+	Help    string // description and examples; no newline at the end
+	Files   string // the arguments in the usage, such as "FILE..."; empty without arguments
+	// Setup adds the flags and returns the function that runs after parsing, until its
+	// context ends. It is also called for help, and must have no other effect. The
+	// returned function returns a UsageError for wrong flags.
 	Setup func(*flag.FlagSet) func(context.Context, Streams) error
 }
 
-// UsageError is what is wrong with the command line itself. The message that is
-// made of it ends by naming the way to the command's help.
+// UsageError is an error in the command line. The message that is printed ends with a
+// reference to the help.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// ExitCode ends the command with this exit code. All that there is to say has been
-// said.
+// ExitCode ends the command with this exit code, after all messages were written.
 type ExitCode int
 
 func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// execute runs the command as one of the program of that name.
+// execute runs the command as part of a program.
 func (c Command) execute(ctx context.Context, program string, args []string, s Streams) int {
 	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	run := c.Setup(flags)
-	whole := program + " " + c.Name
+	fullName := program + " " + c.Name
 	complain := func(what string) int {
-		fmt.Fprintf(s.Err, "%s: %s; see %s --help\n", whole, what, whole)
+		fmt.Fprintf(s.Err, "%s: %s; see %s --help\n", fullName, what, fullName)
 		return Usage
 	}
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s\n", c.Help, strings.TrimSuffix(whole+" [flags] "+c.Files, " "))
+		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s\n", c.Help, strings.TrimSuffix(fullName+" [flags] "+c.Files, " "))
 		describeFlags(s.Out, flags)
 		return OK
 	case err != nil:
@@ -58,7 +57,7 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
 	if name := firstEmptyFlag(flags); name != "" {
-		return complain(flagName(name) + " is empty: give it a value or leave it out")
+		return complain(flagName(name) + " is empty: give a value or remove the flag")
 	}
 	err = run(ctx, s)
 	var usage UsageError
@@ -69,34 +68,35 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	case errors.As(err, &usage):
 		return complain(err.Error())
 	case err != nil:
-		fmt.Fprintf(s.Err, "%s: %v\n", whole, err)
+		fmt.Fprintf(s.Err, "%s: %v\n", fullName, err)
 		return Failure
 	}
 	return OK
 }
 
-// describeParseError says in the help's words what package flag says of a command line in its
-// own, which are part of its API in effect: its tests hold them.
+// describeParseError replaces an error text of package flag by one in the terms of the
+// help. These texts are part of the API of package flag in practice: its tests compare
+// them.
 func describeParseError(err error, flags *flag.FlagSet) string {
-	said := err.Error()
-	if name, is := strings.CutPrefix(said, "flag provided but not defined: -"); is {
+	message := err.Error()
+	if name, is := strings.CutPrefix(message, "flag provided but not defined: -"); is {
 		return "unknown flag " + flagName(name)
 	}
-	if name, is := strings.CutPrefix(said, "flag needs an argument: -"); is {
+	if name, is := strings.CutPrefix(message, "flag needs an argument: -"); is {
 		return fmt.Sprintf("%s needs a value: %s", flagName(name), valueKind(flags, name))
 	}
-	said, is := strings.CutPrefix(said, "invalid ")
-	said, boolean := strings.CutPrefix(said, "boolean ")
+	message, is := strings.CutPrefix(message, "invalid ")
+	message, boolean := strings.CutPrefix(message, "boolean ")
 	between := " for flag -"
 	if boolean {
 		between = " for -"
 	}
-	// The value is quoted, and may hold anything.
-	at := strings.LastIndex(said, between)
+	// The value is quoted and may contain any text.
+	at := strings.LastIndex(message, between)
 	if !is || at < 0 {
 		return err.Error()
 	}
-	value, name := strings.TrimPrefix(said[:at], "value "), said[at+len(between):]
+	value, name := strings.TrimPrefix(message[:at], "value "), message[at+len(between):]
 	name, _, _ = strings.Cut(name, ":")
 	if boolean {
 		return fmt.Sprintf("%s takes no value, or true or false, got %s", flagName(name), value)
@@ -104,7 +104,7 @@ func describeParseError(err error, flags *flag.FlagSet) string {
 	return fmt.Sprintf("%s takes %s, got %s", flagName(name), valueKind(flags, name), value)
 }
 
-// valueKind is what a flag's help calls its value.
+// valueKind returns the name and description of a flag's value in the help.
 func valueKind(flags *flag.FlagSet, name string) string {
 	if f := flags.Lookup(name); f != nil {
 		kind, text := flag.UnquoteUsage(f)
@@ -113,7 +113,7 @@ func valueKind(flags *flag.FlagSet, name string) string {
 	return "a value"
 }
 
-// flagName is a flag as the help writes it.
+// flagName returns a flag as the help shows it.
 func flagName(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -121,8 +121,8 @@ func flagName(name string) string {
 	return "--" + name
 }
 
-// firstEmptyFlag names a flag that is given without a value, as a variable that is
-// not set gives it: taken as not given, it would do something else than asked.
+// firstEmptyFlag returns a flag that is given without a value, for instance by an unset
+// variable. Ignoring such a flag would do something else than requested.
 func firstEmptyFlag(flags *flag.FlagSet) (name string) {
 	flags.Visit(func(f *flag.Flag) {
 		if name == "" && f.Value.String() == "" {
@@ -132,7 +132,7 @@ func firstEmptyFlag(flags *flag.FlagSet) (name string) {
 	return name
 }
 
-// describeFlags lists the flags in the order of their names; none, no list.
+// describeFlags lists the flags by name.
 func describeFlags(w io.Writer, flags *flag.FlagSet) {
 	title := "\nFlags:\n"
 	flags.VisitAll(func(f *flag.Flag) {

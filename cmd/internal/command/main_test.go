@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
-// asTool makes the test binary the tool itself.
+// asTool makes the test binary run as the tool.
 const asTool = "HTTP01_PROXYD_COMMAND_TOOL"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// waitCommand waits for the end of its context, and with --forever for more.
+// waitCommand waits for the end of its context, and with --forever even longer.
 func waitCommand() command.Command {
 	return command.Command{
 		Name: "wait", Summary: "stay until the end", Help: "Wait.",
@@ -49,13 +49,13 @@ func waitCommand() command.Command {
 	}
 }
 
-// process is the tool as a process of its own.
+// process is the tool in a separate process.
 type process struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner
 }
 
-// start runs a command line until the test ends, at the longest.
+// start runs a command line, at most until the end of the test.
 func start(t *testing.T, args ...string) process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -81,11 +81,11 @@ func start(t *testing.T, args ...string) process {
 func (c process) expectOutput(t *testing.T, want string) {
 	t.Helper()
 	if !c.out.Scan() || c.out.Text() != want {
-		t.Fatalf("it says %q, want %q", c.out.Text(), want)
+		t.Fatalf("got %q, want %q", c.out.Text(), want)
 	}
 }
 
-// signal sends a signal; a process that is gone already is not missed.
+// signal sends a signal. A process that has already ended is ignored.
 func (c process) signal(t *testing.T, s os.Signal) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -93,7 +93,7 @@ func (c process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// TestMainExits: the process has the code of its command line.
+// TestMainExits: the process ends with the exit code of its command line.
 func TestMainExits(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]int{"version": command.OK, "breaking": command.Failure, "paste": command.Usage} {
@@ -109,8 +109,8 @@ func TestMainExits(t *testing.T) {
 	}
 }
 
-// TestSignalStops: either signal ends the context, and the command says how the
-// process ends.
+// TestSignalStops: both signals end the context, and the command determines the exit
+// code.
 func TestSignalStops(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -127,8 +127,8 @@ func TestSignalStops(t *testing.T) {
 	}
 }
 
-// TestSecondSignalKills: what does not stop is ended by the signal itself. The
-// first one's handler may still be there for a moment, hence more than one.
+// TestSecondSignalKills: a second signal ends a command that does not stop. The first
+// handler may still be active for a moment, so the test sends several.
 func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	c := start(t, "wait", "--forever")

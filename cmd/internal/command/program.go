@@ -12,36 +12,34 @@ import (
 	"syscall"
 )
 
-// Exit codes.
+// The exit codes.
 const (
-	OK      = 0 // done, help and version included
+	OK      = 0 // success, including help and version
 	Failure = 1 // the command ran and returned an error
-	Usage   = 2 // the command line is wrong: nothing was done
+	Usage   = 2 // the command line is wrong, and the command has not run
 )
 
-// Program is one binary. It is not changed by running, and may run several
-// command lines at the same time if its commands may.
+// Program is one binary. It is immutable, and can run several command lines
+// concurrently if its commands can.
 type Program struct {
-	// Name opens each message, and stands in the examples of how to get help.
+	// Name begins each message, and is used in references to the help.
 	Name string
-	// Head and Foot are what the program's help says before and after the list
-	// of commands: what it is for, and what its exit codes mean. Both are broken
-	// into lines, without a newline at the end.
+	// Head and Foot are the help texts before and after the list of commands: the
+	// purpose, and the exit codes. Both are wrapped, without a newline at the end.
 	Head, Foot string
-	// Commands are listed in this order. The command "version" is added to them.
+	// Commands are listed in this order. The command "version" is added.
 	Commands []Command
 }
 
-// Streams are what a command reads and writes. In may be nil where no command
-// reads.
+// Streams are the standard streams of a command. In may be nil if no command reads.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Main runs the command line of the process and exits with its code. SIGTERM
-// and SIGINT end the command's context, after which a second one ends the
-// process, should stopping take too long.
+// Main runs the command line of the process and exits with its code. SIGTERM and SIGINT
+// end the command's context. A second signal ends the process, in case the command does
+// not stop.
 func (p Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop)
@@ -50,9 +48,9 @@ func (p Program) Main() {
 	os.Exit(code)
 }
 
-// Execute runs one command line, given without the program's own name, and
-// returns its exit code. Messages and the help that nobody asked for go to
-// s.Err, all else to s.Out.
+// Execute runs one command line, without the name of the program, and returns its exit
+// code. Error messages, and help that was not requested, are written to s.Err.
+// Everything else is written to s.Out.
 func (p Program) Execute(ctx context.Context, args []string, s Streams) int {
 	if len(args) == 0 {
 		p.usage(s.Err)

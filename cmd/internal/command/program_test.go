@@ -27,7 +27,7 @@ func tool() command.Program {
 	}
 }
 
-// copyCommand has flags of all kinds, reads and writes.
+// copyCommand has flags of all kinds, and reads and writes.
 func copyCommand() command.Command {
 	return command.Command{
 		Name: "copy", Summary: "give the input back", Help: "Copy it.\n\nExample:\n  tool copy -u",
@@ -50,7 +50,7 @@ func copyCommand() command.Command {
 	}
 }
 
-// breakCommand returns an error, which --usage makes one of the command line.
+// breakCommand returns an error, with --usage a UsageError.
 func breakCommand() command.Command {
 	return command.Command{
 		Name: "breaking", Summary: "fail", Help: "Fail.",
@@ -109,7 +109,7 @@ Usage:
 `
 )
 
-// TestExecute compares all that command lines print, to the byte.
+// TestExecute compares the whole output of command lines.
 func TestExecute(t *testing.T) {
 	t.Parallel()
 	type outcome struct {
@@ -139,7 +139,7 @@ func TestExecute(t *testing.T) {
 		"copy -l":                       {command.Usage, "", "tool copy: unknown flag -l; see tool copy --help\n"},
 		"copy --suffix":                 {command.Usage, "", "tool copy: --suffix needs a value: TEXT (put TEXT behind it); see tool copy --help\n"},
 		"copy --every=abc":              {command.Usage, "", "tool copy: --every takes DURATION (again after each DURATION, such as 2s), got \"abc\"; see tool copy --help\n"},
-		"copy --suffix=":                {command.Usage, "", "tool copy: --suffix is empty: give it a value or leave it out; see tool copy --help\n"},
+		"copy --suffix=":                {command.Usage, "", "tool copy: --suffix is empty: give a value or remove the flag; see tool copy --help\n"},
 		"copy --upper=2":                {command.Usage, "", "tool copy: --upper takes no value, or true or false, got \"2\"; see tool copy --help\n"},
 		"copy this":                     {command.Usage, "", "tool copy: takes no argument, got \"this\"; see tool copy --help\n"},
 		"copy -- --upper":               {command.Usage, "", "tool copy: takes no argument, got \"--upper\"; see tool copy --help\n"},

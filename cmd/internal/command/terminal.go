@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsTerminal reports whether w is one.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, is := w.(*os.File)
 	if !is {
@@ -19,14 +19,14 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// SupportsColour reports whether w takes colours: a terminal does, unless NO_COLOR is set
-// (no-color.org) or it is a dumb one.
+// SupportsColour reports whether colours may be written to w: w is a terminal, NO_COLOR
+// is not set (no-color.org), and the terminal is not dumb.
 func SupportsColour(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// TerminalSize is how many columns and rows the terminal w has. One that does not know
-// has 0 of both, and so has what is none.
+// TerminalSize returns the columns and rows of a terminal. Both are 0 if the size is
+// unknown or w is not a terminal.
 func TerminalSize(w io.Writer) (columns, rows int) {
 	f, is := w.(*os.File)
 	if !is {

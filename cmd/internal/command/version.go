@@ -26,9 +26,9 @@ func versionCommand(program string) Command {
 	}
 }
 
-// Version describes this build as the Go toolchain has recorded it: the
-// version, the commit where the version does not name it, and the Go release;
-// "unknown" where nothing is recorded.
+// Version describes this build from the record of the Go toolchain: the version, the
+// commit unless the version contains it, and the Go release; "unknown" without a
+// record.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -37,8 +37,8 @@ func Version() string {
 	return describe(info)
 }
 
-// describe gives the version, which for a build between tags names the commit
-// by itself, the commit where it does not, and the Go release.
+// describe returns the version, which contains the commit for a build between tags, the
+// commit otherwise, and the Go release.
 func describe(info *debug.BuildInfo) string {
 	setting := make(map[string]string)
 	for _, s := range info.Settings {

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// maxClockSkew is how far the clocks of two machines may be apart without a word.
+// maxClockSkew is the difference between the clocks of two machines that is not
+// reported.
 const maxClockSkew = time.Minute
 
-// applyMaxAges gives all hosts with the time of their reports.
+// applyMaxAges returns all hosts with the time of their reports.
 func applyMaxAges(hosts []HostReport, maxAge time.Duration, now time.Time) []HostReport {
 	all := make([]HostReport, len(hosts))
 	for i, h := range hosts {
@@ -19,9 +20,10 @@ func applyMaxAges(hosts []HostReport, maxAge time.Duration, now time.Time) []Hos
 	return all
 }
 
-// applyMaxAges gives the host with the time of its report: its own, or when it was asked if it
-// does not say, or says what cannot be. A report older than maxAge is that of a host
-// that has not answered, since it came to be so old; 0 takes a report however old.
+// applyMaxAge returns the host with the time of its report. This is the time in the
+// report, or the time of the file if the report has none or an impossible one. A host
+// whose report is older than maxAge counts as not reachable since the report reached
+// that age; 0 accepts any age.
 func (h HostReport) applyMaxAge(maxAge time.Duration, now time.Time) HostReport {
 	if !h.Reported.IsZero() && h.clockAhead(now) == 0 {
 		h.Observed = h.Reported
@@ -32,12 +34,12 @@ func (h HostReport) applyMaxAge(maxAge time.Duration, now time.Time) HostReport 
 	}
 	return HostReport{
 		Name: h.Name, Reported: h.Reported, Observed: h.Observed.Add(maxAge), stale: true,
-		Problem: fmt.Sprintf("the report of %s is of %s, %v ago: ask it again, or set its clock if that is behind",
+		Problem: fmt.Sprintf("the report of %s is from %s, %v ago: query the host again, or correct its clock if it is behind",
 			h.Name, h.Observed.UTC().Format(time.RFC3339), age.Truncate(time.Second)),
 	}
 }
 
-// clockAhead is by how much a host has reported later than now; 0 for what clocks differ by.
+// clockAhead returns by how much the report is later than now; 0 within the clock skew.
 func (h HostReport) clockAhead(now time.Time) time.Duration {
 	if by := h.Reported.Sub(now); by > maxClockSkew {
 		return by.Round(time.Second)
@@ -45,12 +47,12 @@ func (h HostReport) clockAhead(now time.Time) time.Duration {
 	return 0
 }
 
-// clockRemarks names the hosts whose clock is ahead. That makes nothing worse than it is: what
-// they say of themselves is true, whenever it was.
+// clockRemarks names the hosts whose clock is ahead. That does not change the
+// condition: their own state is correct, whenever it was reported.
 func clockRemarks(hosts []HostReport, now time.Time) (all []string) {
 	for _, h := range hosts {
 		if by := h.clockAhead(now); by > 0 {
-			all = append(all, fmt.Sprintf("the report of %s is of %s: its clock is ahead by %v, if the one here is right", h.Name, h.Reported.UTC().Format(time.RFC3339), by))
+			all = append(all, fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by))
 		}
 	}
 	return all

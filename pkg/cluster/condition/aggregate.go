@@ -14,24 +14,24 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// The reasons that no single host can give.
+// The reasons that no single host can report.
 const (
 	VIPHeldTwice report.Reason = "VIPHeldTwice" // two hosts hold one VIP
-	VIPNotHeld   report.Reason = "VIPNotHeld"   // none does
+	VIPNotHeld   report.Reason = "VIPNotHeld"   // no host holds a VIP
 )
 
-// Expectation is what is asked of the reports; the zero value: nothing.
+// Expectation describes the expected reports. The zero value expects nothing.
 type Expectation struct {
-	Count  int           // of the hosts that there are
-	Names  []string      // theirs
-	MaxAge time.Duration // of a report
+	Count  int           // number of hosts
+	Names  []string      // names of the hosts
+	MaxAge time.Duration // maximal age of a report
 }
 
-// Aggregate makes one condition of the reports of all hosts: True when every API VIP is
-// held and served by exactly one host, or none is required. A host that is expected
-// and has no report has not answered, and neither has one with a report that is older
-// than asked. previous is what an earlier run has given, or nil. The transition is
-// never after now, and is now if nothing tells when it was.
+// Aggregate combines the reports of all hosts into one condition. It is True when every
+// API VIP is held and served by exactly one host, or when none is required. A host that
+// is expected but has no report, or an old report, counts as not reachable. previous is
+// the condition of an earlier run, or nil. The transition time is never after now, and
+// is now if it is unknown.
 func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condition, now time.Time) report.Condition {
 	hosts = applyMaxAges(hosts, expected.MaxAge, now)
 	reports := len(filter(hosts, HostReport.answered))
@@ -45,10 +45,10 @@ func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condit
 	return c
 }
 
-// missingHosts are the hosts without a report; of those that are counted the names are
-// not known, and one stands for all.
+// missingHosts returns the hosts without a report. For a count of hosts the names are
+// unknown, and one entry stands for all of them.
 func (e Expectation) missingHosts(hosts []HostReport) (all []HostReport) {
-	const problem = "there is no report"
+	const problem = "no report was given"
 	for _, name := range e.Names {
 		if !slices.ContainsFunc(hosts, func(h HostReport) bool { return h.Name == name }) {
 			all = append(all, HostReport{Name: name, Problem: problem})
@@ -63,8 +63,8 @@ func (e Expectation) missingHosts(hosts []HostReport) (all []HostReport) {
 	return all
 }
 
-// coverageRemark tells of how many hosts the condition is: of those that nobody has asked it
-// knows nothing.
+// coverageRemark returns how many hosts have reported: nothing is known about the
+// others.
 func coverageRemark(reports, total int) []string {
 	switch {
 	case total == 0:
@@ -77,18 +77,18 @@ func coverageRemark(reports, total int) []string {
 	return []string{fmt.Sprintf("%d hosts have reported", total)}
 }
 
-// result is a condition in the making.
+// result is a condition before its time is determined.
 type result struct {
 	status    string
 	reason    report.Reason
 	message   []string
-	since     time.Time    // since when it is so, as the hosts tell; zero if they do not
-	mentioned []HostReport // of whose own state the message tells already
+	since     time.Time    // time of the change in the hosts' reports; zero if unknown
+	mentioned []HostReport // hosts whose state is in the message
 }
 
 func evaluate(hosts []HostReport) result {
 	if len(hosts) == 0 {
-		return result{"Unknown", report.NotReachable, []string{"there is no report of any host"}, time.Time{}, nil}
+		return result{"Unknown", report.NotReachable, []string{"no report was given"}, time.Time{}, nil}
 	}
 	silent := filter(hosts, func(h HostReport) bool { return !h.answered() })
 	vips := requiredVIPs(hosts)
@@ -96,7 +96,7 @@ func evaluate(hosts []HostReport) result {
 		if holders := vipHolders(hosts, vip); len(holders) > 1 {
 			return result{
 				"False", VIPHeldTwice,
-				[]string{fmt.Sprintf("%v is held by %s: see that keepalived on them hears each other, or ask them again if it has just moved", vip, joinNames(holders))},
+				[]string{fmt.Sprintf("%v is held by %s: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved", vip, joinNames(holders))},
 				latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) }), nil,
 			}
 		}
@@ -121,14 +121,14 @@ func evaluate(hosts []HostReport) result {
 		if len(vipHolders(hosts, vip)) > 0 {
 			continue
 		}
-		// A host that does not know of a VIP may have it nevertheless.
+		// A host that does not know a VIP may hold it nevertheless.
 		if blind := filter(failing, func(h HostReport) bool { return h.vipState(vip) == "" }); len(blind) > 0 {
 			return hostFailure(mostSevere(blind))
 		}
 		if len(silent) == 0 {
-			// It was so when the last of them had lost it.
+			// The VIP was released when the last of them had lost it.
 			at := latest(hosts, func(h HostReport) time.Time { return h.vipSince(vip) })
-			return result{"False", VIPNotHeld, []string{fmt.Sprintf("%v is held by no host: see keepalived on %s", vip, joinNames(hosts))}, at, nil}
+			return result{"False", VIPNotHeld, []string{fmt.Sprintf("no host holds %v: check keepalived on %s", vip, joinNames(hosts))}, at, nil}
 		}
 	}
 	if len(silent) > 0 {
@@ -140,19 +140,20 @@ func evaluate(hosts []HostReport) result {
 	return allServed(hosts, vips)
 }
 
-// sameCondition holds for hosts that all say the same.
+// sameCondition reports whether all hosts have the same reason and message.
 func sameCondition(hosts []HostReport) bool {
 	return !slices.ContainsFunc(hosts, func(h HostReport) bool {
 		return h.Condition.Reason != hosts[0].Condition.Reason || h.Condition.Message != hosts[0].Condition.Message
 	})
 }
 
-// hostFailure is the verdict that one host gives for all.
+// hostFailure returns the result for the state of one host.
 func hostFailure(h HostReport) result {
 	return result{"False", h.Condition.Reason, []string{h.problemText()}, h.since(), []HostReport{h}}
 }
 
-// allServed is the verdict when every VIP is held by exactly one host, which is ready.
+// allServed returns the result when every VIP is held by exactly one host, which is
+// ready.
 func allServed(hosts []HostReport, vips []netip.Addr) result {
 	v := result{status: "True", reason: report.Serving}
 	for _, vip := range vips {
@@ -163,8 +164,7 @@ func allServed(hosts []HostReport, vips []netip.Addr) result {
 	return v
 }
 
-// requiredVIPs are the API VIPs of which any host says that it has to be held, in their
-// order.
+// requiredVIPs returns the sorted API VIPs that must be held according to any host.
 func requiredVIPs(hosts []HostReport) []netip.Addr {
 	found := make(map[netip.Addr]bool)
 	for _, h := range hosts {
@@ -181,20 +181,21 @@ func vipHolders(hosts []HostReport, vip netip.Addr) []HostReport {
 	return filter(hosts, func(h HostReport) bool { return h.answered() && h.vipState(vip) == report.VIPHeld })
 }
 
-// mostSevere is the host whose trouble has to be seen to first: what an admin has to mend
-// by hand before what mends itself, and the first by name of those alike.
+// mostSevere returns the host whose problem should be solved first: problems that need
+// an administrator come before those that resolve automatically. Among equals it is the
+// first by name.
 func mostSevere(hosts []HostReport) HostReport {
-	order := []report.Reason{
+	bySeverity := []report.Reason{
 		report.InvalidConfig, report.NftablesUnavailable, report.PortInUse, report.NoVIPs, report.UpstreamUnreachable,
 		report.ProxyUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
 	}
-	// What a newer host says and this program does not know comes first.
+	// An unknown reason of a newer version comes first.
 	return slices.MinFunc(hosts, func(a, b HostReport) int {
-		return cmp.Compare(slices.Index(order, a.Condition.Reason), slices.Index(order, b.Condition.Reason))
+		return cmp.Compare(slices.Index(bySeverity, a.Condition.Reason), slices.Index(bySeverity, b.Condition.Reason))
 	})
 }
 
-// remarks are what an admin has to know besides.
+// remarks returns further facts for the administrator.
 func remarks(hosts, named []HostReport) (all []string) {
 	for _, h := range hosts {
 		if !h.ready() && !slices.ContainsFunc(named, func(n HostReport) bool { return n.Name == h.Name }) {
@@ -205,7 +206,7 @@ func remarks(hosts, named []HostReport) (all []string) {
 	if groups := groupBy(answering, func(h HostReport) string { return h.Version }); len(groups) > 1 {
 		all = append(all, "the versions differ: "+formatGroups(groups))
 	}
-	// A host that is not ready may not have got as far as its VIPs.
+	// A host that is not ready may not have read its VIPs yet.
 	if groups := groupBy(filter(answering, HostReport.ready), vipList); len(groups) > 1 {
 		all = append(all, "the API VIPs differ: "+formatGroups(groups))
 	}
@@ -237,9 +238,10 @@ func formatGroups(groups map[string][]HostReport) string {
 	return strings.Join(all, ", ")
 }
 
-// transitionTime is when the status came to be: as before while it is the same, and otherwise
-// when the hosts came to be so. Where what they say is older than the transition
-// before, it is not that which has changed: it was found when they were asked.
+// transitionTime returns the time of the last change of the status. It is the previous
+// time while the status is the same, and otherwise the time that the hosts report. If
+// that is before the previous transition, something else has changed, and the
+// transition was found when the reports were written.
 func transitionTime(v result, hosts []HostReport, previous *report.Condition, clock time.Time) time.Time {
 	known := previous != nil && !previous.LastTransitionTime.IsZero()
 	if known && previous.Status == v.status {
@@ -258,7 +260,7 @@ func transitionTime(v result, hosts []HostReport, previous *report.Condition, cl
 	if known && at.Before(previous.LastTransitionTime) {
 		at = previous.LastTransitionTime
 	}
-	return earlier(at, clock).UTC().Truncate(time.Second) // a host's clock may be ahead
+	return earlier(at, clock).UTC().Truncate(time.Second) // the clock of a host may be ahead
 }
 
 func latest(hosts []HostReport, when func(HostReport) time.Time) (at time.Time) {
@@ -310,10 +312,10 @@ func problemTexts(hosts []HostReport) []string {
 	return all
 }
 
-// maxMessage is how long Kubernetes lets a condition's message be.
+// maxMessage is the limit of Kubernetes for a condition's message.
 const maxMessage = 32 << 10
 
-// truncate cuts a message between characters.
+// truncate shortens a message between characters.
 func truncate(text string) string {
 	if len(text) <= maxMessage {
 		return text

@@ -23,8 +23,9 @@ const (
 
 func at(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
 
-// host is one whose condition has been so since that minute. VIPs are an address and
-// a state each, and since which minute, which reports of earlier versions lack.
+// host is a host whose condition has not changed since that minute. VIPs are an
+// address, a state, and the minute of the last change, which reports of earlier
+// versions lack.
 func host(t *testing.T, name string, reason report.Reason, minute int, vips ...string) condition.HostReport {
 	t.Helper()
 	said := "False"
@@ -48,7 +49,7 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 		listed = append(listed, fmt.Sprintf(`{"address": %q, "family": "", "state": %q%s}`, field[0], field[1], since))
 	}
 	h, err := condition.Parse(name, fmt.Appendf(nil, `{"version": "1.0", "conditions": [{"type": "Other", "status": "False"},
-		{"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "it says %s", "lastTransitionTime": %q}], "vips": [%s]}`,
+		{"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "reason %s", "lastTransitionTime": %q}], "vips": [%s]}`,
 		said, reason, reason, at(minute).Format(time.RFC3339), strings.Join(listed, ",")))
 	if err != nil {
 		t.Fatal(err)
@@ -56,13 +57,13 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 	return h
 }
 
-// observedAt is the host, asked in that minute.
+// observedAt sets the minute of the query.
 func observedAt(h condition.HostReport, minute int) condition.HostReport {
 	h.Observed = at(minute)
 	return h
 }
 
-// TestAggregate: what the cluster's condition is, and since when.
+// TestAggregate: the condition of the cluster, and its transition time.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
 	const held4, held6, standby4, standby6, shared4 = vip4 + " Held", vip6 + " Held", vip4 + " Standby", vip6 + " Standby", vip4 + " NotRequired"
@@ -89,62 +90,62 @@ func TestAggregate(t *testing.T) {
 			[]condition.HostReport{host(t, "m0", report.Serving, 4, held4, standby6), host(t, "m1", report.Serving, 5, held6, standby4)},
 			"True", report.Serving, 5, "192.0.2.5 is held and served by m0; 2001:db8::5 is held and served by m1",
 		},
-		"none required": {[]condition.HostReport{host(t, "m0", report.NotRequired, 1, shared4), host(t, "m1", report.NotRequired, 2)}, "True", report.NotRequired, 2, "it says NotRequired; the API VIPs differ: 192.0.2.5 on m0, none on m1"},
+		"none required": {[]condition.HostReport{host(t, "m0", report.NotRequired, 1, shared4), host(t, "m1", report.NotRequired, 2)}, "True", report.NotRequired, 2, "reason NotRequired; the API VIPs differ: 192.0.2.5 on m0, none on m1"},
 		"one shared, one served": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 4, held6, shared4), host(t, "m1", report.Standby, 5, standby6, shared4)},
 			"True", report.Serving, 4, "2001:db8::5 is held and served by m0",
 		},
-		"held twice":          {[]condition.HostReport{serving("m0", 1), standby("m1", 9), serving("m2", 5)}, "False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m2: see that keepalived on them hears each other, or ask them again if it has just moved"},
-		"held twice, by sick": {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 2, held4)}, "False", condition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved; m1 is not ready (PortInUse): it says PortInUse"},
-		"held by none":        {[]condition.HostReport{standby("m0", 1), standby("m1", 7)}, "False", condition.VIPNotHeld, 7, "192.0.2.5 is held by no host: see keepalived on m0 and m1"},
+		"held twice":          {[]condition.HostReport{serving("m0", 1), standby("m1", 9), serving("m2", 5)}, "False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m2: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved"},
+		"held twice, by sick": {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 2, held4)}, "False", condition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved; m1 is not ready (PortInUse): reason PortInUse"},
+		"held by none":        {[]condition.HostReport{standby("m0", 1), standby("m1", 7)}, "False", condition.VIPNotHeld, 7, "no host holds 192.0.2.5: check keepalived on m0 and m1"},
 		"one family by none": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
-			"False", condition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1",
+			"False", condition.VIPNotHeld, 2, "no host holds 2001:db8::5: check keepalived on m0 and m1",
 		},
-		"held, not served":            {[]condition.HostReport{host(t, "m0", report.UpstreamUnreachable, 6, held4), standby("m1", 9)}, "False", report.UpstreamUnreachable, 6, "m0: it says UpstreamUnreachable"},
-		"a standby that is ill":       {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 9, standby4)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (PortInUse): it says PortInUse"},
-		"one that is off":             {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.Disabled, 9)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (Disabled): it says Disabled"},
-		"one that is off may have it": {[]condition.HostReport{standby("m0", 1), host(t, "m1", report.Disabled, 9)}, "False", report.Disabled, 9, "m1: it says Disabled"},
+		"held, not served":            {[]condition.HostReport{host(t, "m0", report.UpstreamUnreachable, 6, held4), standby("m1", 9)}, "False", report.UpstreamUnreachable, 6, "m0: reason UpstreamUnreachable"},
+		"a standby that is ill":       {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 9, standby4)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (PortInUse): reason PortInUse"},
+		"one that is off":             {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.Disabled, 9)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (Disabled): reason Disabled"},
+		"one that is off may have it": {[]condition.HostReport{standby("m0", 1), host(t, "m1", report.Disabled, 9)}, "False", report.Disabled, 9, "m1: reason Disabled"},
 		"an ill one may have it": {
 			[]condition.HostReport{standby("m0", 1), host(t, "m1", report.Disabled, 4), host(t, "m2", report.InvalidConfig, 5)},
-			"False", report.InvalidConfig, 5, "m2: it says InvalidConfig; m1 is not ready (Disabled): it says Disabled",
+			"False", report.InvalidConfig, 5, "m2: reason InvalidConfig; m1 is not ready (Disabled): reason Disabled",
 		},
-		"disabled everywhere":    {[]condition.HostReport{host(t, "m0", report.Disabled, 4), host(t, "m1", report.Disabled, 5)}, "False", report.Disabled, 4, "m0 and m1: it says Disabled"},
-		"the worst":              {[]condition.HostReport{host(t, "m0", report.Starting, 4), host(t, "m1", report.NoVIPs, 5)}, "False", report.NoVIPs, 5, "m1: it says NoVIPs; m0 is not ready (Starting): it says Starting"},
-		"a reason of later":      {[]condition.HostReport{host(t, "m0", report.InvalidConfig, 4), host(t, "m1", "Moonstruck", 5)}, "False", "Moonstruck", 5, "m1: it says Moonstruck; m0 is not ready (InvalidConfig): it says InvalidConfig"},
-		"one does not answer":    {[]condition.HostReport{serving("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
-		"that one may have it":   {[]condition.HostReport{standby("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
-		"none answers":           {[]condition.HostReport{silent("m0", at(3)), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m0: no report; m1: no report"},
-		"not answering, no time": {[]condition.HostReport{serving("m0", 1), silent("m1", time.Time{})}, "Unknown", report.NotReachable, 1, "m1: no report"},
-		"no time at all":         {[]condition.HostReport{silent("m1", time.Time{})}, "Unknown", report.NotReachable, 59, "m1: no report"},
-		"it says so itself":      {[]condition.HostReport{host(t, "m0", report.NotReachable, 7)}, "Unknown", report.NotReachable, 7, "m0: it says NotReachable"},
-		"False before Unknown":   {[]condition.HostReport{host(t, "m0", report.PortInUse, 2, held4), silent("m1", at(8))}, "False", report.PortInUse, 2, "m0: it says PortInUse; m1 is not ready (NotReachable): no report"},
-		"other versions":         {[]condition.HostReport{serving("m0", 1), standby("m1", 2), newer}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; the versions differ: 1.0 on m0 and m1, 1.1 on m2"},
+		"disabled everywhere":     {[]condition.HostReport{host(t, "m0", report.Disabled, 4), host(t, "m1", report.Disabled, 5)}, "False", report.Disabled, 4, "m0 and m1: reason Disabled"},
+		"the worst":               {[]condition.HostReport{host(t, "m0", report.Starting, 4), host(t, "m1", report.NoVIPs, 5)}, "False", report.NoVIPs, 5, "m1: reason NoVIPs; m0 is not ready (Starting): reason Starting"},
+		"a reason of later":       {[]condition.HostReport{host(t, "m0", report.InvalidConfig, 4), host(t, "m1", "Moonstruck", 5)}, "False", "Moonstruck", 5, "m1: reason Moonstruck; m0 is not ready (InvalidConfig): reason InvalidConfig"},
+		"one does not answer":     {[]condition.HostReport{serving("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
+		"may be on a silent host": {[]condition.HostReport{standby("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
+		"none answers":            {[]condition.HostReport{silent("m0", at(3)), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m0: no report; m1: no report"},
+		"not answering, no time":  {[]condition.HostReport{serving("m0", 1), silent("m1", time.Time{})}, "Unknown", report.NotReachable, 1, "m1: no report"},
+		"no time at all":          {[]condition.HostReport{silent("m1", time.Time{})}, "Unknown", report.NotReachable, 59, "m1: no report"},
+		"reported by the host":    {[]condition.HostReport{host(t, "m0", report.NotReachable, 7)}, "Unknown", report.NotReachable, 7, "m0: reason NotReachable"},
+		"False before Unknown":    {[]condition.HostReport{host(t, "m0", report.PortInUse, 2, held4), silent("m1", at(8))}, "False", report.PortInUse, 2, "m0: reason PortInUse; m1 is not ready (NotReachable): no report"},
+		"other versions":          {[]condition.HostReport{serving("m0", 1), standby("m1", 2), newer}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; the versions differ: 1.0 on m0 and m1, 1.1 on m2"},
 		"other VIPs": {
 			[]condition.HostReport{serving("m0", 1), host(t, "m1", report.Standby, 2, standby4, standby6)},
-			"False", condition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
+			"False", condition.VIPNotHeld, 2, "no host holds 2001:db8::5: check keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
 		},
 		"served since it moved": {
 			[]condition.HostReport{host(t, "m0", report.Standby, 1, vip4+" Standby 8"), host(t, "m1", report.Serving, 2, vip4+" Held 8")},
 			"True", report.Serving, 8, "192.0.2.5 is held and served by m1",
 		},
-		"served since it was mended": {
+		"served since the fix": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 9, vip4+" Held 2"), host(t, "m1", report.Standby, 1, vip4+" Standby 2")},
 			"True", report.Serving, 9, "192.0.2.5 is held and served by m0",
 		},
 		"ill since the VIP came": {
 			[]condition.HostReport{host(t, "m0", report.PortInUse, 2, vip4+" Held 7"), host(t, "m1", report.Standby, 1, vip4+" Standby 7")},
-			"False", report.PortInUse, 7, "m0: it says PortInUse",
+			"False", report.PortInUse, 7, "m0: reason PortInUse",
 		},
 		"held by none since the last lost it": {
 			[]condition.HostReport{host(t, "m0", report.Standby, 1, vip4+" Standby 6"), host(t, "m1", report.Standby, 2, vip4+" Standby 2")},
-			"False", condition.VIPNotHeld, 6, "192.0.2.5 is held by no host: see keepalived on m0 and m1",
+			"False", condition.VIPNotHeld, 6, "no host holds 192.0.2.5: check keepalived on m0 and m1",
 		},
 		"held twice since the second took it": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 9, vip4+" Held 3"), host(t, "m1", report.Serving, 1, vip4+" Held 5")},
-			"False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved",
+			"False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m1: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved",
 		},
-		"no host": {nil, "Unknown", report.NotReachable, 59, "there is no report of any host"},
+		"no host": {nil, "Unknown", report.NotReachable, 59, "no report was given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +163,7 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
-// coverage is how every message about hosts ends.
+// coverage is the end of every message about hosts.
 func coverage(hosts []condition.HostReport) string {
 	said := 0
 	for _, h := range hosts {
@@ -181,8 +182,8 @@ func coverage(hosts []condition.HostReport) string {
 	return fmt.Sprintf("; %d hosts have reported", said)
 }
 
-// TestExpected: hosts that have no report have not answered, and what is known to be
-// wrong is told nevertheless.
+// TestExpected: hosts without a report count as not reachable, and known problems are
+// still named.
 func TestExpected(t *testing.T) {
 	t.Parallel()
 	serving, standby := host(t, "m0", report.Serving, 1, vip4+" Held"), host(t, "m1", report.Standby, 2, vip4+" Standby")
@@ -194,10 +195,10 @@ func TestExpected(t *testing.T) {
 	}{
 		"all, counted":      {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 2}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
 		"all, by name":      {[]condition.HostReport{serving, standby}, condition.Expectation{Names: []string{"m0", "m1"}}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
-		"one is missing":    {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 3}, "Unknown", "another host: there is no report; 2 of 3 hosts have reported"},
-		"two are missing":   {[]condition.HostReport{standby}, condition.Expectation{Count: 3}, "Unknown", "2 other hosts: there is no report; 1 of 3 hosts have reported"},
-		"missing, by name":  {[]condition.HostReport{serving}, condition.Expectation{Names: []string{"m0", "m1"}}, "Unknown", "m1: there is no report; 1 of 2 hosts have reported"},
-		"missing, and down": {[]condition.HostReport{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, condition.Expectation{Names: []string{"m0", "m1"}}, "False", "m0: it says PortInUse; m1 is not ready (NotReachable): there is no report; 1 of 2 hosts have reported"},
+		"one is missing":    {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 3}, "Unknown", "another host: no report was given; 2 of 3 hosts have reported"},
+		"two are missing":   {[]condition.HostReport{standby}, condition.Expectation{Count: 3}, "Unknown", "2 other hosts: no report was given; 1 of 3 hosts have reported"},
+		"missing, by name":  {[]condition.HostReport{serving}, condition.Expectation{Names: []string{"m0", "m1"}}, "Unknown", "m1: no report was given; 1 of 2 hosts have reported"},
+		"missing, and down": {[]condition.HostReport{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, condition.Expectation{Names: []string{"m0", "m1"}}, "False", "m0: reason PortInUse; m1 is not ready (NotReachable): no report was given; 1 of 2 hosts have reported"},
 	} {
 		got := condition.Aggregate(tt.hosts, tt.expected, nil, at(59))
 		if got.Status != tt.status || got.Message != tt.message {
@@ -206,7 +207,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// TestClockAhead: no transition is of the future.
+// TestClockAhead: no transition is in the future.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	hosts := []condition.HostReport{host(t, "m0", report.Serving, 50, vip4+" Held")}
@@ -220,8 +221,8 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestTransitions: over repeated runs the time moves when the status does, to when
-// the hosts came to be so, and never backwards.
+// TestTransitions: over several runs, the time changes with the status, to the time of
+// the change on the hosts, and never backwards.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	var previous *report.Condition
@@ -236,7 +237,7 @@ func TestTransitions(t *testing.T) {
 		{host(t, "m0", report.InvalidConfig, 6, vip4+" Held"), "False", 6},
 		{host(t, "m0", report.Standby, 5, vip4+" Standby"), "False", 6},
 		{host(t, "m0", report.Serving, 5, vip4+" Held 8"), "True", 8},                    // the VIP came; its host was ready before
-		{observedAt(host(t, "m0", report.Standby, 5, vip4+" Standby"), 12), "False", 12}, // of an earlier version: it does not say when the VIP left
+		{observedAt(host(t, "m0", report.Standby, 5, vip4+" Standby"), 12), "False", 12}, // of an earlier version, without the time of the VIP
 		{observedAt(host(t, "m0", report.Standby, 5, vip4+" Standby"), 13), "False", 12},
 		{observedAt(condition.HostReport{Name: "m0", Problem: "x"}, 14), "Unknown", 14},
 		{observedAt(host(t, "m0", report.Serving, 5, vip4+" Held 8"), 20), "True", 20}, // it was there all the time
@@ -250,12 +251,12 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestParse: what is no report is told apart from one of another version.
+// TestParse: a text that is not a report differs from a report of another version.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":      "there is no report: the service has not answered",
-		"hello": `not a report of the service: invalid character 'h' looking for beginning of value: give what "http01-proxyd status -o json" prints`,
+		"":      "the report is empty: the service has not answered",
+		"hello": `not a report of the service: invalid character 'h' looking for beginning of value: give the output of "http01-proxyd status -o json"`,
 		"{}":    "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
 		"null":  "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
 		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True"}]}`:                           "not a report of the service: its condition HTTP01ChallengeProxyReady has no reason",
@@ -270,7 +271,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestLongMessage: Kubernetes takes no more.
+// TestLongMessage: the limit of Kubernetes.
 func TestLongMessage(t *testing.T) {
 	t.Parallel()
 	got := condition.Aggregate([]condition.HostReport{{Name: "m0", Problem: strings.Repeat("é", 40000)}}, condition.Expectation{}, nil, at(0)).Message

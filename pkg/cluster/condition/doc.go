@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package condition owns what the reports of all hosts say together: one
-// condition of the cluster, in the shape of Kubernetes' metav1.Condition.
-//
-// It reads no file and no clock: the same reports give the same condition.
+// Package condition combines the reports of all hosts into one condition of the
+// cluster, in the form of Kubernetes' metav1.Condition. It reads no file and no clock:
+// the same reports give the same condition. Only the administrator's tool links it.
 package condition

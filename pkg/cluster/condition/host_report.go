@@ -13,26 +13,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// HostReport is what one host has reported.
+// HostReport is the report of one host.
 type HostReport struct {
 	Name      string
 	Version   string
 	Condition report.Condition // the zero value: the host has not answered
 	VIPs      []report.VIP
-	Problem   string    // why there is no report
-	Observed  time.Time // when it was asked, by the clock here; zero when that is not known
-	Reported  time.Time // when it has answered, by its own clock; zero when it does not say
-	stale     bool      // its report was too old; the problem names the host
+	Problem   string    // the reason why there is no report
+	Observed  time.Time // time of the query, by this machine's clock; zero if unknown
+	Reported  time.Time // time in the report, by the host's clock; zero if missing
+	stale     bool      // the report was too old; Problem names the host
 }
 
-// reasonForm is what Kubernetes takes for a condition's reason (metav1.Condition), and
-// maxReason how long it may be.
+// reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),
+// and maxReason its maximal length.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 const maxReason = 1024
 
-// Parse reads what `http01-proxyd status -o json` has printed on a host. Of a report
-// of another version it takes what it knows.
+// Parse reads the output of `http01-proxyd status -o json`. It ignores unknown fields
+// of other versions.
 func Parse(name string, text []byte) (HostReport, error) {
 	var parsed struct {
 		Time       time.Time          `json:"time"`
@@ -41,10 +41,10 @@ func Parse(name string, text []byte) (HostReport, error) {
 		VIPs       []report.VIP       `json:"vips"`
 	}
 	if len(text) == 0 {
-		return HostReport{}, errors.New("there is no report: the service has not answered")
+		return HostReport{}, errors.New("the report is empty: the service has not answered")
 	}
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return HostReport{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
+		return HostReport{}, fmt.Errorf("not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
 	}
 	h := HostReport{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
 	for _, v := range h.VIPs {
@@ -68,15 +68,16 @@ func Parse(name string, text []byte) (HostReport, error) {
 	return h, nil
 }
 
-// answered reports whether the host has said how it is.
+// answered reports whether the host has a report.
 func (h HostReport) answered() bool {
 	return h.Condition.Status == "True" || h.Condition.Status == "False"
 }
 
-// ready reports whether it would serve a VIP that it holds.
+// ready reports whether the host would serve a VIP that it holds.
 func (h HostReport) ready() bool { return h.Condition.Status == "True" }
 
-// vipState is what a VIP is to the host; empty when it does not know of it.
+// vipState returns the state of a VIP on the host, empty if the host does not know the
+// VIP.
 func (h HostReport) vipState(vip netip.Addr) report.VIPState {
 	for _, v := range h.VIPs {
 		if v.Address == vip {
@@ -86,7 +87,7 @@ func (h HostReport) vipState(vip netip.Addr) report.VIPState {
 	return ""
 }
 
-// transitionTime is when the host came to be as it is.
+// since returns the time of the host's last transition.
 func (h HostReport) since() time.Time {
 	if h.Condition.LastTransitionTime.IsZero() {
 		return h.Observed
@@ -94,8 +95,8 @@ func (h HostReport) since() time.Time {
 	return h.Condition.LastTransitionTime
 }
 
-// vipSince is when a VIP came to be what it is to the host; reports of earlier
-// versions do not say it, and the host was as it is then.
+// vipSince returns when the state of a VIP has changed, or else the host's last
+// transition.
 func (h HostReport) vipSince(vip netip.Addr) time.Time {
 	for _, v := range h.VIPs {
 		if v.Address == vip && !v.Since.IsZero() {
@@ -105,7 +106,7 @@ func (h HostReport) vipSince(vip netip.Addr) time.Time {
 	return h.since()
 }
 
-// problemText is what there is to say of a host that is not ready.
+// problemText describes a host that is not ready.
 func (h HostReport) problemText() string {
 	switch {
 	case h.stale:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package disruption owns our entries in the cluster's NodeDisruptionPolicy:
-// what the machine-config-daemon does on a host instead of rebooting it, and
-// how these entries get into an object that others write to as well, and out
-// of it again.
+// Package disruption owns the entries of this service in the cluster's node disruption
+// policy: the actions that the machine-config-daemon runs instead of a reboot. Only the
+// administrator's tool links it.
 package disruption

@@ -3,14 +3,13 @@
 package disruption
 
 import (
-	"fmt"
 	"path"
 	"strings"
 )
 
-// FieldManager is whom the entries belong to under server-side apply. Without
-// a name of our own they would belong to "kubectl", like all that an admin has
-// applied that way before, and an apply of ours would take that away.
+// FieldManager owns the entries under server-side apply. Under the default name
+// "kubectl" they would belong together with everything that the administrator has
+// applied that way, and our apply would remove those entries.
 const FieldManager = "http01-proxyd"
 
 // Action types of the API (operator.openshift.io/v1, NodeDisruptionPolicySpecAction).
@@ -21,47 +20,37 @@ const (
 	Reload       = "Reload"
 )
 
-// Action is one thing that the machine-config-daemon does.
+// Action is one step of the machine-config-daemon.
 type Action struct {
 	Type    string
-	Service string // of Restart and Reload
+	Service string // for Restart and Reload
 }
 
-func (a Action) String() string {
-	if a.Service == "" {
-		return a.Type
-	}
-	return a.Type + " " + a.Service
-}
-
-// Entry says what follows a change of what the key names.
+// Entry lists the actions for a change of a file or unit.
 type Entry struct {
-	Key     string // a path, exact or a directory above, or a unit's name
+	Key     string // the path of a file or a parent directory, or the name of a unit
 	Actions []Action
 }
 
-// Policy is a set of entries. It is not changed after it was made.
+// Policy is a set of entries. It is immutable.
 type Policy struct {
 	Files, Units []Entry
-	// Delivered are the files that the MachineConfigs put on a host.
-	Delivered []string
 }
 
-// journalCatalog explains the journal's entries to those who read them. The service
-// works without it.
+// journalCatalog explains the journal entries to readers. The service does not need it.
 const journalCatalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
 
-// InstallerPolicy is the policy for hosts where an installer brings the binary. Both
-// of its services lead to the installer: it alone knows whether the service
-// has to be restarted, and when the MachineConfig is deleted a unit of the same
-// name remains that takes everything away, so that the action finds it.
+// InstallerPolicy is the policy for hosts with the installer. A change of either
+// service restarts the installer: it decides whether the service must be restarted.
+// When the MachineConfig is deleted, a unit of the same name remains, which removes the
+// service, so that the action succeeds.
 func InstallerPolicy() Policy {
 	install := []Action{{Type: DaemonReload}, {Type: Restart, Service: "http01-proxyd-install.service"}}
 	return Policy{
 		Files: []Entry{
-			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
+			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches the files
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer takes it in
+			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer compiles it
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
@@ -69,24 +58,22 @@ func InstallerPolicy() Policy {
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", "/usr/local/bin/http01-proxyd-install", journalCatalog},
 	}
 }
 
-// LayeredPolicy is the policy for hosts whose operating system image holds the
-// binary. A change of the unit goes with the reboot that a new image needs.
+// LayeredPolicy is the policy for hosts whose operating system image contains the
+// binary. A change of the unit comes with the reboot that a new image requires.
 func LayeredPolicy() Policy {
 	return Policy{
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // taken in at the next boot
+			{journalCatalog, []Action{{Type: None}}}, // compiled at the next boot
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", journalCatalog},
 	}
 }
 
-// Uncovered names those of the files and units for which the policy has no
-// entry: a change of them reboots a host.
+// Uncovered returns the files and units without an entry in the policy: a change of
+// them reboots a host.
 func (p Policy) Uncovered(paths, units []string) []string {
 	var out []string
 	for _, file := range paths {
@@ -111,10 +98,9 @@ func entryFor(entries []Entry, key string) *Entry {
 	return nil
 }
 
-// closestEntry gives the entry that is in force for a file: the longest one that is
-// its path or a directory above, the first of several (the
-// machine-config-operator's pkg/controller/common/helpers.go,
-// FindClosestFilePolicyPathMatch and IsSubdirectory).
+// closestEntry returns the entry that applies to a file: the longest key that is its
+// path or a parent directory, the first of several (the machine-config-operator's
+// pkg/controller/common/helpers.go, FindClosestFilePolicyPathMatch and IsSubdirectory).
 func closestEntry(entries []Entry, file string) *Entry {
 	var found *Entry
 	for i, e := range entries {
@@ -126,12 +112,4 @@ func closestEntry(entries []Entry, file string) *Entry {
 		}
 	}
 	return found
-}
-
-func describe(actions []Action) string {
-	words := make([]string, len(actions))
-	for i, a := range actions {
-		words[i] = a.String()
-	}
-	return fmt.Sprintf("[%s]", strings.Join(words, ", "))
 }

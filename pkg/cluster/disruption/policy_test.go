@@ -23,8 +23,8 @@ func TestUncovered(t *testing.T) {
 		want         []string
 	}{
 		"nothing":   {disruption.InstallerPolicy(), nil, nil, nil},
-		"ours":      {disruption.InstallerPolicy(), disruption.InstallerPolicy().Delivered, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
-		"layered":   {disruption.LayeredPolicy(), disruption.LayeredPolicy().Delivered, nil, nil},
+		"ours":      {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install"}, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
+		"layered":   {disruption.LayeredPolicy(), []string{"/etc/http01-proxyd/ca-bundle.crt"}, nil, nil},
 		"below":     {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
 		"beside":    {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
 		"a unit":    {disruption.InstallerPolicy(), nil, []string{"x.service"}, []string{"x.service"}},
@@ -36,8 +36,8 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestManifest: the fragment holds what the policy says and no field besides,
-// since server-side apply would take each one into our ownership.
+// TestManifest: the object contains the policy and no other field, since server-side
+// apply would take ownership of every field.
 func TestManifest(t *testing.T) {
 	t.Parallel()
 	none := []any{map[string]any{"type": "None"}}
@@ -50,7 +50,7 @@ func TestManifest(t *testing.T) {
 		text func() ([]byte, error)
 		want map[string]any
 	}{
-		"standard": {disruption.InstallerPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
+		"installer": {disruption.InstallerPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
 			"files": []any{configuration, script, catalog},
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
@@ -60,7 +60,7 @@ func TestManifest(t *testing.T) {
 			},
 		}}},
 		"layered": {disruption.LayeredPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog}}}},
-		"release": {disruption.RemovalManifest, map[string]any{}},
+		"removal": {disruption.RemovalManifest, map[string]any{}},
 	} {
 		text, err := tt.text()
 		if err != nil {
@@ -80,9 +80,9 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestWaitCommand: the command in the policy's head goes on when the operator has seen
-// this generation, and not before. It runs as it stands, with an oc that gives
-// one answer after the other.
+// TestWaitCommand: the command in the policy's header returns when the operator has
+// observed this generation, and not before. The test runs it unchanged, with a fake oc
+// that prints one line after another.
 func TestWaitCommand(t *testing.T) {
 	t.Parallel()
 	manifest, err := disruption.InstallerPolicy().Manifest()
@@ -91,7 +91,7 @@ func TestWaitCommand(t *testing.T) {
 	}
 	found := regexp.MustCompile(`(?m)^#   (timeout .+)$`).FindSubmatch(manifest)
 	if found == nil {
-		t.Fatalf("no wait in\n%s", manifest)
+		t.Fatalf("no wait command in\n%s", manifest)
 	}
 	for name, tt := range map[string]struct{ answers, left string }{
 		"seen":            {"3=3\nleft\n", "left\n"},
@@ -119,7 +119,7 @@ func TestWaitCommand(t *testing.T) {
 			}
 			left, err := os.ReadFile(filepath.Join(dir, "answers"))
 			if diff := cmp.Diff(tt.left, string(left)); err != nil || diff != "" {
-				t.Errorf("%v: answers that nobody asked for (-want +got):\n%s", err, diff)
+				t.Errorf("%v: unread answers (-want +got):\n%s", err, diff)
 			}
 		})
 	}

@@ -14,15 +14,15 @@ import (
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
 )
 
-// ClusterObjects is what the cluster's own objects ask for, as "oc get -o yaml" prints
-// them. Either file may be a List that holds both, and is then enough.
+// ClusterObjects are objects of the cluster, as "oc get -o yaml" prints them. One file
+// may be a List that contains both objects.
 type ClusterObjects struct {
 	APIServer, Infrastructure *Input
-	// Strict refuses unknown fields, of which a warning tells otherwise.
+	// Strict refuses unknown fields. Otherwise they are left out with a warning.
 	Strict bool
 }
 
-// certificateNames are those of the files, without their folders.
+// fileNames returns the names of the files, without their folders.
 func (c ClusterObjects) fileNames() []string {
 	var all []string
 	for _, in := range []*Input{c.APIServer, c.Infrastructure} {
@@ -33,23 +33,23 @@ func (c ClusterObjects) fileNames() []string {
 	return slices.Compact(all)
 }
 
-// clusterSettings is what both objects say together.
+// clusterSettings are the settings in both objects.
 type clusterSettings struct {
 	proxy challengeProxy
 	vips  clusterVIPs
 	apiDomain
-	modeSource    string // where the mode is from, in messages
+	modeSource    string // the file with the mode, for messages
 	vipsSource    string
 	warnings      []string
-	maybeMisspelt bool // the field is absent, and one of the unknown ones may be it
+	maybeMisspelt bool // the field is absent, but may be one of the unknown fields
 }
 
-// absentMessage says what comes of an object without the field.
+// absentMessage describes the effect of an absent field.
 func (w clusterSettings) absentMessage() string {
-	return fmt.Sprintf("%s: %s is absent: the configuration disables the front door", w.modeSource, challengeProxyField)
+	return fmt.Sprintf("%s: %s is absent: the configuration disables the proxy", w.modeSource, challengeProxyField)
 }
 
-// resolve judges the objects.
+// resolve reads and validates the objects.
 func (c ClusterObjects) resolve() (clusterSettings, error) {
 	r := clusterReader{strict: c.Strict}
 	apiServer, infrastructure := r.readObjects(c)
@@ -57,27 +57,28 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 	if apiServer != nil {
 		w.proxy, w.modeSource = r.readChallengeProxy(*apiServer), apiServer.file
 	}
-	// Disabling needs no VIPs, and so works on every platform.
+	// A disabled proxy needs no VIPs. So disabling works on every platform.
 	if infrastructure != nil && !w.proxy.disabled() {
 		w.vips, w.vipsSource = r.readVIPs(*infrastructure), infrastructure.file
 	}
 	if infrastructure != nil {
 		w.apiDomain = readDomain(*infrastructure)
 	}
-	for _, left := range r.warnings {
-		w.warnings = append(w.warnings, left.String())
+	for _, unknown := range r.warnings {
+		w.warnings = append(w.warnings, unknown.String())
 	}
 	if owner := openShiftPorts()[w.proxy.port]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is that of OpenShift's %s: hosts where it listens say PortInUse", w.modeSource, w.proxy.port, owner))
+		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.modeSource, w.proxy.port, owner))
 	}
-	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(left warning) bool { return strings.HasPrefix(left.where, apiServer.file+":") })
+	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(unknown warning) bool { return strings.HasPrefix(unknown.where, apiServer.file+":") })
 	if w.maybeMisspelt {
-		w.warnings = append(w.warnings, w.absentMessage()+"; is it one of the unknown fields that were left out?")
+		w.warnings = append(w.warnings, w.absentMessage()+"; it may be one of the unknown fields that were left out")
 	}
 	return w, r.joinedProblems()
 }
 
-// openShiftPorts are those of OpenShift's own ports on masters that an admin may come upon.
+// openShiftPorts maps the ports of OpenShift on control-plane nodes that an
+// administrator might choose to their owners.
 func openShiftPorts() map[uint16]string {
 	return map[uint16]string{
 		2379: "etcd", 2380: "etcd", 6443: "API server", 10250: "kubelet",
@@ -85,9 +86,10 @@ func openShiftPorts() map[uint16]string {
 	}
 }
 
-// edits put it into a configuration, in place of what the sources' own one says.
+// edits returns the edits that put the settings into a configuration. They replace the
+// values of the default configuration.
 func (w clusterSettings) edits() configEdits {
-	// Whoever reads the file on a host is to know where to change it.
+	// The comments name the object that readers of the file on a host must change.
 	const doorFrom, vipsFrom = "from the " + kindAPIServer + " " + singleton + ", " + challengeProxyField, "from the " + kindInfrastructure + " " + singleton + ", " + platformPath
 	c := configEdits{{keys: modeKeys(), value: string(w.proxy.mode), tag: "!!str", replace: true, comment: doorFrom}}
 	if !w.proxy.present {
@@ -108,13 +110,13 @@ func (w clusterSettings) edits() configEdits {
 
 func modeKeys() []string { return []string{"mode"} }
 
-// checkConflicts refuses what an admin's configuration says of what the objects give: it
-// would be unclear which of the two counts.
+// checkConflicts refuses keys of the administrator's configuration that the objects
+// also set: it would be unclear which value applies.
 func (w clusterSettings) checkConflicts(configuration Input) error {
 	root, _ := parseMapping(configuration.Text)
 	var problems []error
-	refuse := func(keys []string, source string, also bool) {
-		if at := nodeAt(root, keys); at != nil && (also || !isBlank(at)) {
+	refuse := func(keys []string, source string, evenBlank bool) {
+		if at := nodeAt(root, keys); at != nil && (evenBlank || !isBlank(at)) {
 			problems = append(problems, conflictProblem(configuration.Name, keys, at, source))
 		}
 	}
@@ -122,23 +124,23 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 	if vipsFrom == "" {
 		vipsFrom = w.modeSource
 	}
-	refuse(modeKeys(), w.modeSource, true) // an empty one disables
+	refuse(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
 	refuse([]string{"customDeployment"}, w.modeSource, false)
 	refuse([]string{"vips", "api"}, vipsFrom, false)
 	refuse([]string{"vips", "ingress"}, vipsFrom, false)
 	return errors.Join(problems...)
 }
 
-// notes say what comes of it.
+// notes describe the settings for the administrator.
 func (w clusterSettings) notes() []string {
 	const field = challengeProxyField
 	switch {
 	case w.maybeMisspelt:
-		return nil // a warning says it
+		return nil // a warning is printed
 	case !w.proxy.present:
 		return []string{w.absentMessage()}
 	case w.proxy.disabled():
-		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the front door", w.modeSource, field)}
+		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.modeSource, field)}
 	}
 	from := ""
 	if w.vipsSource != w.modeSource {
@@ -150,9 +152,9 @@ func (w clusterSettings) notes() []string {
 	switch {
 	case len(shared) == 0:
 	case len(shared) == len(w.vips.api):
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, whose port 80 is the routers' already: hosts do nothing and say NotRequired", w.vipsSource, strings.Join(addrStrings(shared), " and ")))
+		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts report NotRequired", w.vipsSource, strings.Join(addrStrings(shared), " and ")))
 	default:
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, whose port 80 is the routers' already: hosts leave it alone", w.vipsSource, shared[0]))
+		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts do not redirect it", w.vipsSource, shared[0]))
 	}
 	return notes
 }

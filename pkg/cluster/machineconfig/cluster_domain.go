@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// apiServerURLPath is where an Infrastructure has the API's URL for clients outside,
-// https://api.<domain>:6443.
+// apiServerURLPath is the field of an Infrastructure with the API's URL for external
+// clients, https://api.<domain>:6443.
 const apiServerURLPath = "status.apiServerURL"
 
-// apiDomain is a cluster's domain, and the file that tells it; the zero value is none.
+// apiDomain is the domain of a cluster, and the file that contains it. The zero value
+// means unknown.
 type apiDomain struct{ name, file string }
 
-// readDomain takes it out of the API's URL. A URL of another form tells none: the
-// installer makes this one.
+// readDomain derives the domain from the URL of the API. A URL of another form than the
+// installer's gives no domain.
 func readDomain(o clusterObject) apiDomain {
 	at := nodeAt(o.node, strings.Split(apiServerURLPath, "."))
 	if at == nil {

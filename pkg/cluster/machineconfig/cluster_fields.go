@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// knownFields are those that the platform's CRDs have in any feature set, by the path
-// of what holds them: where something is read from, a field that is called otherwise
-// would be missed in silence. test/suites/apis holds them against the CRDs.
+// knownFields lists the fields that the platform's CRDs have in any feature set, by the
+// path of their parent. It covers the objects that are read: a misspelt field there
+// would be ignored silently. test/apis compares it with the CRDs.
 func knownFields(kind string) map[string][]string {
 	if kind == kindAPIServer {
 		return map[string][]string{
@@ -50,13 +50,13 @@ func knownFields(kind string) map[string][]string {
 	return all
 }
 
-// checkFields tells of the fields that are unknown where something is read.
+// checkFields records unknown fields in the objects that are read.
 func (r *clusterReader) checkFields(o clusterObject) {
 	fields := knownFields(o.kind)
 	var walk func(n *yaml.Node, path string)
 	walk = func(n *yaml.Node, path string) {
-		known, judged := fields[path]
-		if !judged || n.Kind != yaml.MappingNode {
+		known, checked := fields[path]
+		if !checked || n.Kind != yaml.MappingNode {
 			return
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -71,35 +71,35 @@ func (r *clusterReader) checkFields(o clusterObject) {
 	walk(o.node, "")
 }
 
-// suggestion says what an unknown field may have been meant as; empty when that is unclear.
+// suggestField returns a suggestion for an unknown field, or an empty text.
 func suggestField(kind, path, key string, known []string) string {
 	if kind == kindAPIServer {
-		homes := map[string]string{
+		parents := map[string]string{
 			challengeProxyName: "spec", "mode": challengeProxyField, "customDeployment": challengeProxyField, "internalPort": challengeProxyField + ".customDeployment",
 		}
-		if home := homes[key]; home != "" && home != path {
-			return "move it below " + home
+		if parent := parents[key]; parent != "" && parent != path {
+			return "move it to " + parent
 		}
 	}
-	near := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
-	if near < 0 {
-		near = slices.IndexFunc(known, func(k string) bool { return isMisspelling(key, k) })
+	index := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
+	if index < 0 {
+		index = slices.IndexFunc(known, func(k string) bool { return isMisspelling(key, k) })
 	}
-	if near < 0 {
+	if index < 0 {
 		return ""
 	}
-	return fmt.Sprintf("did you mean %s?", known[near])
+	return fmt.Sprintf("did you mean %s?", known[index])
 }
 
-// isMisspelling holds for names of which one may be the other mistyped: but for the letters'
-// case they differ in few places for their length.
+// isMisspelling reports whether one name may be a misspelling of the other: apart from
+// case, they differ in few characters for their length.
 func isMisspelling(a, b string) bool {
-	const most = 64 // longer ones are nobody's
+	const most = 64 // longer than any field
 	if len(a) > most {
 		return false
 	}
 	a, b = strings.ToLower(a), strings.ToLower(b)
-	// The distance of Levenshtein, a row at a time.
+	// Levenshtein distance, one row at a time.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -22,28 +22,29 @@ const (
 	challengeProxyField = "spec." + challengeProxyName
 )
 
-// challengeProxyModes are the values of the mode, in the order in which the CRD lists them.
+// challengeProxyModes returns the values of the mode, in the order of the CRD.
 func challengeProxyModes() []configv1.HTTP01ChallengeProxyMode {
 	return []configv1.HTTP01ChallengeProxyMode{
 		configv1.HTTP01ChallengeProxyModeDefault, configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled,
 	}
 }
 
-// readChallengeProxy is what spec.http01ChallengeProxy asks for.
+// challengeProxy is the content of spec.http01ChallengeProxy.
 type challengeProxy struct {
-	present bool // the field is there
-	valid   bool // the mode is known
+	present bool // the field exists
+	valid   bool // the mode is a known value
 	mode    configv1.HTTP01ChallengeProxyMode
 	port    uint16
 }
 
-// disabled reports whether nothing is to run. One that is not valid asks for nothing.
+// disabled reports whether the mode disables the proxy. It is false for an invalid
+// mode.
 func (d challengeProxy) disabled() bool {
 	return d.valid && d.mode == configv1.HTTP01ChallengeProxyModeDisabled
 }
 
-// readChallengeProxy judges the field by the rules of its CRD and in their words: what is taken
-// here is what the API server takes.
+// readChallengeProxy validates the field by the rules of its CRD, and uses the API
+// server's messages. It accepts what the API server accepts.
 func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	absent := challengeProxy{valid: true, mode: configv1.HTTP01ChallengeProxyModeDisabled}
 	spec := nonNullMember(o.node, "spec")
@@ -65,11 +66,11 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	d.mode, d.valid = r.readMode(o.file, field)
 	custom := nonNullMember(field, "customDeployment")
 	if d.valid && (d.mode == configv1.HTTP01ChallengeProxyModeCustom) != (custom != nil) {
-		place, mend := custom, "delete customDeployment, or set mode: CustomDeployment"
+		place, remediation := custom, "delete customDeployment, or set mode: CustomDeployment"
 		if custom == nil {
-			place, mend = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
+			place, remediation = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
 		}
-		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, mend)
+		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
 	}
 	d.port = config.DefaultInternalPort
 	if custom != nil {
@@ -78,7 +79,8 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	return d
 }
 
-// nonNullMember returns the value at a key. A null is none: the API server drops it.
+// nonNullMember returns the value at a key, or nil. Null counts as absent: the API
+// server drops it.
 func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 	value := member(n, key)
 	if value == nil || isNull(value) {
@@ -88,21 +90,21 @@ func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 }
 
 func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01ChallengeProxyMode, bool) {
-	const path, mend = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
+	const path, remediation = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	n := nonNullMember(field, "mode")
 	switch {
 	case n == nil:
-		r.refuse(position(file, field), path+": Required value", mend)
+		r.refuse(position(file, field), path+": Required value", remediation)
 		return "", false
 	case jsonType(n) != "string":
-		r.refuseType(file, n, path, "string", mend)
+		r.refuseType(file, n, path, "string", remediation)
 		return "", false
 	case !slices.Contains(challengeProxyModes(), configv1.HTTP01ChallengeProxyMode(n.Value)):
-		words := make([]string, 0, len(challengeProxyModes()))
+		values := make([]string, 0, len(challengeProxyModes()))
 		for _, m := range challengeProxyModes() {
-			words = append(words, strconv.Quote(string(m)))
+			values = append(values, strconv.Quote(string(m)))
 		}
-		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(words, ", ")), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(values, ", ")), remediation)
 		return "", false
 	}
 	return configv1.HTTP01ChallengeProxyMode(n.Value), true
@@ -111,40 +113,40 @@ func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01
 func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 {
 	const path = challengeProxyField + ".customDeployment"
 	const portPath = path + ".internalPort"
-	mend := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
+	remediation := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
 	if !r.requireObject(file, custom, path) {
 		return 0
 	}
 	n := nonNullMember(custom, "internalPort")
 	if n == nil {
-		r.refuse(position(file, custom), portPath+": Required value", mend)
+		r.refuse(position(file, custom), portPath+": Required value", remediation)
 		return 0
 	}
-	whole, isNumber := wholeNumber(n)
+	text, isNumber := wholeNumber(n)
 	if !isNumber {
-		r.refuseType(file, n, portPath, "integer", mend)
+		r.refuseType(file, n, portPath, "integer", remediation)
 		return 0
 	}
-	port, err := strconv.ParseInt(whole, 0, 64)
+	port, err := strconv.ParseInt(text, 0, 64)
 	shown := strconv.FormatInt(port, 10)
-	if errors.Is(err, strconv.ErrRange) { // port is as far as an integer goes
-		shown, err = fmt.Sprintf("%.40s", whole), nil
+	if errors.Is(err, strconv.ErrRange) { // port has the limit of its type
+		shown, err = fmt.Sprintf("%.40s", text), nil
 	}
 	switch {
 	case err != nil:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), remediation)
 	case port < configv1.HTTP01ChallengeProxyMinInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), remediation)
 	case port > configv1.HTTP01ChallengeProxyMaxInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), remediation)
 	default:
 		return uint16(port)
 	}
 	return 0
 }
 
-// misplacedPort is the port that stands beside the mode, where an API server would not
-// see it, or else the default one.
+// misplacedPort returns the port beside the mode, where the API server would drop it,
+// or else the default port.
 func misplacedPort(field *yaml.Node) string {
 	if n := nonNullMember(field, "internalPort"); n != nil && jsonType(n) == "integer" && len(n.Value) <= len("65535") {
 		return n.Value
@@ -152,9 +154,9 @@ func misplacedPort(field *yaml.Node) string {
 	return strconv.Itoa(config.DefaultInternalPort)
 }
 
-// wholeNumber is a number's text, if it is a whole one. JSON has one kind of number:
-// 9888.0 and 9.888e3 are 9888. What oc reads YAML with takes a "_" anywhere behind the
-// first character for nothing (sigs.k8s.io/yaml, goyaml.v2's resolve.go).
+// wholeNumber returns the text of a whole number. JSON has one type of number: 9888.0
+// and 9.888e3 are 9888. The YAML parser of oc ignores "_" anywhere after the first
+// character (sigs.k8s.io/yaml, goyaml.v2's resolve.go).
 func wholeNumber(n *yaml.Node) (string, bool) {
 	plain := strings.ReplaceAll(n.Value, "_", "")
 	switch jsonType(n) {
@@ -168,7 +170,7 @@ func wholeNumber(n *yaml.Node) (string, bool) {
 	}
 }
 
-// requireObject refuses what is no mapping.
+// requireObject records a problem unless the node is a mapping.
 func (r *clusterReader) requireObject(file string, n *yaml.Node, path string) bool {
 	if n.Kind == yaml.MappingNode {
 		return true
@@ -177,13 +179,13 @@ func (r *clusterReader) requireObject(file string, n *yaml.Node, path string) bo
 	return false
 }
 
-// refuseType refuses a value in the API server's words.
-func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, mend string) {
+// refuseType records a wrong type with the API server's message.
+func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, remediation string) {
 	is := jsonType(n)
-	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), mend)
+	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), remediation)
 }
 
-// jsonType names a value's type as JSON does, which is what the API server sees.
+// jsonType returns the JSON type of a value, as the API server reports it.
 func jsonType(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode {
 		return "object"

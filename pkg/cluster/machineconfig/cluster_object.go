@@ -15,12 +15,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What is taken of a cluster's object. Real ones are of a few KiB and nest less
-// than ten deep, the fields' managers included.
+// Limits of a cluster object. Real objects have a few KiB and fewer than ten levels,
+// including managedFields.
 const (
 	MaxObject = 1 << 20
 	maxDepth  = 64
-	// A file that is something else altogether has a problem in every line.
+	// A file of another kind has a problem in every line.
 	maxProblems = 50
 )
 
@@ -28,34 +28,34 @@ const (
 	configGroup        = "config.openshift.io/v1"
 	kindAPIServer      = "APIServer"
 	kindInfrastructure = "Infrastructure"
-	singleton          = "cluster" // the name of either: there is one in a cluster
+	singleton          = "cluster" // the name of both objects
 )
 
-// clusterObject is one object, and the file that it is in.
+// clusterObject is one object and the file that contains it.
 type clusterObject struct {
 	file string
 	kind string
 	node *yaml.Node
 }
 
-// clusterReader collects every problem that it meets.
+// clusterReader reads objects and collects all problems.
 type clusterReader struct {
 	strict          bool
 	warnings        []warning
 	problems        []error
-	omittedProblems int // problems that are counted only
+	omittedProblems int // number of problems beyond the limit
 }
 
-func (r *clusterReader) refuse(where, message, mend string) {
+func (r *clusterReader) refuse(where, message, remediation string) {
 	if len(r.problems) == maxProblems {
 		r.omittedProblems++
 		return
 	}
-	r.problems = append(r.problems, Problem{where, message, mend})
+	r.problems = append(r.problems, Problem{where, message, remediation})
 }
 
-// joinedProblems tells all problems, and then what was left out: a field that is missed may
-// be one of those, in other letters.
+// joinedProblems returns all problems and then the unknown fields: a field that is
+// missing may be present with a misspelt name.
 func (r *clusterReader) joinedProblems() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -74,9 +74,10 @@ func position(file string, n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d:%d", file, max(n.Line, 1), max(n.Column, 1))
 }
 
-// readObjects finds both objects. One that is missing or unfit is a problem, and nil.
+// readObjects finds both objects. A missing or invalid object is recorded as a problem
+// and returned as nil.
 func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure *clusterObject) {
-	flags := map[*Input][]string{} // which kinds a file was given for
+	flags := map[*Input][]string{} // the kinds that a file was given for
 	var files []*Input
 	for _, given := range []struct {
 		in   *Input
@@ -97,22 +98,22 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		unfit = unfit || !ok
 		for _, o := range all {
 			if first := found[o.kind]; first != nil {
-				r.refuse(position(o.file, o.node), "a second "+o.kind+", after that of "+position(first.file, first.node), "give one")
+				r.refuse(position(o.file, o.node), "a second "+o.kind+", after the one at "+position(first.file, first.node), "give one")
 				continue
 			}
 			found[o.kind] = &o
 		}
 	}
 	for i, kind := range []string{kindAPIServer, kindInfrastructure} {
-		if found[kind] != nil || unfit { // that file may be the one that has it
+		if found[kind] != nil || unfit { // an invalid file may contain it
 			continue
 		}
 		in := []*Input{c.APIServer, c.Infrastructure}[i]
 		if in != nil {
-			r.refuse(in.Name, "holds no "+kind, objectRemediation(kind))
+			r.refuse(in.Name, "contains no "+kind, objectRemediation(kind))
 			continue
 		}
-		r.refuse(files[0].Name, "holds no "+kind+" beside the other object", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with what \"%s\" prints", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
+		r.refuse(files[0].Name, "contains no "+kind+"", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with the output of \"%s\"", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
 	}
 	return found[kindAPIServer], found[kindInfrastructure]
 }
@@ -121,20 +122,20 @@ func ocGetCommand(kind string) string {
 	return "oc get " + strings.ToLower(kind) + " " + singleton + " -o yaml"
 }
 
-// objectRemediation says where objects of these kinds come from.
+// objectRemediation names the command that prints objects of these kinds.
 func objectRemediation(kinds ...string) string {
 	if len(kinds) == 1 {
-		return fmt.Sprintf("give what \"%s\" prints", ocGetCommand(kinds[0]))
+		return fmt.Sprintf("give the output of \"%s\"", ocGetCommand(kinds[0]))
 	}
-	return `give what "oc get apiserver/cluster infrastructure/cluster -o yaml" prints`
+	return `give the output of "oc get apiserver/cluster infrastructure/cluster -o yaml"`
 }
 
-// checkFile reads the objects of one file, which was given for these kinds. It reports
-// whether the file is fit.
+// readFile reads the objects of a file that was given for these kinds. It reports
+// whether the file is valid.
 func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject, ok bool) {
-	mend := objectRemediation(kinds...)
+	remediation := objectRemediation(kinds...)
 	before := len(r.problems) + r.omittedProblems
-	root := r.readDocument(in, mend)
+	root := r.readDocument(in, remediation)
 	if root == nil {
 		return nil, false
 	}
@@ -143,35 +144,35 @@ func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject,
 	switch {
 	case apiVersion == "v1" && kind == "List",
 		apiVersion == configGroup && (kind == kindAPIServer+"List" || kind == kindInfrastructure+"List"):
-		items = r.listItems(in.Name, root, mend)
+		items = r.listItems(in.Name, root, remediation)
 		kinds = []string{kindAPIServer, kindInfrastructure} // "oc get" of both prints one List
 	default:
 		items = []*yaml.Node{root}
 	}
 	for _, item := range items {
-		if o, ok := r.readObject(in.Name, item, kinds, mend); ok {
+		if o, ok := r.readObject(in.Name, item, kinds, remediation); ok {
 			all = append(all, o)
 		}
 	}
 	return all, len(r.problems)+r.omittedProblems == before
 }
 
-func (r *clusterReader) listItems(file string, list *yaml.Node, mend string) []*yaml.Node {
+func (r *clusterReader) listItems(file string, list *yaml.Node, remediation string) []*yaml.Node {
 	items := member(list, "items")
 	switch {
 	case items == nil || isNull(items):
 		return nil
 	case items.Kind != yaml.SequenceNode:
-		r.refuse(position(file, items), "items is no list", mend)
+		r.refuse(position(file, items), "items is not a list", remediation)
 		return nil
 	}
 	return items.Content
 }
 
-// section takes what is one of the kinds.
-func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, mend string) (clusterObject, bool) {
+// readObject returns the object if it has one of the kinds.
+func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, remediation string) (clusterObject, bool) {
 	if n.Kind != yaml.MappingNode {
-		r.refuse(position(file, n), "not an object", mend)
+		r.refuse(position(file, n), "not an object", remediation)
 		return clusterObject{}, false
 	}
 	kind, apiVersion := member(n, "kind"), member(n, "apiVersion")
@@ -192,19 +193,19 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, me
 	}
 	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
 	case kind == nil && apiVersion == nil:
-		r.refuse(position(file, place), "has no kind and no apiVersion, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no kind and no apiVersion, but must be "+what, remediation)
 	case kind == nil:
-		r.refuse(position(file, place), "has no kind, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no kind, but must be "+what, remediation)
 	case apiVersion == nil:
-		r.refuse(position(file, place), "has no apiVersion, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no apiVersion, but must be "+what, remediation)
 	default:
-		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), mend)
+		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), remediation)
 	}
 	return clusterObject{}, false
 }
 
-// checkEnvelope judges what every object has: the name, which is the same in each
-// cluster, and what may stand beside it.
+// checkEnvelope validates the fields that every object has, and the name, which is the
+// same in each cluster.
 func (r *clusterReader) checkEnvelope(o clusterObject) {
 	r.checkFields(o)
 	metadata := nonNullMember(o.node, "metadata")
@@ -219,28 +220,28 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 	case name == nil:
 		r.refuse(position(o.file, metadata), "metadata.name: Required value", nameRemediation)
 	case stringValue(name) != singleton:
-		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, and a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
+		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, but a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
 	}
 	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) {
-		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: there is one for the whole cluster")
+		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: the object is cluster-scoped")
 	}
 }
 
 const nameRemediation = "write metadata: {name: " + singleton + "}"
 
-// recordUnknownField is a field that the API server would leave out, and say so; meant is what
-// it may have been meant as.
+// recordUnknownField records a field that the API server would drop with a warning.
+// suggestion is a known field with a similar name, if there is one.
 func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, meant string) {
 	message := fmt.Sprintf("unknown field %.200q", path)
 	switch {
 	case r.strict:
-		r.refuse(position(file, key), message, cmp.Or(meant, "take it out, or leave --strict (STRICT of make) out to have it left out"))
+		r.refuse(position(file, key), message, cmp.Or(meant, "remove it, or leave out --strict (STRICT of make) to ignore it"))
 	case len(r.warnings) < maxProblems:
 		r.warnings = append(r.warnings, warning{position(file, key), message, meant})
 	}
 }
 
-// warning is of what was left out.
+// warning describes an unknown field that was left out.
 type warning struct{ where, message, suggestion string }
 
 func (w warning) String() string {
@@ -250,61 +251,61 @@ func (w warning) String() string {
 	return w.where + ": " + w.message + ": " + w.suggestion
 }
 
-// readDocument returns the file's one document, which is sound, or nil.
-func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
+// readDocument returns the file's one document, or nil if it is invalid.
+func (r *clusterReader) readDocument(in Input, remediation string) *yaml.Node {
 	if len(in.Text) > MaxObject {
-		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), mend)
+		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), remediation)
 		return nil
 	}
 	if !utf8.Valid(in.Text) {
-		r.refuse(in.Name, "not valid YAML: not UTF-8", mend)
+		r.refuse(in.Name, "not valid YAML: not UTF-8", remediation)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(replaceSurrogates(in.Text)), yaml.WithPlugin(yamlLimits{}))
 	if err != nil {
-		r.refuseSyntax(in.Name, err, mend)
+		r.refuseSyntax(in.Name, err, remediation)
 		return nil
 	}
-	doc, ok := r.singleDocument(in.Name, loader, mend)
+	doc, ok := r.singleDocument(in.Name, loader, remediation)
 	if !ok {
 		return nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		r.refuse(position(in.Name, root), "not an object", mend)
+		r.refuse(position(in.Name, root), "not an object", remediation)
 		return nil
 	}
 	if alias := findAlias(doc); alias != nil {
-		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not taken", mend)
+		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not supported", remediation)
 		return nil
 	}
 	before := len(r.problems) + r.omittedProblems
-	r.refuseDuplicateKeys(in.Name, root, mend)
+	r.refuseDuplicateKeys(in.Name, root, remediation)
 	if len(r.problems)+r.omittedProblems > before {
 		return nil
 	}
 	return root
 }
 
-// singleDocument returns the one document that holds something. Those that hold nothing are
-// left over by tools that write "---" around each.
-func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend string) (*yaml.Node, bool) {
+// singleDocument returns the one document with content. Empty documents are ignored:
+// some tools write "---" around each document.
+func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remediation string) (*yaml.Node, bool) {
 	var found *yaml.Node
 	for {
 		var doc yaml.Node
 		err := loader.Load(&doc)
 		switch {
 		case errors.Is(err, io.EOF) && found == nil:
-			r.refuse(file, "holds no object", mend)
+			r.refuse(file, "contains no object", remediation)
 			return nil, false
 		case errors.Is(err, io.EOF):
 			return found, true
 		case err != nil:
-			r.refuseSyntax(file, err, mend)
+			r.refuseSyntax(file, err, remediation)
 			return nil, false
 		case len(doc.Content) == 0 || isNull(doc.Content[0]):
 		case found != nil:
-			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+mend)
+			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+remediation)
 			return nil, false
 		default:
 			found = &doc
@@ -312,59 +313,60 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend st
 	}
 }
 
-// refuseDuplicateKeys refuses keys that stand twice in one mapping: which of the two counts is
-// every reader's own choice.
-func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend string) {
+// refuseDuplicateKeys refuses keys that appear twice in one mapping: parsers differ in
+// the value that they use.
+func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, remediation string) {
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]bool, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			switch {
 			case key.Kind != yaml.ScalarNode:
-				r.refuse(position(file, key), "a key that is no text", mend)
+				r.refuse(position(file, key), "a key that is not a text", remediation)
 			case seen[key.Value]:
-				r.refuse(position(file, key), fmt.Sprintf("the key %.100q stands twice", key.Value), "keep one of the two")
+				r.refuse(position(file, key), fmt.Sprintf("duplicate key %.100q", key.Value), "remove one of the two")
 			}
 			seen[key.Value] = true
 		}
 	}
 	for _, child := range n.Content {
-		r.refuseDuplicateKeys(file, child, mend)
+		r.refuseDuplicateKeys(file, child, remediation)
 	}
 }
 
-// refuseSyntax places what the YAML library says. The name of an anchor is left out: the
-// file may be another one than the admin thinks, and hold secrets.
-func (r *clusterReader) refuseSyntax(file string, err error, mend string) {
+// refuseSyntax records an error of the YAML library with its position. The name of an
+// anchor is omitted: the administrator may have given another file by mistake, with
+// secrets in it.
+func (r *clusterReader) refuseSyntax(file string, err error, remediation string) {
 	var load *yaml.LoadError
-	where, said := file, err.Error()
+	where, message := file, err.Error()
 	if errors.As(err, &load) {
-		where, said = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
+		where, message = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
 	}
-	if before, _, is := strings.Cut(said, " anchor '"); is {
-		said = before + " anchor"
+	if before, _, is := strings.Cut(message, " anchor '"); is {
+		message = before + " anchor"
 	}
-	r.refuse(where, "not valid YAML: "+said, mend)
+	r.refuse(where, "not valid YAML: "+message, remediation)
 }
 
-// yamlLimits bound what the YAML library does for a file.
+// yamlLimits bounds the work of the YAML library.
 type yamlLimits struct{}
 
-// CheckDepth bounds how deep things nest.
+// CheckDepth limits the nesting.
 func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
-		return fmt.Errorf("it nests more than %d deep", maxDepth)
+		return fmt.Errorf("nested more than %d levels deep", maxDepth)
 	}
 	return nil
 }
 
-// CheckAlias has nothing to bound: aliases are not taken, and nodes do not follow
+// CheckAlias accepts everything: aliases are refused later, and nodes do not resolve
 // them.
 func (yamlLimits) CheckAlias(int, int) error { return nil }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// stringValue is a scalar's, if there is one.
+// stringValue returns the text of a string scalar, or an empty text.
 func stringValue(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
 		return ""
@@ -372,7 +374,7 @@ func stringValue(n *yaml.Node) string {
 	return n.Value
 }
 
-// quotedValue is a text for a message.
+// quotedValue returns the text of a scalar for a message.
 func quotedValue(n *yaml.Node) string {
 	if stringValue(n) == "" {
 		return `""`

@@ -22,8 +22,8 @@ const (
 	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
 )
 
-// keepalivedPlatforms are those whose hosts run keepalived for the VIPs
-// (machine-config-operator, templates/common/on-prem), and the key of each below
+// keepalivedPlatforms maps each platform whose hosts run keepalived for the VIPs
+// (machine-config-operator, templates/common/on-prem) to its key below
 // status.platformStatus.
 func keepalivedPlatforms() map[string]string {
 	return map[string]string{
@@ -31,44 +31,45 @@ func keepalivedPlatforms() map[string]string {
 	}
 }
 
-// unsupportedPlatforms say why there is nothing to do on a host, and what to do instead.
+// unsupportedPlatforms maps the other platforms to the reason why they are not
+// supported, and the remediation.
 func unsupportedPlatforms() map[string][2]string {
-	cloud := [2]string{"a load balancer of the cloud has the API's address, and no host", "lead port 80 of that address to the routers, or use DNS-01 for the API's name"}
+	cloud := [2]string{"the API's address belongs to a load balancer of the cloud, not to a host", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"}
 	own := [2]string{
 		"no keepalived runs on the hosts, and there are no VIPs",
-		"on a single node the router answers on the API's address already; before several there is a load balancer of your own: lead its port 80 to the routers",
+		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your load balancer to the routers",
 	}
-	bare := [2]string{"no keepalived runs on the hosts", "lead port 80 of the API's address to the routers where that address is"}
+	bare := [2]string{"no keepalived runs on the hosts", "forward port 80 of the API's address to the routers, on the machine with that address"}
 	return map[string][2]string{
 		"AWS": cloud, "Azure": cloud, "GCP": cloud, "IBMCloud": cloud, "PowerVS": cloud, "AlibabaCloud": cloud,
 		"None": own, "External": own, "EquinixMetal": bare, "Libvirt": bare,
-		"KubeVirt": {"no keepalived runs on the hosts: the cluster below has the API's address", "lead port 80 of that address to the routers, or use DNS-01 for the API's name"},
+		"KubeVirt": {"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"},
 	}
 }
 
-// platformPath is what the VIPs are below.
+// platformPath is the parent of the VIPs.
 const platformPath = "status.platformStatus"
 
-// readVIPs are the cluster's virtual IPs, at most one of each family in either list.
+// clusterVIPs are the virtual IPs of a cluster, at most one per family in each list.
 type clusterVIPs struct {
 	api, ingress []netip.Addr
 }
 
-// readVIPs takes them out of the status of an Infrastructure.
+// readVIPs reads the VIPs from the status of an Infrastructure.
 func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 	const path = platformPath
 	if topology := nodeAt(o.node, []string{"status", "controlPlaneTopology"}); topology != nil && stringValue(topology) == externalControlPlane {
-		r.refuse(position(o.file, topology), "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside of this cluster, and no host of it has the API's address",
-			"lead port 80 of the API's address to the routers where that address is, or use DNS-01 for the API's name")
+		r.refuse(position(o.file, topology), "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside this cluster, and no host has the API's address",
+			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name")
 		return clusterVIPs{}
 	}
 	status := nodeAt(o.node, []string{"status", "platformStatus"})
 	if status == nil {
-		r.refuse(position(o.file, o.node), path+" is absent", objectRemediation(kindInfrastructure)+": the installer's manifest has none yet")
+		r.refuse(position(o.file, o.node), path+" is absent", objectRemediation(kindInfrastructure)+": the manifest of the installer has no status yet")
 		return clusterVIPs{}
 	}
 	if status.Kind != yaml.MappingNode {
-		r.refuse(position(o.file, status), path+" is no mapping", objectRemediation(kindInfrastructure))
+		r.refuse(position(o.file, status), path+" is not a mapping", objectRemediation(kindInfrastructure))
 		return clusterVIPs{}
 	}
 	platform := member(status, "type")
@@ -88,10 +89,10 @@ func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 }
 
 func noVIPsRemediation(platform string) string {
-	return fmt.Sprintf("a %s cluster without VIPs has a load balancer of your own: lead port 80 of the API's address to the routers there", platform)
+	return fmt.Sprintf("a %s cluster without VIPs has a load balancer of your own: forward port 80 of the API's address to the routers there", platform)
 }
 
-// releasePlatform finds the key of a platform whose hosts run keepalived.
+// readPlatform returns the key of a platform whose hosts run keepalived.
 func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (key string, ok bool) {
 	const path = "status.platformStatus.type"
 	name := stringValue(platform)
@@ -106,11 +107,11 @@ func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (
 		r.refuse(position(file, platform), "platform "+name+": "+why[0], why[1])
 		return "", false
 	}
-	r.refuse(position(file, platform), fmt.Sprintf("platform %.100q is not known to this release", name), "known are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+": if its hosts run keepalived, render without --apiserver and --infrastructure: hosts then read keepalived.conf")
+	r.refuse(position(file, platform), fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
 	return "", false
 }
 
-// checkManagement refuses VIPs that keepalived does not hold.
+// checkManagement refuses VIPs that keepalived does not manage.
 func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
 	for _, one := range []struct {
 		keys           []string
@@ -120,12 +121,12 @@ func (r *clusterReader) checkManagement(file string, section *yaml.Node, path st
 		{
 			[]string{"loadBalancer", "type"},
 			managedByOpenShift, managedByUser,
-			"the VIPs are on a load balancer of your own, and never on a host", "lead port 80 of the API's address to the routers on that load balancer",
+			"the VIPs belong to a load balancer of your own, not to a host", "forward port 80 of the API's address to the routers on that load balancer",
 		},
 		{
 			[]string{"vipManagement"},
 			managedByKeepalived, managedByBGP,
-			"the VIPs are announced by BGP: no keepalived runs that this service follows", "lead port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name",
+			"the VIPs are announced by BGP, which this service does not support", "forward port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name",
 		},
 	} {
 		n := nodeAt(section, one.keys)
@@ -139,36 +140,37 @@ func (r *clusterReader) checkManagement(file string, section *yaml.Node, path st
 			r.refuse(position(file, n), name+" is "+one.bad+": "+one.reason, one.remedy)
 			return false
 		default:
-			r.refuse(position(file, n), fmt.Sprintf("%s is %s, which this release does not know", name, quotedValue(n)), "use a release that does, or render without --apiserver and --infrastructure: hosts then read keepalived.conf")
+			r.refuse(position(file, n), fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
 			return false
 		}
 	}
 	return true
 }
 
-// readVIPPairs takes both lists. Each family of the one has to be in the other.
+// readVIPPairs reads both lists. Each address family of one list must be in the other.
 func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mendNone string) clusterVIPs {
 	before := len(r.problems) + r.omittedProblems
 	api := r.readAddresses(file, section, path, "API", "apiServerInternalIPs", "apiServerInternalIP", mendNone)
 	ingress := r.readAddresses(file, section, path, "ingress", "ingressIPs", "ingressIP", mendNone)
 	if len(r.problems)+r.omittedProblems > before {
-		return clusterVIPs{} // the one that is missed may be the one that has a problem
+		return clusterVIPs{} // a missing address may be one with a problem
 	}
 	r.checkPaired(file, api, ingress, "API", "ingress")
 	r.checkPaired(file, ingress, api, "ingress", "API")
 	return clusterVIPs{addrsOf(api), addrsOf(ingress)}
 }
 
-// checkPaired refuses what has no address of its family in the other list.
+// checkPaired refuses addresses without an address of the same family in the other
+// list.
 func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, what, other string) {
 	for _, a := range list {
 		if !slices.ContainsFunc(others, func(b positionedAddr) bool { return a.addr.Is4() == b.addr.Is4() }) {
-			r.refuse(position(file, a.node), fmt.Sprintf("%s VIP %v has no %s %s VIP beside it", what, a.addr, familyOf(a.addr), other), "give the cluster both VIPs of a family, or neither, and the Infrastructure again")
+			r.refuse(position(file, a.node), fmt.Sprintf("%s VIP %v has no matching %s %s VIP", what, a.addr, familyOf(a.addr), other), "configure both VIPs of a family or neither, then export the Infrastructure again")
 		}
 	}
 }
 
-// positionedAddr is an address and where it stands.
+// positionedAddr is an address and its node.
 type positionedAddr struct {
 	addr netip.Addr
 	node *yaml.Node
@@ -189,8 +191,8 @@ func familyOf(a netip.Addr) string {
 	return "IPv6"
 }
 
-// readAddresses takes a list of VIPs, or the single one that clusters have whose
-// Infrastructure is older than the list (before OpenShift 4.12).
+// readAddresses reads a list of VIPs, or the single VIP of clusters that were installed
+// before OpenShift 4.12, whose Infrastructure may have no list.
 func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, what, list, single, mendNone string) (all []positionedAddr) {
 	n, name := member(section, list), path+"."+list
 	var nodes []*yaml.Node
@@ -227,23 +229,23 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 	return all
 }
 
-// readAddress judges one VIP as a host does in its configuration.
+// readAddress validates one VIP by the rules of the host's configuration.
 func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
-	refuse := func(mend, message string) (netip.Addr, bool) {
-		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), mend)
+	refuse := func(remediation, message string) (netip.Addr, bool) {
+		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), remediation)
 		return netip.Addr{}, false
 	}
-	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
+	const remediation = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	addr, err := netip.ParseAddr(stringValue(n))
 	switch {
 	case err != nil && strings.Contains(stringValue(n), "/"):
-		return refuse("leave the mask out", "carries a mask")
+		return refuse("remove the mask", "has a mask")
 	case err != nil:
-		return refuse(mend, "is no address")
+		return refuse(remediation, "is not an address")
 	case addr.Zone() != "":
-		return refuse("give the address without its zone; a virtual IP is not link-local", "carries an IPv6 zone")
+		return refuse("give the address without its zone; a virtual IP is not link-local", "has an IPv6 zone")
 	case addr.Is4In6():
-		return refuse("write "+addr.Unmap().String(), "is an IPv4 address in IPv6 clothes")
+		return refuse("write "+addr.Unmap().String(), "is an IPv4-mapped IPv6 address")
 	case !addr.IsGlobalUnicast():
 		return refuse("give the address that clients reach", "cannot be a virtual IP")
 	}

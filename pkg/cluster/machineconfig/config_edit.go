@@ -14,29 +14,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// configEdit puts a value into a configuration, at keys from the top. What the
-// configuration says itself there is in the way, unless that is nothing.
+// configEdit sets or removes one value of a configuration. A different value in the
+// configuration is a conflict, unless that value is blank.
 type configEdit struct {
 	keys   []string
-	value  string   // the value, or
+	value  string   // the value as text, or
 	list   []string // the value
-	source string   // of the value, in messages; empty: what the configuration says counts
-	remove bool     // takes the key away instead
+	source string   // the file with the value, for messages; empty: the configuration takes precedence
+	remove bool     // remove the key instead
 
-	tag     string // of a value in a plain style; empty: a quoted text
-	replace bool   // whatever is there
-	comment string // behind the value, in place of what is there; empty leaves that
+	tag     string // the tag of a plain value; empty for a quoted text
+	replace bool   // replace an existing value
+	comment string // line comment; empty keeps the existing comment
 }
 
 type configEdits []configEdit
 
-// applyTo makes a configuration with all changes, or returns it as it is when there
-// are none. Comments stay.
+// applyTo returns the configuration with all edits applied. Comments are kept. Without
+// edits it returns the configuration unchanged.
 func (c configEdits) applyTo(configuration Input) (Input, error) {
 	if len(c) == 0 {
 		return configuration, nil
 	}
-	root, whole := parseMapping(configuration.Text)
+	root, document := parseMapping(configuration.Text)
 	var problems []error
 	changed := false
 	for _, one := range c {
@@ -47,25 +47,25 @@ func (c configEdits) applyTo(configuration Input) (Input, error) {
 		return configuration, err
 	}
 	var text bytes.Buffer
-	if whole == root { // it had nothing but comments
+	if document == root { // the configuration has only comments
 		text.Write(configuration.Text)
 	}
 	dumper, err := yaml.NewDumper(&text, yaml.WithIndent(2))
 	if err == nil {
-		err = errors.Join(dumper.Dump(whole), dumper.Close())
+		err = errors.Join(dumper.Dump(document), dumper.Close())
 	}
 	if err == nil {
 		_, err = config.Parse(configuration.Name, text.Bytes())
 	}
 	if err != nil {
-		return configuration, fmt.Errorf("complete %s: %w", configuration.Name, err)
+		return configuration, fmt.Errorf("cannot edit %s: %w", configuration.Name, err)
 	}
 	return Input{Name: configuration.Name, Text: text.Bytes()}, nil
 }
 
-// parseMapping returns a configuration's mapping and the document around it, which are the
-// same, and empty, where there is none.
-func parseMapping(text []byte) (root, whole *yaml.Node) {
+// parseMapping returns the top-level mapping of a configuration and the document that
+// contains it. For an empty configuration both are the same empty mapping.
+func parseMapping(text []byte) (root, document *yaml.Node) {
 	var doc yaml.Node
 	if err := yaml.Load(text, &doc); err == nil && len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
 		return doc.Content[0], &doc
@@ -76,15 +76,15 @@ func parseMapping(text []byte) (root, whole *yaml.Node) {
 
 // apply reports whether it has changed anything.
 func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error) {
-	there := nodeAt(root, c.keys)
+	existing := nodeAt(root, c.keys)
 	switch {
 	case c.remove:
 		return removeKey(root, c.keys), nil
 	case c.replace:
-	case there != nil && !isBlank(there) && c.source == "":
+	case existing != nil && !isBlank(existing) && c.source == "":
 		return false, nil
-	case there != nil && !isBlank(there):
-		return false, conflictProblem(name, c.keys, there, c.source)
+	case existing != nil && !isBlank(existing):
+		return false, conflictProblem(name, c.keys, existing, c.source)
 	case c.list == nil && c.value == "":
 		return false, nil
 	}
@@ -101,12 +101,12 @@ func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error
 	if c.comment != "" && !inFlowStyle(root, c.keys) {
 		value.LineComment = "# " + c.comment
 	}
-	if there != nil {
-		value.HeadComment, value.FootComment = there.HeadComment, there.FootComment
+	if existing != nil {
+		value.HeadComment, value.FootComment = existing.HeadComment, existing.FootComment
 		if value.LineComment == "" {
-			value.LineComment = there.LineComment
+			value.LineComment = existing.LineComment
 		}
-		*there = value
+		*existing = value
 		return true, nil
 	}
 	at, last := root, len(c.keys)-1
@@ -117,8 +117,8 @@ func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error
 	return true, nil
 }
 
-// inFlowStyle holds for a key that is written between braces, or is to be: a comment there
-// ends its line, and not all readers take what follows.
+// inFlowStyle reports whether a key is, or would be, written between braces. A comment
+// there extends to the end of the line, and not all parsers accept what follows.
 func inFlowStyle(root *yaml.Node, keys []string) bool {
 	for i := range keys {
 		if at := nodeAt(root, keys[:i]); at != nil && at.Style&yaml.FlowStyle != 0 {
@@ -128,7 +128,7 @@ func inFlowStyle(root *yaml.Node, keys []string) bool {
 	return false
 }
 
-// removeKey takes a key away, if it is there.
+// removeKey deletes a key, and reports whether it was present.
 func removeKey(root *yaml.Node, keys []string) bool {
 	last := len(keys) - 1
 	above := nodeAt(root, keys[:last])
@@ -144,16 +144,17 @@ func removeKey(root *yaml.Node, keys []string) bool {
 	return false
 }
 
-// isBlank holds for a value that says nothing: no text, or an empty list.
+// isBlank reports whether a value is an empty text, null or an empty list.
 func isBlank(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && (n.Value == "" || n.Tag == "!!null") || n.Kind == yaml.SequenceNode && len(n.Content) == 0
 }
 
-// conflictProblem is the refusal of a key that stands beside what a file gives.
+// conflictProblem is the error for a key that is set both in the configuration and by
+// another file.
 func conflictProblem(name string, keys []string, at *yaml.Node, source string) error {
 	return Problem{
 		fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column),
-		fmt.Sprintf("%s stands beside what %s gives", strings.Join(keys, "."), source), "keep one of the two",
+		fmt.Sprintf("%s is also set by %s", strings.Join(keys, "."), source), "remove one of the two",
 	}
 }
 
@@ -177,17 +178,18 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// ensureMapping returns the mapping at key, made where there is none, or nothing below it.
+// ensureMapping returns the mapping at key. It creates the mapping if the key is absent
+// or its value has another type.
 func ensureMapping(n *yaml.Node, key string) *yaml.Node {
-	there := member(n, key)
-	if there == nil {
-		there = &yaml.Node{}
-		n.Content = append(n.Content, stringNode(key), there)
+	existing := member(n, key)
+	if existing == nil {
+		existing = &yaml.Node{}
+		n.Content = append(n.Content, stringNode(key), existing)
 	}
-	if there.Kind != yaml.MappingNode {
-		*there = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if existing.Kind != yaml.MappingNode {
+		*existing = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	}
-	return there
+	return existing
 }
 
 func stringNode(text string) *yaml.Node {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machineconfig owns the way from Butane sources to MachineConfigs:
-// it judges what an admin asks for, renders it with the Butane library, and
-// judges the result as the machine-config-operator will.
+// Package machineconfig renders Butane sources and the administrator's settings to
+// MachineConfigs. It validates the input as a host does, and the result as the
+// machine-config-operator does. Only the administrator's tool links it.
 //
-// Nothing is written and nothing is logged: callers get the text, or one error
-// that holds every problem, each with its place and its mend.
+// The package writes no file and no log. It returns the rendered files, or one error
+// with every problem, its position and its remediation.
 package machineconfig

@@ -9,13 +9,13 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 )
 
-// ValidateSpec judges a MachineConfig's spec, as it would be after rendering.
+// ValidateSpec validates a MachineConfig's spec, as after rendering.
 func ValidateSpec(spec map[string]any) error {
 	_, err := validateMachineConfig("x.bu", machineConfig{map[string]any{"spec": spec}})
 	return err
 }
 
-// ValidateIgnition judges without what Ignition's own parser refuses before.
+// ValidateIgnition validates without the checks of Ignition's own parser.
 func ValidateIgnition(c types.Config) error {
 	v := validator{source: "x.bu"}
 	v.checkConfig(c)
@@ -25,17 +25,17 @@ func ValidateIgnition(c types.Config) error {
 // ParseSums reads checksums.
 func ParseSums(in Input) (map[string]string, error) { return parseSums(in) }
 
-// CheckImage judges a reference.
+// CheckImage validates a reference.
 var CheckImage = checkImage
 
-// MaxFile bounds one file on the host.
+// MaxFile limits one file on the host.
 const MaxFile = maxFile
 
-// ClusterConfig is the configuration that a cluster's objects give.
+// ClusterConfig returns the configuration from a cluster's objects.
 func ClusterConfig(sources fs.FS, c *ClusterObjects) ([]byte, error) {
 	found, err := Site{Cluster: c}.resolve(sources, time.Now())
 	return found.configuration.Text, err
 }
 
-// ReplaceSurrogates writes JSON as YAML.
+// ReplaceSurrogates converts JSON escapes to YAML.
 var ReplaceSurrogates = replaceSurrogates

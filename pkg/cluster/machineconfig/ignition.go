@@ -15,8 +15,8 @@ import (
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 )
 
-// RenderIgnition makes an Ignition configuration, as JSON, for a host without the
-// machine-config-operator. It holds the binary itself.
+// RenderIgnition returns an Ignition configuration, as JSON, for a host without the
+// machine-config-operator. It contains the binary.
 func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 	site, err := s.resolve(sources, time.Now())
 	architecture, binaryErr := checkBinary(binary)
@@ -42,11 +42,11 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 	return o, nil
 }
 
-// checkBinary refuses what is not this service for a Linux host. It returns
-// GOARCH of what is.
+// checkBinary refuses a file that is not this service for Linux. It returns the GOARCH
+// of the binary.
 func checkBinary(binary Input) (architecture string, err error) {
 	refuse := func(format string, args ...any) (string, error) {
-		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give the http01-proxyd that "make build" or a release has made for Linux`}
+		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give an http01-proxyd for Linux, from "make build" or a release`}
 	}
 	content := bytes.NewReader(binary.Text)
 	file, err := elf.NewFile(content)
@@ -60,7 +60,7 @@ func checkBinary(binary Input) (architecture string, err error) {
 	if err != nil {
 		return refuse("not http01-proxyd (%v)", err)
 	}
-	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // a fork's module has another name
+	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // the module of a fork has another name
 		return refuse("not http01-proxyd, but built from %q", built.Path)
 	}
 	settings := make(map[string]string)

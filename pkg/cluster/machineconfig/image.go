@@ -12,10 +12,10 @@ import (
 
 const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
 
-// checkImage wants a whole reference that means the same bytes for ever.
+// checkImage requires a complete reference that always means the same bytes.
 func checkImage(image string, allowTag bool) error {
-	problem := func(mend, format string, args ...any) error {
-		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Remediation: mend}
+	problem := func(remediation, format string, args ...any) error {
+		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Remediation: remediation}
 	}
 	if image == "" {
 		return problem("give "+imageForm, "none is given")
@@ -27,13 +27,13 @@ func checkImage(image string, allowTag bool) error {
 	named, ok := parsed.(reference.Named)
 	if !ok || !hasRegistry(named) {
 		return problem("begin with the registry, as in "+imageForm,
-			"no registry stands before the name, and podman would have to guess one")
+			"the name has no registry, so podman would have to guess one")
 	}
 	tagged, byTag := parsed.(reference.Tagged)
 	digested, byDigest := parsed.(reference.Digested)
 	switch {
 	case byTag && byDigest:
-		return problem("leave :"+tagged.Tag()+" out", "a tag beside the digest says nothing")
+		return problem("leave :"+tagged.Tag()+" out", "a tag has no effect beside a digest")
 	case byDigest && digested.Digest().Algorithm() != digest.SHA256:
 		return problem("give the sha256 digest", "podman pulls by sha256, not by %s", digested.Digest().Algorithm())
 	case byDigest, allowTag && byTag:
@@ -46,8 +46,8 @@ func checkImage(image string, allowTag bool) error {
 	}
 }
 
-// hasRegistry holds when the first component is a host, told apart as the
-// reference grammar's own normalisation does (a dot, a port, or localhost).
+// hasRegistry reports whether the first component is a host, by the rule of the
+// reference grammar (a dot, a port, or localhost).
 func hasRegistry(named reference.Named) bool {
 	domain := reference.Domain(named)
 	return domain == "localhost" || strings.ContainsAny(domain, ".:")

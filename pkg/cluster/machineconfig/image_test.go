@@ -20,7 +20,7 @@ func TestImage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		image    string
 		allowTag bool
-		want     string // the message after the image; "" wants acceptance
+		want     string // the message after the image; "" for an accepted reference
 	}{
 		"digest":              {"quay.io/a/b@sha256:" + sum, false, ""},
 		"example":             {machineconfig.ExampleImage, false, ""},
@@ -31,13 +31,13 @@ func TestImage(t *testing.T) {
 		"digest, tags too":    {"quay.io/a/b@sha256:" + sum, true, ""},
 		"tag allowed":         {"quay.io/a/b:v1", true, ""},
 		"tag":                 {"quay.io/a/b:v1", false, strings.ReplaceAll(byTag, "IMAGE", "quay.io/a/b:v1")},
-		"tag and digest":      {"quay.io/a/b:v1@sha256:" + sum, true, "a tag beside the digest says nothing: leave :v1 out"},
+		"tag and digest":      {"quay.io/a/b:v1@sha256:" + sum, true, "a tag has no effect beside a digest: leave :v1 out"},
 		"neither":             {"quay.io/a/b", false, "neither digest nor tag: give " + form},
 		"neither, tags too":   {"quay.io/a/b", true, "neither digest nor tag: give " + form},
 		"none":                {"", false, "none is given: give " + form},
-		"no registry":         {"b@sha256:" + sum, false, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
-		"no registry, path":   {"a/b@sha256:" + sum, false, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
-		"digest alone":        {"sha256:" + sum, true, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
+		"no registry":         {"b@sha256:" + sum, false, "the name has no registry, so podman would have to guess one: begin with the registry, as in " + form},
+		"no registry, path":   {"a/b@sha256:" + sum, false, "the name has no registry, so podman would have to guess one: begin with the registry, as in " + form},
+		"digest alone":        {"sha256:" + sum, true, "the name has no registry, so podman would have to guess one: begin with the registry, as in " + form},
 		"sha512":              {"quay.io/a/b@sha512:" + sum + sum, false, "podman pulls by sha256, not by sha512: give the sha256 digest"},
 		"short digest":        {"quay.io/a/b@sha256:0123456789abcdef0123456789abcdef", false, "not an image reference (invalid checksum digest length): give " + form},
 		"upper-case digest":   {"quay.io/a/b@sha256:" + strings.ToUpper(sum), false, "not an image reference (invalid checksum digest format): give " + form},
@@ -63,8 +63,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// FuzzImage: what is accepted stands in a unit as one word that systemd takes
-// literally.
+// FuzzImage: an accepted reference is one word in a unit, without special characters of
+// systemd.
 func FuzzImage(f *testing.F) {
 	f.Add(machineconfig.ExampleImage)
 	f.Add("localhost:5000/a/b:v1.2_3-x")

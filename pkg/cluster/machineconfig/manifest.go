@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// bundleKey is the one key of a ConfigMap with CAs (the ingress operator's, and the
-// cluster-wide proxy's trustedCA).
+// bundleKey is the key of a ConfigMap with CAs. The ingress operator and the trustedCA
+// of the cluster-wide proxy use it.
 const bundleKey = "ca-bundle.crt"
 
 // manifest is an object as "oc get -o yaml" prints it.
@@ -30,8 +30,8 @@ type manifest struct {
 	Status     egressProxySpec   `yaml:"status"`
 }
 
-// egressProxySpec is the setting in a Proxy of config.openshift.io/v1. It may hold
-// credentials.
+// egressProxySpec holds the settings of a Proxy of config.openshift.io/v1. It may
+// contain credentials.
 type egressProxySpec struct {
 	HTTP    string `yaml:"httpProxy"`
 	HTTPS   string `yaml:"httpsProxy"`
@@ -40,7 +40,7 @@ type egressProxySpec struct {
 
 func (p egressProxySpec) isEmpty() bool { return p.HTTP == "" && p.HTTPS == "" }
 
-// hasCredentials reports whether it holds credentials.
+// hasCredentials reports whether one of the URLs contains credentials.
 func (p egressProxySpec) hasCredentials() bool {
 	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
 		u, err := config.ParseProxyURL(text)
@@ -48,7 +48,7 @@ func (p egressProxySpec) hasCredentials() bool {
 	})
 }
 
-// edits puts the proxy into a configuration.
+// edits returns the edits that put the proxy into a configuration.
 func (p egressProxySpec) edits(name string) configEdits {
 	one := func(key, value string) configEdit {
 		return configEdit{keys: []string{"egressProxy", key}, value: value, source: name}
@@ -56,32 +56,31 @@ func (p egressProxySpec) edits(name string) configEdits {
 	return configEdits{one("httpProxy", p.HTTP), one("httpsProxy", p.HTTPS), one("noProxy", p.NoProxy)}
 }
 
-// readManifest reads the one object of a file. Nothing of its content stands in an
-// error.
+// readManifest reads the one object of a file. Errors never quote the content.
 func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
-	mend := fmt.Sprintf("give what \"%s\" prints", strings.Join(examples, `" or "`))
+	remediation := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
 	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
 	if err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
 	}
 	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
-		return manifest{}, Problem{in.Name, "more than one object", mend}
+		return manifest{}, Problem{in.Name, "more than one object", remediation}
 	}
 	if at := findAlias(&doc); at != nil {
-		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not taken", mend}
+		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not supported", remediation}
 	}
 	var m manifest
 	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
-		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), mend}
+		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation}
 	}
 	return m, nil
 }
 
-// findAlias finds the first anchor or alias below a node.
+// findAlias returns the first anchor or alias below a node, or nil.
 func findAlias(n *yaml.Node) *yaml.Node {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
 		return n
@@ -94,7 +93,7 @@ func findAlias(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// bundleFromConfigMap takes the bundle out of a ConfigMap.
+// bundleFromConfigMap returns the bundle in a ConfigMap.
 func bundleFromConfigMap(in Input) ([]byte, error) {
 	m, err := readManifest(in, "v1", "ConfigMap", "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
 	if err != nil {
@@ -106,9 +105,9 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	_, binary := m.BinaryData[bundleKey]
 	switch {
 	case binary:
-		return nil, Problem{in.Name, bundleKey + " is binary, as a certificate in DER is", "convert it and make the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return nil, Problem{in.Name, bundleKey + " is binary, probably a certificate in DER", "convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	case len(others) > 0:
-		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the key %.100q", others[0]), "keep the one key " + bundleKey + ", which holds all CAs in PEM"}
+		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]), "keep only the key " + bundleKey + ", with all CAs in PEM"}
 	case !is:
 		return nil, Problem{in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key " + bundleKey}
 	case strings.TrimSpace(text) == "":
@@ -117,8 +116,8 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// readEgressProxy takes what the cluster has accepted out of a Proxy. What its spec asks
-// for may not work.
+// readEgressProxy returns the proxy in the status, which the cluster has accepted. The
+// proxy in the spec may not work.
 func readEgressProxy(in Input) (egressProxySpec, error) {
 	m, err := readManifest(in, "config.openshift.io/v1", "Proxy", "oc get proxy cluster -o yaml")
 	if err != nil {
@@ -127,14 +126,14 @@ func readEgressProxy(in Input) (egressProxySpec, error) {
 	p := m.Status
 	switch {
 	case p.isEmpty() && !m.Spec.isEmpty():
-		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`}
+		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`}
 	case p.isEmpty():
 		return egressProxySpec{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
 	}
 	var problems []error
 	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
 		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
-			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; in user and password, special characters are written as % and two digits"})
+			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; percent-encode special characters in user and password"})
 		}
 	}
 	return p, errors.Join(problems...)

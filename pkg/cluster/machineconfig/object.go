@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The machine-config-operator refuses a rendered configuration, which is all
-// of a pool's MachineConfigs merged, whose JSON is longer than OperatorLimit
-// (MaxMachineConfigSize in its pkg/controller/common/constants.go; etcd's
-// request limit). TotalLimit is our share of it: OpenShift's own templates and
-// the admin's MachineConfigs need room too.
+// OperatorLimit is the maximal size of a rendered configuration, which contains all
+// MachineConfigs of a pool, as JSON (MaxMachineConfigSize in the
+// machine-config-operator's pkg/controller/common/constants.go; the request limit of
+// etcd). TotalLimit is our share. The templates of OpenShift and the MachineConfigs of
+// the administrator need the rest.
 const (
 	OperatorLimit = 1572864
 	TotalLimit    = 512 << 10
@@ -25,20 +25,20 @@ const roleLabel = "machineconfiguration.openshift.io/role"
 
 // Object is one rendered file.
 type Object struct {
-	File  string   // a name for it, without a directory
-	Text  []byte   // the whole file
-	Size  int      // bytes of its JSON, which is what limits count
-	Paths []string // of the files that it puts on a host
-	Units []string // that it puts on a host
-	// Architecture is GOARCH of the binary that it holds, if it holds one.
+	File  string   // the file name, without a directory
+	Text  []byte   // the content
+	Size  int      // bytes as JSON, to which limits apply
+	Paths []string // of the files on a host
+	Units []string // on a host
+	// Architecture is the GOARCH of the binary in the file, if there is one.
 	Architecture string
-	// Notes are what an admin has to know of what went into it, a line each.
+	// Notes inform the administrator about the content, one line each.
 	Notes []string
-	// Warnings are what was left out of what an admin has given, a line each.
+	// Warnings describe input that was left out, one line each.
 	Warnings []string
 }
 
-// machineConfig is a MachineConfig as Butane has written it.
+// machineConfig is a MachineConfig that Butane has written.
 type machineConfig struct {
 	fields map[string]any
 }
@@ -46,7 +46,7 @@ type machineConfig struct {
 func parseMachineConfig(text []byte) (machineConfig, error) {
 	var m machineConfig
 	if err := yaml.Load(text, &m.fields); err != nil {
-		return m, fmt.Errorf("read Butane's output: %w", err)
+		return m, fmt.Errorf("cannot read Butane's output: %w", err)
 	}
 	return m, nil
 }
@@ -61,8 +61,8 @@ func (m machineConfig) name() string {
 	return name
 }
 
-// setPool gives the object to another pool: the role in its label, and in its
-// name, where it has to stand between dashes.
+// setPool moves the object to another pool: it replaces the role in the label and in
+// the name, where it must stand between dashes.
 func (m machineConfig) setPool(pool, source string) error {
 	metadata := m.section("metadata")
 	labels, _ := metadata["labels"].(map[string]any)
@@ -73,8 +73,8 @@ func (m machineConfig) setPool(pool, source string) error {
 	name := m.name()
 	if role == "" || !strings.Contains(name, "-"+role+"-") {
 		return Problem{
-			source, fmt.Sprintf("metadata.name %q does not hold the role %q of its label %s", name, role, roleLabel),
-			"let it, as in 98-master-http01-proxyd",
+			source, fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel),
+			"use a name like 98-master-http01-proxyd",
 		}
 	}
 	metadata["name"] = strings.Replace(name, "-"+role+"-", "-"+pool+"-", 1)
@@ -82,11 +82,11 @@ func (m machineConfig) setPool(pool, source string) error {
 	return nil
 }
 
-// json is the object as the operator and etcd count it.
+// json returns the object in the form whose size the operator and etcd limit.
 func (m machineConfig) json() ([]byte, error) {
 	text, err := json.Marshal(m.fields)
 	if err != nil {
-		return nil, fmt.Errorf("write %s as JSON: %w", m.name(), err)
+		return nil, fmt.Errorf("cannot write %s as JSON: %w", m.name(), err)
 	}
 	return text, nil
 }
@@ -94,12 +94,12 @@ func (m machineConfig) json() ([]byte, error) {
 func (m machineConfig) yaml() ([]byte, error) {
 	text, err := yaml.Dump(m.fields, yaml.WithIndent(2), yaml.WithCompactSeqIndent(), yaml.WithLineWidth(-1))
 	if err != nil {
-		return nil, fmt.Errorf("write %s as YAML: %w", m.name(), err)
+		return nil, fmt.Errorf("cannot write %s as YAML: %w", m.name(), err)
 	}
 	return text, nil
 }
 
-// listContents names what a configuration puts on a host.
+// listContents returns the files and units of a configuration.
 func listContents(c types.Config) (paths, units []string) {
 	for _, f := range c.Storage.Files {
 		paths = append(paths, f.Path)

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Render makes the two MachineConfigs of a pool, service and configuration,
-// out of the Butane files in sources (butane/*.bu, and the files below
-// butane/ and systemd/ that these name). The same request and sources give the
-// same bytes. The error holds every problem that was found.
+// Render returns the two MachineConfigs of a pool, service and configuration. sources
+// contains the Butane files (butane/*.bu) and the files below butane/ and systemd/ that
+// they name. The same request and sources give the same bytes. The error contains all
+// problems.
 func Render(sources fs.FS, r Request) ([]Object, error) {
 	sums, site, err := r.validate(sources)
 	if err != nil {
@@ -64,30 +64,30 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	}
 	o := Object{File: m.name() + ".yaml", Size: len(size)}
 	o.Paths, o.Units = listContents(ignition)
-	about := "Image: " + r.Image
+	description := "Image: " + r.Image
 	switch source {
 	case configSource:
 		from := site.sources
-		if len(from) == 0 || site.configuration.Name != configFile { // the default one says nothing that the objects do not
+		if len(from) == 0 || site.configuration.Name != configFile { // the default one adds nothing to the objects
 			from = append([]string{path.Base(site.configuration.Name)}, from...)
 		}
-		about, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
+		description, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
 	case layeredSource:
-		about = "Image: the operating system's own, with the binary in /usr/bin"
+		description = "Image: the operating system image, with the binary in /usr/bin"
 	}
 	if o.Size > annotationLimit {
-		o.Notes = append(o.Notes, o.File+" is too large for the annotation that oc apply makes: apply it with oc apply --server-side")
+		o.Notes = append(o.Notes, o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
-	o.Text = append(fileHeader(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
+	o.Text = append(fileHeader(m.name(), source, description, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
 }
 
-// annotationLimit is what all annotations of an object may have
-// (k8s.io/apimachinery, TotalAnnotationSizeLimitB), in which oc apply keeps a copy of
-// what it applies.
+// annotationLimit is the maximal size of all annotations of an object
+// (k8s.io/apimachinery, TotalAnnotationSizeLimitB). Client-side oc apply stores a copy
+// of the object in an annotation.
 const annotationLimit = 256 << 10
 
-// checkTotalSize keeps our share of a pool's configuration small.
+// checkTotalSize enforces TotalLimit.
 func checkTotalSize(objects []Object) error {
 	total := 0
 	for _, o := range objects {
@@ -98,7 +98,7 @@ func checkTotalSize(objects []Object) error {
 	}
 	return Problem{
 		"MachineConfigs",
-		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
-		"give a smaller configuration or bundle of CAs, or take files out of butane/*.bu",
+		fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
+		"use a smaller configuration or CA bundle, or remove files from butane/*.bu",
 	}
 }

@@ -10,50 +10,48 @@ import (
 	"time"
 )
 
-// DefaultPool is the pool that holds the API VIP.
+// DefaultPool is the pool of the hosts that may hold the API VIP.
 const DefaultPool = "master"
 
-// ExampleImage is the reference that the committed MachineConfigs carry; its
-// digest is made up. What is rendered for it says that it is an example.
+// ExampleImage is the reference in the committed MachineConfigs. Its digest is
+// invented. Files that are rendered for it are marked as examples.
 const ExampleImage = "quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// Input is the text of a file that an admin has given.
+// Input is the text of a file that the administrator has given.
 type Input struct {
-	Name string // in messages
+	Name string // for messages
 	Text []byte
 }
 
-// Request is what to render.
+// Request selects what is rendered.
 type Request struct {
-	// Image holds the binary for hosts without one in their operating system:
-	// registry/name@sha256:digest. It stays empty with Layered.
+	// Image is the container image with the binary: registry/name@sha256:digest. It is
+	// empty with Layered.
 	Image string
-	// AllowTag takes a reference by tag too.
+	// AllowTag also accepts a reference by tag.
 	AllowTag bool
-	// Pool is the MachineConfigPool, which is also the role in its selector.
+	// Pool is the MachineConfigPool, and the role in its selector.
 	Pool string
 	Site
-	// Sums holds checksums of the binaries as sha256sum prints them, or is nil.
+	// Sums contains checksums of the binaries as sha256sum prints them, or is nil.
 	Sums *Input
-	// Layered leaves the installer out: the operating system's image holds the
-	// binary.
+	// Layered omits the installer: the operating system image contains the binary.
 	Layered bool
 }
 
-// Problem is one thing that stands in the way, and what mends it.
+// Problem is one reason why the input is refused, and its remediation.
 type Problem struct {
-	Where       string // a file with line and column, or what the problem is about
+	Where       string // a file with line and column, or the object of the problem
 	Message     string
 	Remediation string
 }
 
-// Error gives "where: message: mend".
+// Error returns "where: message: remediation".
 func (p Problem) Error() string {
 	return fmt.Sprintf("%s: %s: %s", p.Where, p.Message, p.Remediation)
 }
 
-// validate judges all that the admin has given. It returns what was read out of
-// the checksums, and what goes onto the hosts.
+// validate checks the request. It returns the parsed checksums and the resolved site.
 func (r Request) validate(sources fs.FS) (checksums, resolvedSite, error) {
 	var problems []error
 	if !r.Layered {
@@ -70,15 +68,15 @@ func (r Request) validate(sources fs.FS) (checksums, resolvedSite, error) {
 	return sums, site, errors.Join(problems...)
 }
 
-// checkPool holds a pool's name to what both an object's name and a label's
-// value take (RFC 1123 label).
+// checkPool requires a name that is valid both as an object name and as a label value
+// (RFC 1123 label).
 func checkPool(pool string) error {
 	if len(pool) <= 63 && regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(pool) {
 		return nil
 	}
 	return Problem{
 		Where:       fmt.Sprintf("pool %q", pool),
-		Message:     "not a name that a MachineConfigPool can have",
+		Message:     "not a valid name of a MachineConfigPool",
 		Remediation: `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 	}
 }

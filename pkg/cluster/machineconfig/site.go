@@ -16,35 +16,35 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// Site is what is particular to a cluster.
+// Site holds the settings of one cluster.
 type Site struct {
-	// Config is the hosts' configuration; nil takes the one in the sources.
+	// Config is the configuration of the hosts; nil selects the default one.
 	Config *Input
-	// TrustedCA is a ConfigMap with the CAs that the ingress's certificate may come
-	// from, as "oc get configmap -o yaml" prints it, or nil.
+	// TrustedCA is a ConfigMap with the CAs of the ingress certificate, as "oc get
+	// configmap -o yaml" prints it, or nil.
 	TrustedCA *Input
-	// Proxy is the cluster's Proxy, as "oc get proxy cluster -o yaml" prints it, or
-	// nil.
+	// Proxy is the Proxy of the cluster, as "oc get proxy cluster -o yaml" prints it,
+	// or nil.
 	Proxy *Input
-	// Domain is the cluster's, such as cluster.example.com, whose routers present a
-	// certificate for *.apps of it. Empty: that of the first api.<domain> in the
-	// configuration's hosts, if there is one, or else, for routers with TLS, that of
-	// the cluster's own URL.
+	// Domain is the domain of the cluster, such as cluster.example.com. Routers present
+	// a certificate for *.apps of it. If it is empty, the domain comes from the first
+	// api.<domain> in the configuration's hosts, or else, for routers with TLS, from
+	// the URL of the cluster.
 	Domain string
-	// Cluster asks for a mode and names the VIPs, or is nil.
+	// Cluster provides the mode and the VIPs, or is nil.
 	Cluster *ClusterObjects
 }
 
-// resolvedSite is a site that was judged: what goes onto the hosts.
+// resolvedSite is a validated site: the files for the hosts.
 type resolvedSite struct {
 	configuration Input
-	bundle        []byte   // of CAs; nil for none
-	notes         []string // what an admin has to know of it
-	warnings      []string // what was left out
-	sources       []string // the files besides the configuration that it comes from
+	bundle        []byte   // CA certificates; nil for none
+	notes         []string // information for the administrator
+	warnings      []string // input that was left out
+	sources       []string // source files other than the configuration
 }
 
-// resolve judges what a site has given, and joins it.
+// resolve validates the inputs of a site and combines them.
 func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 	configuration, err := readConfiguration(sources, s.Config)
 	problems := []error{err}
@@ -54,25 +54,25 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 		found.bundle, found.notes, err = s.readBundle(configuration, now)
 		problems = append(problems, err)
 	}
-	var asked clusterSettings
+	var cluster clusterSettings
 	var clusterErr error
 	if s.Cluster != nil {
-		asked, clusterErr = s.Cluster.resolve()
+		cluster, clusterErr = s.Cluster.resolve()
 	}
-	changes, err := s.edits(configuration, asked.apiDomain, &found)
+	edits, err := s.edits(configuration, cluster.apiDomain, &found)
 	problems = append(problems, err, clusterErr)
 	if s.Cluster != nil && clusterErr == nil {
-		also, err := s.clusterEdits(configuration, asked, &found)
-		changes, problems = append(changes, also...), append(problems, err)
+		clusterEdits, err := s.clusterEdits(configuration, cluster, &found)
+		edits, problems = append(edits, clusterEdits...), append(problems, err)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return resolvedSite{}, err
 	}
-	found.configuration, err = changes.applyTo(configuration)
+	found.configuration, err = edits.applyTo(configuration)
 	return found, err
 }
 
-// clusterEdits put what the cluster asks for into the configuration.
+// clusterEdits returns the edits for the settings of the cluster's objects.
 func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolvedSite) (configEdits, error) {
 	if s.Config != nil {
 		if err := w.checkConflicts(configuration); err != nil {
@@ -85,31 +85,32 @@ func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolv
 	return w.edits(), nil
 }
 
-// readBundle takes the bundle out of the ConfigMap, if a host would trust any of it.
+// readBundle returns the usable part of the bundle in the ConfigMap. It fails if a host
+// would trust none of the certificates.
 func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
 	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
-		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "leave that key out: the bundle is put at " + bundlePath}
+		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "remove that key: the bundle is written to " + bundlePath}
 	}
 	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
 		return nil, nil, err
 	}
-	judged, err := trust.Filter(text, now)
+	filtered, err := trust.Filter(text, now)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %s: %w", name, bundleKey, err)
 	}
-	for _, left := range judged.Skipped {
+	for _, left := range filtered.Skipped {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %v", name, bundleKey, left))
 	}
-	if more := judged.SkippedCount - len(judged.Skipped); more > 0 {
+	if more := filtered.SkippedCount - len(filtered.Skipped); more > 0 {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %d more", name, bundleKey, more))
 	}
-	return encodeBundle(judged.Roots), notes, nil
+	return encodeBundle(filtered.Roots), notes, nil
 }
 
-// encodeBundle is a bundle of the certificates that count, so that hosts have nothing to
-// say of the others: default-ingress-cert holds the routers' own certificate too.
+// encodeBundle returns a bundle of the trusted certificates only, so that hosts report
+// no skipped ones: default-ingress-cert also contains the certificate of the routers.
 func encodeBundle(roots []trust.Certificate) []byte {
 	var text bytes.Buffer
 	for _, c := range roots {
@@ -119,12 +120,12 @@ func encodeBundle(roots []trust.Certificate) []byte {
 	return text.Bytes()
 }
 
-// edits are what is put into the configuration; derived is the domain by the
-// cluster's own objects, if they tell it.
+// edits returns the edits of the configuration; derived is the domain in the cluster's
+// objects, if there is one.
 func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite) (c configEdits, err error) {
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it is a problem already
+		return nil, nil //nolint:nilerr // already reported
 	}
 	if s.Proxy != nil {
 		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {
@@ -137,21 +138,21 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 	case err != nil:
 		return nil, err
 	case len(given) > 0 && s.Domain != "" && !slices.Contains(given, names):
-		found.notes = append(found.notes, "the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it")
+		found.notes = append(found.notes, "the configuration sets upstream.verifyNames, so --cluster-domain has no effect")
 	case len(given) > 0:
 	case names != "":
 		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
 	case withTLS && derived.name != "":
 		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{appsWildcard(derived.name)}})
-		found.notes = append(found.notes, fmt.Sprintf("%s: the ingress's certificate may be for %s, by %s: give --cluster-domain (CLUSTER_DOMAIN of make) for another", derived.file, appsWildcard(derived.name), apiServerURLPath))
+		found.notes = append(found.notes, fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain", derived.file, appsWildcard(derived.name), apiServerURLPath))
 	case withTLS:
-		found.notes = append(found.notes, "the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain (CLUSTER_DOMAIN of make)")
+		found.notes = append(found.notes, "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
 	return c, nil
 }
 
-// egressProxyEdits puts what the cluster has accepted into the configuration, in place of
-// the node's file.
+// egressProxyEdits returns the edits that put the accepted proxy of the cluster into
+// the configuration, in place of the node's file.
 func (s Site) egressProxyEdits(configuration Input, accepted config.Config, found *resolvedSite) (configEdits, error) {
 	proxy, err := readEgressProxy(*s.Proxy)
 	if err != nil {
@@ -163,23 +164,24 @@ func (s Site) egressProxyEdits(configuration Input, accepted config.Config, foun
 		return nil, conflictProblem(configuration.Name, file, at, s.Proxy.Name)
 	}
 	if accepted.EgressProxy.Upstream == config.EgressNever {
-		found.notes = append(found.notes, "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto")
+		found.notes = append(found.notes, "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
 	}
 	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
-		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it")
+		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
 	}
 	if proxy.hasCredentials() {
-		found.notes = append(found.notes, "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env")
+		found.notes = append(found.notes, "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env")
 	}
 	return append(proxy.edits(s.Proxy.Name), configEdit{keys: file, remove: true}), nil
 }
 
-// certificateNames are those that routers present a certificate for, or empty.
+// certificateNames returns the name in the certificate of the routers, or an empty
+// text.
 func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
 		if !isClusterDomain(domain) {
-			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the name of a cluster", "give that below which api. and apps. are, such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
+			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
 		}
 		return appsWildcard(domain), nil
 	}
@@ -191,22 +193,23 @@ func (s Site) certificateNames(c config.Config) (string, error) {
 	return "", nil
 }
 
-// appsWildcard is the name in the certificate of a cluster's routers.
+// appsWildcard returns the name in the certificate of a cluster's routers.
 func appsWildcard(domain string) string { return "*.apps." + domain }
 
-// isClusterDomain reports whether api. and apps. can stand before a name, in small letters.
+// isClusterDomain reports whether a lower-case name can be the domain of a cluster,
+// with api. and apps. below it.
 func isClusterDomain(name string) bool {
 	return config.IsHostName(name) && !strings.Contains(name, "_") && strings.Contains(name, ".") &&
 		!strings.HasPrefix(name, "api.") && !strings.HasPrefix(name, "apps.")
 }
 
-// readConfiguration takes the admin's configuration, or that of the sources, if a
+// readConfiguration returns the administrator's configuration, or the default one, if a
 // host would accept it.
 func readConfiguration(sources fs.FS, given *Input) (Input, error) {
 	if given == nil {
 		text, err := fs.ReadFile(sources, configFile)
 		if err != nil {
-			return Input{}, fmt.Errorf("read the default configuration: %w", err)
+			return Input{}, fmt.Errorf("cannot read the default configuration: %w", err)
 		}
 		given = &Input{Name: configFile, Text: text}
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// ca makes a CA's certificate, in PEM, that ends then.
+// ca returns a CA's certificate in PEM, valid until ends.
 func ca(t *testing.T, name string, ends time.Time) string {
 	t.Helper()
 	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -35,7 +35,7 @@ func ca(t *testing.T, name string, ends time.Time) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// configMap is one as oc prints it.
+// configMap is a ConfigMap as oc prints it.
 func configMap(bundle string) *machineconfig.Input {
 	text := `apiVersion: v1
 data:
@@ -79,14 +79,14 @@ func given(text string) *machineconfig.Input {
 	return &machineconfig.Input{Name: "my.yaml", Text: []byte(text)}
 }
 
-// TestSite: what is particular to a cluster comes onto the hosts.
+// TestSite: the settings of the cluster are in the files for the hosts.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	past := ca(t, "Old CA", time.Now().Add(-time.Hour))
-	const credentials = "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env"
-	const unused = "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto"
-	const untried = "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it"
+	const credentials = "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env"
+	const unused = "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto"
+	const untried = "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it"
 	for name, tt := range map[string]struct {
 		site           machineconfig.Site
 		config, bundle string
@@ -101,7 +101,7 @@ func TestSite(t *testing.T) {
 			"# nothing\n", good,
 			[]string{
 				`ca.yaml: ca-bundle.crt: left out: line 2: "CN=Old CA", serial 7: `,
-				"the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain",
+				"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain",
 			},
 		},
 		"the name from hosts": {
@@ -115,7 +115,7 @@ func TestSite(t *testing.T) {
 		"names, and a domain for none": {
 			machineconfig.Site{Config: given("upstream: {verifyNames: [router.example]}\n"), Domain: "b.example"},
 			"upstream: {verifyNames: [router.example]}\n", "",
-			[]string{"the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it"},
+			[]string{"the configuration sets upstream.verifyNames, so --cluster-domain has no effect"},
 		},
 		"an empty list": {
 			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [] # none\n")},
@@ -156,7 +156,7 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// TestSiteOnFCOS: the same goes into an Ignition configuration.
+// TestSiteOnFCOS: an Ignition configuration contains the same settings.
 func TestSiteOnFCOS(t *testing.T) {
 	t.Parallel()
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
@@ -167,14 +167,14 @@ func TestSiteOnFCOS(t *testing.T) {
 	}
 }
 
-// TestSiteRefused: nothing is rendered of what a host would refuse, and no secret is
-// in a message.
+// TestSiteRefused: input that a host would refuse is not rendered, and messages contain
+// no secret.
 func TestSiteRefused(t *testing.T) {
 	t.Parallel()
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
-	const configMapMend = `: give what "oc get configmap NAME -n NAMESPACE -o yaml" or "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml" prints`
-	const domainMend = `not the name of a cluster: give that below which api. and apps. are, such as cluster.example.com: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`
-	const proxyMend = `: give what "oc get proxy cluster -o yaml" prints`
+	const configMapMend = `: give the output of "oc get configmap NAME -n NAMESPACE -o yaml" or "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml"`
+	const domainMend = `not the domain of a cluster: give the parent domain of api. and apps., such as cluster.example.com: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`
+	const proxyMend = `: give the output of "oc get proxy cluster -o yaml"`
 	bundle := func(text string) machineconfig.Site {
 		return machineconfig.Site{TrustedCA: &machineconfig.Input{Name: "ca.yaml", Text: []byte(text)}}
 	}
@@ -188,21 +188,21 @@ func TestSiteRefused(t *testing.T) {
 		"no YAML":               {bundle("a: [secret"), "ca.yaml: not valid YAML" + configMapMend},
 		"nothing":               {bundle(""), "ca.yaml: not valid YAML" + configMapMend},
 		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml: more than one object" + configMapMend},
-		"an alias":              {bundle("a: &x {}\nb: *x\n"), "ca.yaml:1:4: anchors, aliases and merge keys are not taken" + configMapMend},
+		"an alias":              {bundle("a: &x {}\nb: *x\n"), "ca.yaml:1:4: anchors, aliases and merge keys are not supported" + configMapMend},
 		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
 		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
 		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
 		"no data":               {bundle("apiVersion: v1\nkind: ConfigMap\n"), "ca.yaml: the ConfigMap has no data: put the CAs in PEM under the key ca-bundle.crt"},
-		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: y}\n"), `ca.yaml: the ConfigMap has the key "service-ca.crt": keep the one key ca-bundle.crt, which holds all CAs in PEM`},
-		"a key in binary":       {bundle("apiVersion: v1\nkind: ConfigMap\nbinaryData: {ca-bundle.crt: AAAA}\n"), "ca.yaml: ca-bundle.crt is binary, as a certificate in DER is: convert it and make the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"},
+		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: y}\n"), `ca.yaml: the ConfigMap has the additional key "service-ca.crt": keep only the key ca-bundle.crt, with all CAs in PEM`},
+		"a key in binary":       {bundle("apiVersion: v1\nkind: ConfigMap\nbinaryData: {ca-bundle.crt: AAAA}\n"), "ca.yaml: ca-bundle.crt is binary, probably a certificate in DER: convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"},
 		"an empty bundle":       {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {ca-bundle.crt: ' '}\n"), "ca.yaml: ca-bundle.crt is empty: put the CAs in PEM under that key"},
 		"a private key": {
 			machineconfig.Site{TrustedCA: configMap("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n" + good)},
-			"ca.yaml: ca-bundle.crt: line 1: there is a private key in it: take it out, leave only certificates, and replace the key if others could read the file",
+			"ca.yaml: ca-bundle.crt: line 1: the file contains a private key: remove it, and replace the key if others could read the file",
 		},
 		"a bundle elsewhere": {
 			machineconfig.Site{TrustedCA: configMap(good), Config: given("upstream: {trustedCA: /etc/other.crt}")},
-			"ca.yaml: the configuration has upstream.trustedCA: /etc/other.crt: leave that key out: the bundle is put at /etc/http01-proxyd/ca-bundle.crt",
+			"ca.yaml: the configuration has upstream.trustedCA: /etc/other.crt: remove that key: the bundle is written to /etc/http01-proxyd/ca-bundle.crt",
 		},
 		"no domain":             {machineconfig.Site{Domain: "https://a.example"}, `cluster domain "https://a.example": ` + domainMend},
 		"the API's name":        {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` + domainMend},
@@ -210,42 +210,42 @@ func TestSiteRefused(t *testing.T) {
 		"no DNS name":           {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
 		"another object":        {machineconfig.Site{Proxy: configMap(good)}, "proxy.yaml: not a Proxy of config.openshift.io/v1" + proxyMend},
 		"no proxy":              {proxy("", "  noProxy: a.example\n"), "proxy.yaml: the cluster has no egress proxy: the status has none: leave --proxy out"},
-		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), `proxy.yaml: the cluster has not accepted the proxy of its spec: the status has none: see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`},
-		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy stands beside what proxy.yaml gives: keep one of the two"},
-		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "my.yaml:1:21: egressProxy.file stands beside what proxy.yaml gives: keep one of the two"},
-		"a proxy of other kind": {proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"), "proxy.yaml: status.httpProxy has a scheme other than http and https: correct the cluster's Proxy; in user and password, special characters are written as % and two digits"},
+		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), `proxy.yaml: the cluster has not accepted the proxy of its spec: the status has none: check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`},
+		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy is also set by proxy.yaml: remove one of the two"},
+		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "my.yaml:1:21: egressProxy.file is also set by proxy.yaml: remove one of the two"},
+		"a proxy of other kind": {proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"), "proxy.yaml: status.httpProxy has a scheme other than http and https: correct the cluster's Proxy; percent-encode special characters in user and password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tt.site.Proxy != nil {
 				tt.site.Proxy.Name = "proxy.yaml"
 			}
-			said := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
+			messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
 			lines := make(map[string]bool)
-			for line := range strings.SplitSeq(said, "\n") {
+			for line := range strings.SplitSeq(messages, "\n") {
 				lines[line] = true
 			}
-			if !lines[tt.want] || strings.Contains(said, "secret") || strings.Contains(said, "c2VjcmV0") {
+			if !lines[tt.want] || strings.Contains(messages, "secret") || strings.Contains(messages, "c2VjcmV0") {
 				t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(lines)), tt.want)
 			}
 		})
 	}
 }
 
-// TestBundleIsInConfigurationObject: where a source has no configuration, there is
-// no place for a bundle.
+// TestBundleIsInConfigurationObject: a source without the configuration has no position
+// for a bundle.
 func TestBundleIsInConfigurationObject(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
 	got := refusal(t, changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})
-	const want = "butane/config.bu: does not have the configuration's file once, with local: butane/config.yaml: correct butane/config.bu and render again"
+	const want = "butane/config.bu: must contain the configuration file exactly once, with local: butane/config.yaml: correct butane/config.bu and render again"
 	if got != want {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestLargeBundle: what hosts take is rendered, if it fits beside the rest; and an
-// admin is told how to apply it.
+// TestLargeBundle: a bundle that hosts accept is rendered if it fits, with a note how
+// to apply it.
 func TestLargeBundle(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
@@ -256,7 +256,7 @@ func TestLargeBundle(t *testing.T) {
 	}
 	site := machineconfig.Site{TrustedCA: configMap(many.String()), Domain: "a.example"}
 	object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: site})[1]
-	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation that oc apply makes: apply it with oc apply --server-side"
+	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation of client-side oc apply: use oc apply --server-side"
 	if len(object.Notes) != 1 || object.Notes[0] != want {
 		t.Errorf("%d bytes, notes %q", object.Size, object.Notes)
 	}

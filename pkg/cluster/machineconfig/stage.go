@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Where things stand below the files directory that the Butane sources speak
-// of; a checkout is one.
+// Paths below the files directory of the Butane sources. A checkout is such a
+// directory.
 const (
 	serviceSource = "butane/service.bu"
 	configSource  = "butane/config.bu"
@@ -27,11 +27,10 @@ const (
 	binaryFile  = "bin/http01-proxyd"
 )
 
-// bundlePath is where a host has its bundle, which is what upstream.trustedCA is by
-// default.
+// bundlePath is the bundle on a host, and the default of upstream.trustedCA.
 const bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
 
-// files are those that the Butane sources name and a site brings.
+// files returns the generated files that the Butane sources name.
 func (s resolvedSite) files() map[string][]byte {
 	files := map[string][]byte{configFile: s.configuration.Text}
 	if s.bundle != nil {
@@ -40,13 +39,13 @@ func (s resolvedSite) files() map[string][]byte {
 	return files
 }
 
-// insertBundle adds the bundle to a Butane source, behind the configuration: Butane
-// has no files that may be absent. The lines before it keep their numbers.
+// insertBundle adds the bundle to a Butane source, after the configuration: Butane does
+// not support optional files. The lines before it keep their numbers.
 func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
 	if !found || bytes.Contains(after, []byte(behind)) {
-		return nil, Problem{source, "does not have the configuration's file once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
+		return nil, Problem{source, "must contain the configuration file exactly once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
 	}
 	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
 	if bytes.Contains(before, []byte("      overwrite: true\n")) {
@@ -56,28 +55,28 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 	return slices.Concat(before, []byte(behind), []byte(file), after), nil
 }
 
-// withStagedFiles puts a files directory together out of the sources and the generated
-// files, which win, and removes it after use.
+// withStagedFiles creates a files directory from the sources and the generated files,
+// which take precedence, and removes it after use.
 func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "http01-machineconfig-*") // mode 0700
 	if err != nil {
-		return fmt.Errorf("make a directory for Butane: %w", err)
+		return fmt.Errorf("cannot create a directory for Butane: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.CopyFS(dir, sources); err != nil {
-		return fmt.Errorf("lay the sources out for Butane: %w", err)
+		return fmt.Errorf("cannot copy the sources for Butane: %w", err)
 	}
 	for name, text := range generated {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		// An embedded file is copied read-only: replace it, do not write to it.
+		// An embedded file is copied read-only, so it must be replaced.
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace %s: %w", name, err)
+			return fmt.Errorf("cannot replace %s: %w", name, err)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("make room for %s: %w", name, err)
+			return fmt.Errorf("cannot create the directory of %s: %w", name, err)
 		}
 		if err := os.WriteFile(path, text, 0o600); err != nil {
-			return fmt.Errorf("lay %s out for Butane: %w", name, err)
+			return fmt.Errorf("cannot write %s for Butane: %w", name, err)
 		}
 	}
 	return use(dir)

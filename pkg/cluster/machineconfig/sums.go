@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// releasePlatform is a way that the binary is built.
+// releasePlatform is a platform of the host binary.
 type releasePlatform struct {
 	file     string // the binary's name in a release
-	variable string // what the installer reads its checksum from: uname -m in upper case
+	variable string // of the installer: uname -m in upper case
 }
 
 func releasePlatforms() []releasePlatform {
@@ -30,8 +30,8 @@ func releasePlatforms() []releasePlatform {
 // checksums are 64 lower-case hexadecimal digits, by the installer's variable.
 type checksums map[string]string
 
-// parseSums reads what sha256sum prints, and takes the lines that name a
-// binary of a release.
+// parseSums reads the output of sha256sum, and returns the checksums of release
+// binaries.
 func parseSums(in Input) (checksums, error) {
 	sums, variables := make(checksums), make(map[string]string)
 	for _, p := range releasePlatforms() {
@@ -41,7 +41,7 @@ func parseSums(in Input) (checksums, error) {
 	line := regexp.MustCompile(`^([0-9a-fA-F]{64}) [ *](.+)$`)
 	for i, text := range bytes.Split(in.Text, []byte("\n")) {
 		text := strings.TrimSuffix(string(text), "\r")
-		// sha256sum --check passes over comments too (coreutils src/cksum.c).
+		// sha256sum --check ignores comments too (coreutils src/cksum.c).
 		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
@@ -56,7 +56,7 @@ func parseSums(in Input) (checksums, error) {
 			continue
 		}
 		if other, twice := sums[variable]; twice && other != sum {
-			problems = append(problems, Problem{where, path.Base(found[2]) + " stands twice, with two checksums", "keep that of the image's binary"})
+			problems = append(problems, Problem{where, path.Base(found[2]) + " has two different checksums", "keep the checksum of the image's binary"})
 		}
 		sums[variable] = sum
 	}

@@ -30,7 +30,7 @@ func TestSums(t *testing.T) {
 		"among others": {"# a release\n" + other + "  sbom.json\n\n" + sum + "  http01-proxyd-linux-arm64\n", map[string]string{prefix + "AARCH64": sum}, ""},
 		"other forms":  {strings.ToUpper(other) + " *./dist/http01-proxyd-linux-amd64\r\n", map[string]string{prefix + "X86_64": other}, ""},
 		"twice alike":  {sum + "  a/http01-proxyd-linux-amd64\n" + sum + "  b/http01-proxyd-linux-amd64", map[string]string{prefix + "X86_64": sum}, ""},
-		"twice":        {sum + "  http01-proxyd-linux-amd64\n" + other + "  http01-proxyd-linux-amd64", nil, "S:2:1: http01-proxyd-linux-amd64 stands twice, with two checksums: keep that of the image's binary"},
+		"twice":        {sum + "  http01-proxyd-linux-amd64\n" + other + "  http01-proxyd-linux-amd64", nil, "S:2:1: http01-proxyd-linux-amd64 has two different checksums: keep the checksum of the image's binary"},
 		"empty":        {"", nil, "S: names no binary: give a file with a line for at least one of http01-proxyd-linux-amd64, http01-proxyd-linux-arm64, http01-proxyd-linux-ppc64le, http01-proxyd-linux-s390x"},
 		"others alone": {sum + "  http01-proxyd\n", nil, "S: names no binary: give a file with a line for at least one of http01-proxyd-linux-amd64, http01-proxyd-linux-arm64, http01-proxyd-linux-ppc64le, http01-proxyd-linux-s390x"},
 		"malformed": {
@@ -57,7 +57,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// FuzzSums: what is accepted is fit for a unit, and comes from the text.
+// FuzzSums: an accepted checksum is valid in a unit, and comes from the text.
 func FuzzSums(f *testing.F) {
 	f.Add(sum + "  http01-proxyd-linux-amd64\n")
 	f.Add("# x\r\n" + sum + " *a/http01-proxyd-linux-s390x")

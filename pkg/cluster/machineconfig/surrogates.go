@@ -9,27 +9,27 @@ import (
 	"unicode/utf16"
 )
 
-// replaceSurrogates writes a JSON text's characters beyond U+FFFF as YAML does. JSON
-// has two escapes for one of them (RFC 8259, section 7), and these are nothing in YAML.
-// Other texts stay as they are. What follows in the same line stands two columns
-// further left than it did.
+// replaceSurrogates replaces JSON escapes of characters beyond U+FFFF by YAML escapes.
+// JSON uses two escapes for such a character (RFC 8259, section 7), which YAML does not
+// accept. Other texts are unchanged. Positions after an escape in the same line shift
+// by two columns.
 func replaceSurrogates(text []byte) []byte {
 	if !json.Valid(text) {
 		return text
 	}
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
-		if text[0] != '\\' { // in JSON there is one within a string only
+		if text[0] != '\\' { // in JSON it occurs only in strings
 			out, text = append(out, text[0]), text[1:]
 			continue
 		}
 		one, is := decodeEscape(text)
-		if !is || !utf16.IsSurrogate(one) { // or a pair of which the second is no escape
+		if !is || !utf16.IsSurrogate(one) { // not a surrogate
 			out, text = append(out, text[:2]...), text[2:]
 			continue
 		}
 		text = text[len(`\u0000`):]
-		pair := utf16.DecodeRune(one, 0) // U+FFFD, as for whoever reads JSON, but for a pair
+		pair := utf16.DecodeRune(one, 0) // U+FFFD without a second half, as in JSON parsers
 		if two, is := decodeEscape(text); is {
 			if r := utf16.DecodeRune(one, two); r != pair {
 				pair, text = r, text[len(`\u0000`):]
@@ -40,7 +40,7 @@ func replaceSurrogates(text []byte) []byte {
 	return out
 }
 
-// decodeEscape is the number that a text begins with, as \uXXXX.
+// decodeEscape returns the code unit of \uXXXX at the start of a text.
 func decodeEscape(text []byte) (rune, bool) {
 	if len(text) < len(`\u0000`) || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

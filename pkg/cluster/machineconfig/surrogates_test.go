@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// TestReplaceSurrogates: a text means to a reader of YAML what it means to one of JSON.
+// TestReplaceSurrogates: a YAML parser reads the same characters as a JSON parser.
 func TestReplaceSurrogates(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

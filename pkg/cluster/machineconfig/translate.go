@@ -14,13 +14,13 @@ import (
 	"github.com/coreos/vcontext/report"
 )
 
-// translateSource turns one Butane source into what its variant stands for, with the
-// bundle of CAs where the configuration goes. Whatever Butane remarks is an error: a
-// warning here is a surprise on a host.
+// translateSource runs Butane on one source, with the CA bundle after the
+// configuration. Every remark of Butane is an error: a warning here would be a surprise
+// on a host.
 func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
 	text, err := fs.ReadFile(sources, source)
 	if err != nil {
-		return nil, fmt.Errorf("read the Butane source: %w", err)
+		return nil, fmt.Errorf("cannot read the Butane source: %w", err)
 	}
 	if bundle && (source == configSource || source == fcosSource) {
 		if text, err = insertBundle(source, text); err != nil {
@@ -40,8 +40,8 @@ func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, er
 	return out, errors.Join(problems...)
 }
 
-// translationProblem gives a failure before any remark its line, where the YAML library
-// below Butane has put one into the text.
+// translationProblem returns a failure of Butane with its line, if the YAML library has
+// put one into the text.
 func translationProblem(source string, err error) Problem {
 	if found := regexp.MustCompile(`yaml: line (\d+): (.+)`).FindStringSubmatch(err.Error()); found != nil {
 		return Problem{source + ":" + found[1], "not valid YAML: " + found[2], sourceRemediation(source)}
@@ -49,8 +49,8 @@ func translationProblem(source string, err error) Problem {
 	return Problem{source, err.Error(), sourceRemediation(source)}
 }
 
-// remarkProblem gives a remark its place in the source; one about a generated field
-// has a path only.
+// remarkProblem returns a remark of Butane with its position in the source. A remark
+// about a generated field has only a path.
 func remarkProblem(source, dir string, remark report.Entry) Problem {
 	where := source
 	if at := remark.Marker.StartP; at != nil {

@@ -22,29 +22,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// maxFile bounds one file on the host. Larger ones fit, but a MachineConfig is
-// kept, merged and read again many times.
+// maxFile limits one file on the host. Larger files would fit, but a MachineConfig is
+// stored, merged and read many times.
 const maxFile = 256 << 10
 
-// validateMachineConfig refuses what the machine-config-operator refuses, what would make its
-// daemon call a node degraded, and what would reboot a host. Names of its
-// functions stand for github.com/openshift/machine-config-operator. Butane
-// has most of these rules too; the verdict must not depend on its version.
+// validateMachineConfig refuses content that the machine-config-operator refuses, that
+// would make its daemon mark a node degraded, or that would reboot a host. Function
+// names in comments are those of github.com/openshift/machine-config-operator. Butane
+// has most of these rules too, but the result must not depend on its version.
 func validateMachineConfig(source string, m machineConfig) (types.Config, error) {
 	j := validator{source: source}
 	for _, key := range slices.Sorted(maps.Keys(m.section("spec"))) {
 		if key != "config" {
 			// pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction
-			j.addProblem("spec."+key, "a change of it reboots every host, whatever the policy says", "keep it in a MachineConfig of its own")
+			j.addProblem("spec."+key, "a change of it reboots every host, regardless of the policy", "put it in a MachineConfig of its own")
 		}
 	}
 	text, err := json.Marshal(m.section("spec")["config"])
 	if err != nil {
-		return types.Config{}, fmt.Errorf("write the Ignition part of %s: %w", source, err)
+		return types.Config{}, fmt.Errorf("cannot write the Ignition part of %s: %w", source, err)
 	}
 	c, remarks, err := ignition.ParseCompatibleVersion(text)
 	if err != nil {
-		j.addProblem("spec.config", fmt.Sprintf("not an Ignition 3.4 configuration (%v)", err), "let the source say \"version: 4.17.0\", which every release since takes")
+		j.addProblem("spec.config", fmt.Sprintf("not an Ignition 3.4 configuration (%v)", err), "set \"version: 4.17.0\" in the source, which all later releases accept")
 		return c, j.joinedProblems()
 	}
 	for _, remark := range remarks.Entries { // ValidateIgnition
@@ -54,14 +54,14 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	return c, j.joinedProblems()
 }
 
-// validator collects the reasons against one object.
+// validator collects the problems of one object.
 type validator struct {
 	source   string
 	problems []error
 }
 
-func (v *validator) addProblem(what, message, mend string) {
-	v.problems = append(v.problems, Problem{v.source, what + ": " + message, mend})
+func (v *validator) addProblem(what, message, remediation string) {
+	v.problems = append(v.problems, Problem{v.source, what + ": " + message, remediation})
 }
 
 func (v *validator) joinedProblems() error { return errors.Join(v.problems...) }
@@ -77,11 +77,11 @@ func (v *validator) checkConfig(c types.Config) {
 	}
 }
 
-// checkSections holds the rules about whole sections (pkg/controller/common/
-// reconcile.go, isConfigReconcilable and validatePasswdChanges): a change of
-// any of them is refused on a host that is already there.
+// checkSections holds the rules about whole sections
+// (pkg/controller/common/reconcile.go, isConfigReconcilable and validatePasswdChanges):
+// the daemon refuses a change of these sections on an existing host.
 func (v *validator) checkSections(c types.Config) {
-	const mend = "take it out; files and units are what a running host takes"
+	const remediation = "remove it; only files and units can be changed on a running host"
 	ignitionSection := c.Ignition
 	ignitionSection.Version = ""
 	for _, section := range []struct {
@@ -99,23 +99,23 @@ func (v *validator) checkSections(c types.Config) {
 		{"storage.raid", c.Storage.Raid},
 	} {
 		if !isUnset(reflect.ValueOf(section.value)) {
-			v.addProblem(section.name, "the machine-config-daemon applies no change of it to a running host, and calls the node degraded", mend)
+			v.addProblem(section.name, "the machine-config-daemon cannot change it on a running host, and marks the node degraded", remediation)
 		}
 	}
 }
 
-// checkUsers wants what the daemon can change: keys and password of one user.
+// checkUsers accepts only what the daemon can change: keys and password of one user.
 func (v *validator) checkUsers(users []types.PasswdUser) {
 	for _, u := range users {
 		name := u.Name
 		u.Name, u.PasswordHash, u.SSHAuthorizedKeys = "", nil, nil
 		if name != "core" || !isUnset(reflect.ValueOf(u)) { // verifyUserFields
-			v.addProblem(fmt.Sprintf("passwd.users %q", name), "the machine-config-daemon changes the keys and the password of core and nothing else", "take it out")
+			v.addProblem(fmt.Sprintf("passwd.users %q", name), "the machine-config-daemon changes only the keys and the password of core", "remove it")
 		}
 	}
 }
 
-// isUnset holds for what says nothing: no field set, at any depth.
+// isUnset reports whether no field is set, at any depth.
 func isUnset(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Struct:
@@ -145,16 +145,16 @@ func (v *validator) checkFile(f types.File) {
 	v.checkContents(f)
 }
 
-// checkOwner wants root: a name that is missing on one host fails the update there
-// (pkg/daemon/file_writers.go, getFileOwnership), and what another user owns
-// that user can change, which the daemon takes for a drifted host.
+// checkOwner requires root. If a host does not know the name, the update fails there
+// (pkg/daemon/file_writers.go, getFileOwnership). Another owner could change the file,
+// which the daemon reports as configuration drift.
 func (v *validator) checkOwner(file, kind string, id *int, name *string) {
 	if (id != nil && *id != 0) || (name != nil && *name != "" && *name != "root") {
-		v.addProblem(file, "belongs to a "+kind+" other than root", "leave "+kind+" out, or give root")
+		v.addProblem(file, "belongs to a "+kind+" other than root", "remove "+kind+", or set it to root")
 	}
 }
 
-// listContents wants what the daemon can write: inline, gzip or nothing around it
+// checkContents accepts what the daemon can write: inline data, gzip or no compression
 // (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
 func (v *validator) checkContents(f types.File) {
 	const inline = "use inline or local contents"
@@ -162,7 +162,7 @@ func (v *validator) checkContents(f types.File) {
 		return // an empty file
 	}
 	if !strings.HasPrefix(*f.Contents.Source, "data:") {
-		v.addProblem(f.Path, "its contents come from elsewhere, and the machine-config-daemon fetches nothing", inline)
+		v.addProblem(f.Path, "its contents are remote, and the machine-config-daemon does not download files", inline)
 		return
 	}
 	url, err := dataurl.DecodeString(*f.Contents.Source)
@@ -175,11 +175,11 @@ func (v *validator) checkContents(f types.File) {
 	case compression == nil || *compression == "":
 	case *compression == "gzip":
 		if reader, err = gzip.NewReader(reader); err != nil {
-			v.addProblem(f.Path, fmt.Sprintf("not gzip (%v)", err), "leave compression out: it is chosen by itself")
+			v.addProblem(f.Path, fmt.Sprintf("not gzip (%v)", err), "remove compression: Butane selects it automatically")
 			return
 		}
 	default:
-		v.addProblem(f.Path, fmt.Sprintf("compression %q", *compression), "leave it out: gzip is chosen by itself where it helps")
+		v.addProblem(f.Path, fmt.Sprintf("compression %q", *compression), "remove it: Butane selects gzip automatically")
 		return
 	}
 	limit := int64(maxFile)
@@ -189,14 +189,14 @@ func (v *validator) checkContents(f types.File) {
 	size, err := io.Copy(io.Discard, io.LimitReader(reader, limit+1))
 	switch {
 	case err != nil:
-		v.addProblem(f.Path, fmt.Sprintf("its contents cannot be unpacked (%v)", err), "leave compression out: it is chosen by itself")
+		v.addProblem(f.Path, fmt.Sprintf("its contents cannot be decompressed (%v)", err), "remove compression: Butane selects it automatically")
 	case size > limit:
-		v.addProblem(f.Path, fmt.Sprintf("longer than %d bytes", limit), "give a smaller one")
+		v.addProblem(f.Path, fmt.Sprintf("longer than %d bytes", limit), "use a smaller file")
 	}
 }
 
-// hostWrittenPaths names the files, and the directories with all that is in them,
-// that systemd/http01-proxyd-install and the service write, rename and remove.
+// hostWrittenPaths lists the files, and the directories with all their files, that
+// systemd/http01-proxyd-install and the service write, rename and remove.
 func hostWrittenPaths() []string {
 	return []string{
 		"/usr/local/bin/http01-proxyd",
@@ -212,23 +212,24 @@ func hostWrittenPaths() []string {
 	}
 }
 
-// restrictedPath is a directory, or a file, and why nothing in it can be delivered.
+// restrictedPath is a directory or file to which nothing can be delivered, with reason
+// and remediation.
 type restrictedPath struct{ path, reason, remediation string }
 
-// checkPath refuses places that cannot be written, do not last, or are somebody
-// else's. The first root that holds the path speaks.
+// checkPath refuses paths that are read-only, do not survive a reboot, or belong to
+// another program. The first entry that matches is reported.
 func (v *validator) checkPath(file string) {
 	const (
-		daemon    = "it is the machine-config-daemon's own"
+		daemon    = "it belongs to the machine-config-daemon"
 		elsewhere = "use /etc, /usr/local or /var"
 		leave     = "leave it out"
 	)
 	if path.Clean(file) != file {
-		v.addProblem(file, "not in its shortest form, so that policies by path miss it", "write "+path.Clean(file))
+		v.addProblem(file, "not in its shortest form, so policies by path do not match it", "write "+path.Clean(file))
 	}
 	for _, ours := range hostWrittenPaths() {
 		if file == ours || strings.HasPrefix(file, ours+"/") {
-			v.addProblem(file, "it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs", "leave it to the installer and the service")
+			v.addProblem(file, "it is written on the host, and the machine-config-daemon marks a node degraded if its files differ from the MachineConfigs", "leave it to the installer and the service")
 			return
 		}
 	}
@@ -239,15 +240,15 @@ func (v *validator) checkPath(file string) {
 		{"/etc/machine-config-daemon", daemon, leave},
 		{"/etc/mco", daemon, leave},
 		{"/run/machine-config-daemon-force", "the machine-config-operator refuses it", leave}, // isConfigReconcilable
-		{"/var/lib/private", "it is systemd's", leave},
-		{"/usr", "read-only on hosts whose system is an image", elsewhere},
-		{"/etc/systemd/system", "units are delivered as units", "list it under systemd.units"},
-		{"/boot", "read-only or the boot loader's", elsewhere},
-		{"/dev", "it does not outlast a reboot", elsewhere},
-		{"/proc", "it is the kernel's", elsewhere},
-		{"/run", "it does not outlast a reboot, and a node whose files are missing is called degraded", elsewhere},
-		{"/sys", "it is the kernel's", elsewhere},
-		{"/tmp", "it does not outlast a reboot, and a node whose files are missing is called degraded", elsewhere},
+		{"/var/lib/private", "it belongs to systemd", leave},
+		{"/usr", "read-only on image-based hosts", elsewhere},
+		{"/etc/systemd/system", "units must be delivered as units", "list it under systemd.units"},
+		{"/boot", "read-only, or it belongs to the boot loader", elsewhere},
+		{"/dev", "it does not survive a reboot", elsewhere},
+		{"/proc", "it belongs to the kernel", elsewhere},
+		{"/run", "it does not survive a reboot, and the node would be marked degraded", elsewhere},
+		{"/sys", "it belongs to the kernel", elsewhere},
+		{"/tmp", "it does not survive a reboot, and the node would be marked degraded", elsewhere},
 	} {
 		if file == r.path || strings.HasPrefix(file, r.path+"/") {
 			v.addProblem(file, r.reason, r.remediation)
@@ -256,16 +257,16 @@ func (v *validator) checkPath(file string) {
 	}
 }
 
-// checkUnit holds what the daemon makes of units (pkg/daemon/file_writers.go,
-// writeUnit and writeDropins; pkg/daemon/update.go for enabling).
+// checkUnit holds the rules about units (pkg/daemon/file_writers.go, writeUnit and
+// writeDropins; pkg/daemon/update.go for enabling).
 func (v *validator) checkUnit(u types.Unit) {
 	has := u.Contents != nil && *u.Contents != ""
 	masked := u.Mask != nil && *u.Mask
 	if masked && (has || (u.Enabled != nil && *u.Enabled)) {
-		v.addProblem(u.Name, "masked, and something else as well", "mask it or deliver it")
+		v.addProblem(u.Name, "masked, but also enabled or with contents", "mask it or deliver it")
 	}
 	if strings.HasPrefix(u.Name, "machine-config-daemon") || slices.Contains([]string{"crio.service", "kubelet.service"}, u.Name) {
-		v.addProblem(u.Name, "it is OpenShift's own", "leave it out")
+		v.addProblem(u.Name, "it belongs to OpenShift", "leave it out")
 	}
 	for _, d := range u.Dropins {
 		if d.Contents == nil || *d.Contents == "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// checkFile is an acceptable one with one thing changed.
+// file returns a valid configuration with a changed file.
 func file(change func(*types.File)) types.Config {
 	f := types.File{
 		Node:          types.Node{Path: "/etc/x"},
@@ -46,20 +46,20 @@ func unit(u types.Unit) types.Config {
 	return types.Config{Systemd: types.Systemd{Units: []types.Unit{u}}}
 }
 
-// TestValidateIgnition holds the verdict on what Butane would not let through, so that it
-// does not hang on Butane's version.
+// TestValidateIgnition checks rules that Butane has too, so that the result does not
+// depend on its version.
 func TestValidateIgnition(t *testing.T) {
 	t.Parallel()
 	const (
-		section = ": the machine-config-daemon applies no change of it to a running host, and calls the node degraded: take it out; files and units are what a running host takes"
-		users   = `passwd.users %q: the machine-config-daemon changes the keys and the password of core and nothing else: take it out`
-		gone    = ": it does not outlast a reboot, and a node whose files are missing is called degraded: use /etc, /usr/local or /var"
-		written = ": it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs: leave it to the installer and the service"
+		section = ": the machine-config-daemon cannot change it on a running host, and marks the node degraded: remove it; only files and units can be changed on a running host"
+		users   = `passwd.users %q: the machine-config-daemon changes only the keys and the password of core: remove it`
+		gone    = ": it does not survive a reboot, and the node would be marked degraded: use /etc, /usr/local or /var"
+		written = ": it is written on the host, and the machine-config-daemon marks a node degraded if its files differ from the MachineConfigs: leave it to the installer and the service"
 	)
 	at := func(path string) types.Config { return file(func(f *types.File) { f.Path = path }) }
 	for name, tt := range map[string]struct {
 		config types.Config
-		want   string // "" wants acceptance
+		want   string // "" for an accepted configuration
 	}{
 		"nothing":       {types.Config{Ignition: types.Ignition{Version: "3.4.0"}}, ""},
 		"file":          {file(func(*types.File) {}), ""},
@@ -69,38 +69,38 @@ func TestValidateIgnition(t *testing.T) {
 		"set-user-ID":   {file(func(f *types.File) { f.Mode = new(0o4755) }), "/etc/x: mode 04755: give one up to 0777, without set-user-ID, set-group-ID and sticky bit"},
 		"sticky":        {file(func(f *types.File) { f.Mode = new(0o1777) }), "/etc/x: mode 01777: give one up to 0777, without set-user-ID, set-group-ID and sticky bit"},
 		"append":        {file(func(f *types.File) { f.Append = []types.Resource{{}} }), "/etc/x: appends to a file: write the whole file"},
-		"user by id":    {file(func(f *types.File) { f.User.ID = new(1000) }), "/etc/x: belongs to a user other than root: leave user out, or give root"},
-		"group by name": {file(func(f *types.File) { f.Group.Name = new("adm") }), "/etc/x: belongs to a group other than root: leave group out, or give root"},
-		"remote":        {file(func(f *types.File) { f.Contents.Source = new("https://example.com/") }), "/etc/x: its contents come from elsewhere, and the machine-config-daemon fetches nothing: use inline or local contents"},
+		"user by id":    {file(func(f *types.File) { f.User.ID = new(1000) }), "/etc/x: belongs to a user other than root: remove user, or set it to root"},
+		"group by name": {file(func(f *types.File) { f.Group.Name = new("adm") }), "/etc/x: belongs to a group other than root: remove group, or set it to root"},
+		"remote":        {file(func(f *types.File) { f.Contents.Source = new("https://example.com/") }), "/etc/x: its contents are remote, and the machine-config-daemon does not download files: use inline or local contents"},
 		"bad data URL":  {file(func(f *types.File) { f.Contents.Source = new("data:;base64,%%%") }), "/etc/x: not a data URL (invalid data character): use inline or local contents"},
-		"not gzip":      {file(func(f *types.File) { f.Contents.Compression = new("gzip") }), "/etc/x: not gzip (unexpected EOF): leave compression out: it is chosen by itself"},
+		"not gzip":      {file(func(f *types.File) { f.Contents.Compression = new("gzip") }), "/etc/x: not gzip (unexpected EOF): remove compression: Butane selects it automatically"},
 		"torn gzip": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = new("gzip"), new("data:;base64,H4sIAAAAAAAA/w==")
-		}), "/etc/x: its contents cannot be unpacked (unexpected EOF): leave compression out: it is chosen by itself"},
-		"xz": {file(func(f *types.File) { f.Contents.Compression = new("xz") }), `/etc/x: compression "xz": leave it out: gzip is chosen by itself where it helps`},
+		}), "/etc/x: its contents cannot be decompressed (unexpected EOF): remove compression: Butane selects it automatically"},
+		"xz": {file(func(f *types.File) { f.Contents.Compression = new("xz") }), `/etc/x: compression "xz": remove it: Butane selects gzip automatically`},
 		"bomb": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = new("gzip"), new(packed(t, make([]byte, 4<<20)))
-		}), "/etc/x: longer than 262144 bytes: give a smaller one"},
+		}), "/etc/x: longer than 262144 bytes: use a smaller file"},
 		"larger": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = new("gzip"), new(packed(t, make([]byte, machineconfig.MaxFile+1)))
-		}), "/etc/x: longer than 262144 bytes: give a smaller one"},
+		}), "/etc/x: longer than 262144 bytes: use a smaller file"},
 		"largest": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = new("gzip"), new(packed(t, make([]byte, machineconfig.MaxFile)))
 		}), ""},
 
 		"below /usr/local":  {at("/usr/local/bin/x"), ""},
 		"below /var":        {at("/var/lib/x"), ""},
-		"beside /usr/local": {at("/usr/localx/y"), "/usr/localx/y: read-only on hosts whose system is an image: use /etc, /usr/local or /var"},
+		"beside /usr/local": {at("/usr/localx/y"), "/usr/localx/y: read-only on image-based hosts: use /etc, /usr/local or /var"},
 		"/run":              {at("/run/x"), "/run/x" + gone},
 		"force file":        {at("/run/machine-config-daemon-force"), "/run/machine-config-daemon-force: the machine-config-operator refuses it: leave it out"},
-		"operator's":        {at("/etc/mco/proxy.env"), "/etc/mco/proxy.env: it is the machine-config-daemon's own: leave it out"},
-		"not shortest":      {at("/etc//x/../x"), "/etc//x/../x: not in its shortest form, so that policies by path miss it: write /etc/x"},
+		"operator's":        {at("/etc/mco/proxy.env"), "/etc/mco/proxy.env: it belongs to the machine-config-daemon: leave it out"},
+		"not shortest":      {at("/etc//x/../x"), "/etc//x/../x: not in its shortest form, so policies by path do not match it: write /etc/x"},
 		"installer's":       {at("/usr/local/bin/http01-proxyd.previous"), "/usr/local/bin/http01-proxyd.previous" + written},
 		"service's":         {at("/var/lib/http01-proxyd/state/x"), "/var/lib/http01-proxyd/state/x" + written},
 		"remover":           {at("/usr/local/lib/systemd/system/http01-proxyd-install.service"), "/usr/local/lib/systemd/system/http01-proxyd-install.service" + written},
 		"remover, in /run":  {at("/run/systemd/system/http01-proxyd-install.service"), "/run/systemd/system/http01-proxyd-install.service" + written},
 		"another in /run":   {at("/run/systemd/system/x.service"), "/run/systemd/system/x.service" + gone},
-		"unit as a file":    {at("/etc/systemd/system/x.service"), "/etc/systemd/system/x.service: units are delivered as units: list it under systemd.units"},
+		"unit as a file":    {at("/etc/systemd/system/x.service"), "/etc/systemd/system/x.service: units must be delivered as units: list it under systemd.units"},
 
 		"merge":       {types.Config{Ignition: types.Ignition{Config: types.IgnitionConfig{Merge: []types.Resource{{}}}}}, "ignition" + section},
 		"CA":          {types.Config{Ignition: types.Ignition{Security: types.Security{TLS: types.TLS{CertificateAuthorities: []types.Resource{{}}}}}}, "ignition" + section},
@@ -118,10 +118,10 @@ func TestValidateIgnition(t *testing.T) {
 
 		"unit":             {unit(types.Unit{Name: "x.service", Contents: new("[Service]\n")}), ""},
 		"masked":           {unit(types.Unit{Name: "x.service", Mask: new(true)}), ""},
-		"masked, contents": {unit(types.Unit{Name: "x.service", Mask: new(true), Contents: new("x")}), "x.service: masked, and something else as well: mask it or deliver it"},
-		"masked, enabled":  {unit(types.Unit{Name: "x.service", Mask: new(true), Enabled: new(true)}), "x.service: masked, and something else as well: mask it or deliver it"},
+		"masked, contents": {unit(types.Unit{Name: "x.service", Mask: new(true), Contents: new("x")}), "x.service: masked, but also enabled or with contents: mask it or deliver it"},
+		"masked, enabled":  {unit(types.Unit{Name: "x.service", Mask: new(true), Enabled: new(true)}), "x.service: masked, but also enabled or with contents: mask it or deliver it"},
 		"empty drop-in":    {unit(types.Unit{Name: "x.service", Dropins: []types.Dropin{{Name: "a.conf"}}}), "x.service.d/a.conf: an empty drop-in is not written: leave it out"},
-		"the daemon's":     {unit(types.Unit{Name: "machine-config-daemon-pull.service"}), "machine-config-daemon-pull.service: it is OpenShift's own: leave it out"},
+		"the daemon's":     {unit(types.Unit{Name: "machine-config-daemon-pull.service"}), "machine-config-daemon-pull.service: it belongs to OpenShift: leave it out"},
 		"several": {
 			types.Config{Storage: types.Storage{
 				Links: []types.Link{{}},
@@ -143,9 +143,9 @@ func TestValidateIgnition(t *testing.T) {
 	}
 }
 
-// TestHostWrittenPaths: nothing that the installer names can be delivered,
-// but for the folders of others and the installer itself. The names are read
-// from the script, with the values that its variables have.
+// TestHostWrittenPaths: no file that the installer names can be delivered, except the
+// folders of other programs and the installer itself. The names come from the script,
+// with the values of its variables.
 func TestHostWrittenPaths(t *testing.T) {
 	t.Parallel()
 	script := source(t, "systemd/http01-proxyd-install")
@@ -180,14 +180,14 @@ func TestHostWrittenPaths(t *testing.T) {
 	}
 }
 
-// TestValidateSpec: what lies beside the Ignition configuration, and what
-// Ignition's own validation says.
+// TestValidateSpec: fields beside the Ignition configuration, and the errors of
+// Ignition's own validation.
 func TestValidateSpec(t *testing.T) {
 	t.Parallel()
 	ignition := func(version string, files ...any) map[string]any {
 		return map[string]any{"ignition": map[string]any{"version": version}, "storage": map[string]any{"files": files}}
 	}
-	const reboots = ": a change of it reboots every host, whatever the policy says: keep it in a MachineConfig of its own"
+	const reboots = ": a change of it reboots every host, regardless of the policy: put it in a MachineConfig of its own"
 	for name, tt := range map[string]struct {
 		spec map[string]any
 		want []string
@@ -200,11 +200,11 @@ func TestValidateSpec(t *testing.T) {
 		},
 		"newer version": {
 			map[string]any{"config": ignition("3.5.0")},
-			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (unsupported config version): let the source say "version: 4.17.0", which every release since takes`},
+			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (unsupported config version): set "version: 4.17.0" in the source, which all later releases accept`},
 		},
 		"no configuration": {
 			map[string]any{},
-			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (invalid config version (couldn't parse)): let the source say "version: 4.17.0", which every release since takes`},
+			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (invalid config version (couldn't parse)): set "version: 4.17.0" in the source, which all later releases accept`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestValidateSpec(t *testing.T) {
 	}
 }
 
-// noise does not compress.
+// noise returns text that does not compress.
 func noise(size int) []byte {
 	out := make([]byte, size)
 	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(out); i++ {
@@ -229,8 +229,8 @@ func noise(size int) []byte {
 	return out
 }
 
-// TestTotalSize: two files of the largest size that do not compress are too many
-// together, and the refusal says what to do.
+// TestTotalSize: two files of the maximal size that do not compress are too large
+// together.
 func TestTotalSize(t *testing.T) {
 	t.Parallel()
 	var files strings.Builder
@@ -240,14 +240,14 @@ func TestTotalSize(t *testing.T) {
 	changed := edited(t, "butane/config.bu", "  files:", "  files:"+files.String())
 	changed["butane/noise"] = &fstest.MapFile{Data: noise(machineconfig.MaxFile)}
 	got := refusal(t, changed, machineconfig.Request{Image: image, Pool: "master"})
-	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the 1572864 that the machine-config-operator takes for a whole pool; theirs may be 524288, 33\.33 %: give a smaller configuration or bundle of CAs, or take files out of butane/\*\.bu$`)
+	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the machine-config-operator's limit of 1572864 for a pool; at most 524288, 33\.33 %, are allowed: use a smaller configuration or CA bundle, or remove files from butane/\*\.bu$`)
 	if !want.MatchString(got) {
 		t.Error(got)
 	}
 }
 
-// TestAdditionalFiles: a user's own file beside ours is rendered, and
-// named for the policy.
+// TestAdditionalFiles: an additional file of the user is rendered, and listed for the
+// policy.
 func TestAdditionalFiles(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "  files:", "  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")

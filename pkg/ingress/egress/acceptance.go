@@ -8,59 +8,59 @@ import (
 	"time"
 )
 
-// The waits between two tries of a setting that is not accepted yet; they double.
+// The delays between two attempts for a setting that is not accepted yet. They double.
 const (
 	FirstRetry = time.Second
 	LastRetry  = time.Minute
 )
 
-// Configuration is all that is accepted as one: a change of any part is asked for anew.
+// Configuration is the unit of acceptance: a change of any part requires a new check.
 type Configuration struct {
 	Settings         ProxySettings
 	Endpoints        []string // URLs that must answer
 	Roots            [][]byte // DER, of egressProxy.trustedCA
-	RootsDescription string   // what Roots are; it does not tell settings apart
+	RootsDescription string   // a description of Roots, ignored by Equal
 }
 
-// Equal reports whether both ask for the same.
+// Equal reports whether both request the same.
 func (s Configuration) Equal(o Configuration) bool {
 	return s.Settings.Equal(o.Settings) && slices.Equal(s.Endpoints, o.Endpoints) && slices.EqualFunc(s.Roots, o.Roots, bytes.Equal)
 }
 
-// Endpoint is what came of the last question to a readiness endpoint.
+// Endpoint is the result of the last request to a readiness endpoint.
 type Endpoint struct {
 	URL     string
 	OK      bool
-	Error   string    // why not
-	Checked time.Time // zero: not asked yet
+	Error   string    // empty on success
+	Checked time.Time // zero: not requested yet
 }
 
-// Acceptance keeps what is asked for apart from what is accepted, as the status of
-// OpenShift's Proxy does: only accepted settings are used. It is pure; the zero
-// value has seen nothing.
+// Acceptance separates the requested from the accepted configuration, as spec and
+// status of OpenShift's Proxy do: only an accepted configuration is used. It is pure.
+// The zero value has no configuration.
 type Acceptance struct {
-	spec       *Configuration // nil: none was seen, or it is refused
+	spec       *Configuration // nil: none, or rejected
 	accepted   *Configuration
 	acceptedAt time.Time // of the acceptance
-	specSince  time.Time // spec, or the refusal, is as it is
+	specSince  time.Time // time of the last change of spec or rejection
 	rejection  error
-	generation uint64 // tells answers to former specs apart
+	generation uint64 // identifies the spec of a result
 	probing    bool
 	failures   int
 	nextProbe  time.Time
-	endpoints  []Endpoint // of the spec; of the accepted setting once that is the spec
+	endpoints  []Endpoint // results for the spec
 }
 
-// Restore takes what a former process has accepted.
+// Restore sets the configuration that a former process has accepted.
 func (a *Acceptance) Restore(s Configuration, at time.Time) {
 	a.accepted, a.acceptedAt = &s, at
 }
 
-// SetSpec takes what is asked for now, and reports whether what is accepted changed.
-// A setting without a proxy, or without endpoints, is accepted at once:
-// OpenShift's cluster-network-operator validates neither (Reconcile of
-// pkg/controller/proxyconfig/controller.go). An endpoint that answers without a
-// proxy would tell nothing about the setting.
+// SetSpec sets the requested configuration, and reports whether the accepted one has
+// changed. A configuration without a proxy or without endpoints is accepted
+// immediately: OpenShift's cluster-network-operator validates neither (Reconcile of
+// pkg/controller/proxyconfig/controller.go). An endpoint that answers without a proxy
+// would prove nothing.
 func (a *Acceptance) SetSpec(s Configuration, now time.Time) (changed bool) {
 	if a.spec != nil && a.spec.Equal(s) {
 		return a.updateSource(s)
@@ -85,7 +85,7 @@ func (a *Acceptance) SetSpec(s Configuration, now time.Time) (changed bool) {
 	return false
 }
 
-// updateSource takes the source of a setting that is the same otherwise.
+// updateSource sets the source of an otherwise equal configuration.
 func (a *Acceptance) updateSource(s Configuration) (changed bool) {
 	a.spec = &s
 	if a.accepted == nil || !a.accepted.Equal(s) || a.accepted.Settings.Source == s.Settings.Source {
@@ -95,31 +95,31 @@ func (a *Acceptance) updateSource(s Configuration) (changed bool) {
 	return true
 }
 
-// RejectSpec takes that what is asked for cannot be understood. What is accepted stays
-// in force.
-func (a *Acceptance) RejectSpec(why error, now time.Time) {
-	if a.rejection == nil || a.rejection.Error() != why.Error() {
+// RejectSpec records that the requested configuration is invalid. The accepted one
+// stays in force.
+func (a *Acceptance) RejectSpec(reason error, now time.Time) {
+	if a.rejection == nil || a.rejection.Error() != reason.Error() {
 		a.specSince = now
 	}
-	a.spec, a.rejection, a.endpoints = nil, why, nil
+	a.spec, a.rejection, a.endpoints = nil, reason, nil
 	a.generation++
 	a.probing = false
 }
 
 func (a *Acceptance) accept(now time.Time) { a.accepted, a.acceptedAt = a.spec, now }
 
-// Pending reports whether a setting waits for its acceptance.
+// Pending reports whether a configuration waits for its acceptance.
 func (a *Acceptance) Pending() bool {
 	return a.spec != nil && (a.accepted == nil || !a.accepted.Equal(*a.spec))
 }
 
-// Generation changes when the setting that is asked for does: questions about the former
-// one are void.
+// Generation changes with the requested configuration. Results for an earlier
+// generation are ignored.
 func (a *Acceptance) Generation() uint64 { return a.generation }
 
-// NextProbe returns the setting whose endpoints are to be asked now, all of them; Heard
-// takes the answers. It returns nil when that is not due.
-func (a *Acceptance) NextProbe(now time.Time) (turn uint64, s *Configuration) {
+// NextProbe returns the configuration whose endpoints must all be requested now, or
+// nil. RecordResults takes the results.
+func (a *Acceptance) NextProbe(now time.Time) (generation uint64, s *Configuration) {
 	if !a.Pending() || a.probing || now.Before(a.nextProbe) {
 		return a.generation, nil
 	}
@@ -127,17 +127,17 @@ func (a *Acceptance) NextProbe(now time.Time) (turn uint64, s *Configuration) {
 	return a.generation, a.spec
 }
 
-// RecordResults takes the answers of the setting's endpoints in their order: why each has
-// not answered, or "". It reports whether the setting is accepted now.
-func (a *Acceptance) RecordResults(turn uint64, answers []string, now time.Time) (accepted bool) {
-	if turn != a.generation || !a.probing || len(answers) != len(a.endpoints) {
-		return false // of a setting that is not asked for any more
+// RecordResults takes the results of the endpoints in their order: the reason of a
+// failure, or "". It reports whether the configuration is accepted now.
+func (a *Acceptance) RecordResults(generation uint64, results []string, now time.Time) (accepted bool) {
+	if generation != a.generation || !a.probing || len(results) != len(a.endpoints) {
+		return false // a result for an earlier spec
 	}
 	a.probing = false
 	all := true
-	for i, why := range answers {
-		a.endpoints[i].OK, a.endpoints[i].Error, a.endpoints[i].Checked = why == "", why, now
-		all = all && why == ""
+	for i, reason := range results {
+		a.endpoints[i].OK, a.endpoints[i].Error, a.endpoints[i].Checked = reason == "", reason, now
+		all = all && reason == ""
 	}
 	if all {
 		a.accept(now)
@@ -148,19 +148,19 @@ func (a *Acceptance) RecordResults(turn uint64, answers []string, now time.Time)
 	return false
 }
 
-// AcceptanceState is the whole of it, for people.
+// AcceptanceState is a snapshot for the status.
 type AcceptanceState struct {
-	Spec       *Configuration // nil: none was seen, or it is refused
+	Spec       *Configuration // nil: none, or rejected
 	Accepted   *Configuration // nil: none
 	AcceptedAt time.Time
-	SpecSince  time.Time  // what is asked for is as it is
-	Rejection  error      // why what is asked for is not even tried
-	NextProbe  time.Time  // the next try; zero: none, or it is under way
-	Failures   int        // that have failed
+	SpecSince  time.Time  // time of the last change of Spec
+	Rejection  error      // the reason why the spec is invalid
+	NextProbe  time.Time  // the next attempt; zero: none, or in progress
+	Failures   int        // number of failed attempts
 	Endpoints  []Endpoint // of the spec
 }
 
-// AcceptanceState returns what is so.
+// State returns a snapshot.
 func (a *Acceptance) State() AcceptanceState {
 	s := AcceptanceState{
 		Spec: a.spec, Accepted: a.accepted, AcceptedAt: a.acceptedAt, SpecSince: a.specSince, Rejection: a.rejection,
@@ -172,7 +172,7 @@ func (a *Acceptance) State() AcceptanceState {
 	return s
 }
 
-// Effective is the accepted setting; none was, the zero value: no proxy.
+// Effective returns the accepted configuration. The zero value means no proxy.
 func (a *Acceptance) Effective() Configuration {
 	if a.accepted == nil {
 		return Configuration{}

@@ -20,7 +20,7 @@ func configuration(t *testing.T, proxy string, endpoints ...string) egress.Confi
 	return egress.Configuration{Settings: settings(t, "HTTP_PROXY="+proxy+"\n"), Endpoints: endpoints}
 }
 
-// TestAcceptance walks through the life of some settings.
+// TestAcceptance runs through the states of several configurations.
 func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	var a egress.Acceptance
@@ -34,16 +34,16 @@ func TestAcceptance(t *testing.T) {
 	}
 	inForce("")
 
-	// Without endpoints it is accepted at once.
+	// Without endpoints it is accepted immediately.
 	if !a.SetSpec(configuration(t, "http://one"), now) || a.Pending() {
 		t.Error("a setting without endpoints waits")
 	}
 	inForce("http://one")
 	if a.SetSpec(configuration(t, "http://one"), now) {
-		t.Error("the same setting is news")
+		t.Error("the same configuration is a change")
 	}
 
-	// With endpoints it waits for all of them, ever longer.
+	// With endpoints it waits for all of them, with increasing delays.
 	two := configuration(t, "http://two", "http://a.test", "http://b.test")
 	if a.SetSpec(two, now) || !a.Pending() {
 		t.Error("a setting with endpoints is accepted at once")
@@ -52,10 +52,10 @@ func TestAcceptance(t *testing.T) {
 	for range 9 {
 		turn, s := a.NextProbe(now)
 		if s == nil || !s.Equal(two) {
-			t.Fatal("its endpoints are not asked")
+			t.Fatal("its endpoints are not requested")
 		}
 		if _, again := a.NextProbe(now); again != nil {
-			t.Error("they are asked twice at a time")
+			t.Error("they are requested twice concurrently")
 		}
 		if a.RecordResults(turn, []string{"", "it is silent"}, now) {
 			t.Error("one of two answers is enough")
@@ -67,7 +67,7 @@ func TestAcceptance(t *testing.T) {
 			t.Errorf("%+v", state.Endpoints)
 		}
 		if _, early := a.NextProbe(state.NextProbe.Add(-1)); early != nil {
-			t.Error("it is asked before its time")
+			t.Error("it is requested too early")
 		}
 		now = state.NextProbe
 	}
@@ -83,7 +83,7 @@ func TestAcceptance(t *testing.T) {
 	}
 	inForce("http://two")
 
-	// What answers for a setting that is not asked for any more does not count.
+	// Results for an earlier configuration are ignored.
 	a.SetSpec(configuration(t, "http://three", "http://a.test"), now)
 	turn, _ = a.NextProbe(now)
 	a.SetSpec(configuration(t, "http://four", "http://a.test"), now)
@@ -92,7 +92,7 @@ func TestAcceptance(t *testing.T) {
 	}
 	inForce("http://two")
 
-	// A refused file changes nothing that is in force, and nothing is asked.
+	// A refused file does not change the accepted configuration, and starts no request.
 	turn, _ = a.NextProbe(now)
 	a.RejectSpec(errors.New("line 1: no"), now)
 	if _, s := a.NextProbe(now.Add(time.Hour)); s != nil || a.RecordResults(turn, []string{""}, now) || a.Pending() {
@@ -103,15 +103,15 @@ func TestAcceptance(t *testing.T) {
 	}
 	a.RejectSpec(errors.New("line 1: no"), now.Add(time.Minute))
 	if a.State().SpecSince != now {
-		t.Error("the same refusal begins anew")
+		t.Error("the same rejection starts again")
 	}
 	inForce("http://two")
 
-	// Back to what is accepted already: nothing is asked.
+	// Back to the accepted configuration: no request.
 	if a.SetSpec(two, now) || a.Pending() || !a.State().Endpoints[1].OK {
 		t.Errorf("%+v", a.State())
 	}
-	// The other CA, or another endpoint, is another setting.
+	// Another CA or endpoint is another configuration.
 	other := two
 	other.Roots = [][]byte{{1}}
 	if a.SetSpec(other, now); !a.Pending() {
@@ -122,7 +122,7 @@ func TestAcceptance(t *testing.T) {
 	if a.SetSpec(other, now); !a.Pending() {
 		t.Error("other endpoints are accepted unasked")
 	}
-	// No proxy is accepted at once, endpoints or not.
+	// No proxy is accepted immediately, with or without endpoints.
 	if !a.SetSpec(egress.Configuration{Endpoints: []string{"http://a.test"}}, now) || a.Pending() {
 		t.Error("no proxy waits")
 	}
@@ -166,7 +166,7 @@ func TestStore(t *testing.T) {
 		}
 	}
 
-	// What a former process has accepted needs no endpoint again.
+	// A configuration of a former process is not requested again.
 	var a egress.Acceptance
 	a.Restore(got, when)
 	if a.SetSpec(s, time.Now()) || a.Pending() || !a.State().Endpoints[0].Checked.Equal(at) {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Authorization is the value of Proxy-Authorization for a proxy (RFC 7617), empty
-// when its URL has no credentials. These are percent-decoded.
+// Authorization returns the value of Proxy-Authorization for a proxy (RFC 7617), empty
+// if its URL has no credentials. These are percent-decoded.
 func Authorization(proxy *url.URL) string {
 	if proxy.User == nil {
 		return ""
@@ -18,7 +18,7 @@ func Authorization(proxy *url.URL) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
 }
 
-// Port is the port of a URL, by its scheme when none is given.
+// Port returns the port of a URL, or the default port of its scheme.
 func Port(u *url.URL) uint16 {
 	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		return uint16(port)

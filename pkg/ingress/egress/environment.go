@@ -11,22 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFile bounds a file of variables; it is far above any list of names.
+// MaxFile limits a file of variables. It is far above any real list of names.
 const MaxFile = 1 << 20
 
-// Environment is what a file of variables says of the proxy.
+// Environment holds the proxy variables of a file.
 type Environment struct {
 	HTTPProxy, HTTPSProxy, NoProxy Variable
 }
 
-// Variable is a value and where the file assigns it.
+// Variable is a value and the line of its assignment.
 type Variable struct {
 	name  string
 	value *string // a pointer, so that fmt shows no credentials
 	line  int
 }
 
-// Reveal returns the value, which may hold credentials.
+// Reveal returns the value, which may contain credentials.
 func (v Variable) Reveal() string {
 	if v.value == nil {
 		return ""
@@ -40,8 +40,7 @@ func (v Variable) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "%s of line %d", 
 // MarshalText implements [encoding.TextMarshaler] without the value.
 func (v Variable) MarshalText() ([]byte, error) { return fmt.Append(nil, v), nil }
 
-// LineError says in which line of a file something is wrong, and never what the
-// line holds.
+// LineError is an error in a line of a file. It never quotes the line.
 type LineError struct {
 	Line int
 	Err  error
@@ -49,24 +48,24 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// What a file can be refused for.
+// Reasons to refuse a file.
 var (
-	errTruncated = errors.New("the file ends inside this line, which is half-written: see who writes it, or end the line")
-	errQuote     = errors.New("a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
-	errNUL       = errors.New("there is a NUL byte: write plain text")
-	errUTF8      = errors.New("this is not UTF-8: write plain text")
-	errTooLong   = fmt.Errorf("the file is longer than the %d bytes that it may have: see what has been written to it", MaxFile)
+	errTruncated = errors.New("the file ends inside this line: check the program that writes it, or complete the line")
+	errQuote     = errors.New("the quote that begins here is not closed: close it, or check the program that writes the file")
+	errNUL       = errors.New("NUL byte: write plain text")
+	errUTF8      = errors.New("not UTF-8: write plain text")
+	errTooLong   = fmt.Errorf("the file is longer than %d bytes: check what was written to it", MaxFile)
 )
 
-// ReadEnvironment reads a file of variables as systemd does for EnvironmentFile=
-// (systemd.exec(5); parse_env_file_internal of src/basic/env-file.c, v254 and
-// later for a comment that ends in a backslash). Unlike systemd it refuses a file
-// that ends inside a quote, after a backslash or before an equals sign: it is
-// half-written. Of the upper-case and the lower-case name the upper-case one
-// counts, unless it is empty, as with [golang.org/x/net/http/httpproxy].
+// ReadEnvironment parses a file of variables as systemd does for EnvironmentFile=
+// (systemd.exec(5); parse_env_file_internal of src/basic/env-file.c, v254 and later for
+// a comment that ends in a backslash). Unlike systemd it refuses a file that ends
+// inside a quote, after a backslash or before an equals sign: such a file is
+// incomplete. The upper-case name takes precedence over the lower-case one, unless it
+// is empty, as in [golang.org/x/net/http/httpproxy].
 func ReadEnvironment(text []byte) (Environment, error) {
 	if len(text) > MaxFile {
 		return Environment{}, &LineError{lineNumber(text, MaxFile), errTooLong}
@@ -86,7 +85,7 @@ func ReadEnvironment(text []byte) (Environment, error) {
 	return Environment{r.variable("HTTP_PROXY"), r.variable("HTTPS_PROXY"), r.variable("NO_PROXY")}, nil
 }
 
-// invalidUTF8 finds the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the position of the first byte that is not UTF-8, or -1.
 func invalidUTF8(text []byte) int {
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
@@ -98,13 +97,13 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
-// lineNumber is the number of the line in which a byte is. CR, LF and CRLF end lines.
+// lineNumber returns the line of a byte. CR, LF and CRLF end lines.
 func lineNumber(text []byte, at int) int {
 	before := text[:at]
 	return 1 + bytes.Count(before, []byte("\n")) + bytes.Count(before, []byte("\r")) - bytes.Count(before, []byte("\r\n"))
 }
 
-// environmentReader goes through the text once.
+// environmentReader parses the text in one pass.
 type environmentReader struct {
 	text      []byte
 	at        int
@@ -123,7 +122,7 @@ func (r *environmentReader) variable(name string) Variable {
 func isNewline(c byte) bool { return c == '\n' || c == '\r' }
 func isSpace(c byte) bool   { return isNewline(c) || c == ' ' || c == '\t' }
 
-// skipToAssignment goes to where an assignment begins, if there is another.
+// skipToAssignment moves to the next assignment, and reports whether there is one.
 func (r *environmentReader) skipToAssignment() bool {
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
@@ -137,15 +136,14 @@ func (r *environmentReader) skipToAssignment() bool {
 	return false
 }
 
-// skipComment goes to the end of a line.
+// skipComment moves to the end of a line.
 func (r *environmentReader) skipComment() {
 	for r.at < len(r.text) && !isNewline(r.text[r.at]) {
 		r.at++
 	}
 }
 
-// readAssignment takes a name and its value; a line without an equals sign is passed
-// over.
+// readAssignment reads a name and its value. A line without an equals sign is ignored.
 func (r *environmentReader) readAssignment() error {
 	begin := r.at
 	for ; ; r.at++ {
@@ -155,7 +153,7 @@ func (r *environmentReader) readAssignment() error {
 		if isNewline(r.text[r.at]) {
 			return nil
 		}
-		// The first character is a part of the name, whatever it is.
+		// The first character is always part of the name.
 		if r.text[r.at] == '=' && r.at > begin {
 			break
 		}
@@ -174,8 +172,8 @@ func (r *environmentReader) lineError(at int, err error) error {
 	return &LineError{lineNumber(r.text, at), err}
 }
 
-// readValue takes a value: any number of quoted pieces, and then bare text, in which
-// quotes mean nothing.
+// readValue reads any number of quoted parts, and then unquoted text, in which quotes
+// have no meaning.
 func (r *environmentReader) readValue() (string, error) {
 	var b strings.Builder
 	for ; r.at < len(r.text); r.at++ {
@@ -194,7 +192,7 @@ func (r *environmentReader) readValue() (string, error) {
 	return b.String(), nil
 }
 
-// readQuoted takes a piece up to its closing quote, where the reader stays.
+// readQuoted reads up to the closing quote, and leaves the reader there.
 func (r *environmentReader) readQuoted(b *strings.Builder, quote byte) error {
 	begin := r.at
 	for r.at++; r.at < len(r.text); r.at++ {
@@ -214,44 +212,44 @@ func (r *environmentReader) readQuoted(b *strings.Builder, quote byte) error {
 	return r.lineError(begin, errQuote)
 }
 
-// unescape takes the character after a backslash in double quotes: as in a shell,
-// the backslash stays where it has nothing to do.
+// unescape reads the character after a backslash in double quotes. As in a shell, a
+// backslash without a special meaning is kept.
 func (r *environmentReader) unescape(b *strings.Builder) {
 	switch c := r.text[r.at]; c {
 	case '"', '\\', '`', '$':
 		b.WriteByte(c)
-	case '\n': // the line goes on
+	case '\n': // a continuation line
 	default:
 		b.WriteByte('\\')
 		b.WriteByte(c)
 	}
 }
 
-// readUnquoted takes text up to the end of the line, without the space at its end unless
-// that is escaped.
+// readUnquoted reads to the end of the line, without trailing space unless that is
+// escaped.
 func (r *environmentReader) readUnquoted(b *strings.Builder) (string, error) {
-	keep := 0
+	end := 0
 	for ; r.at < len(r.text); r.at++ {
 		c := r.text[r.at]
 		if isNewline(c) {
 			break
 		}
 		if c == '\\' {
-			keep = b.Len()
+			end = b.Len()
 			if r.at++; r.at == len(r.text) {
 				return "", r.lineError(r.at-1, errTruncated)
 			}
 			if c = r.text[r.at]; isNewline(c) {
-				continue // the line goes on
+				continue // a continuation line
 			}
 			b.WriteByte(c)
-			keep = b.Len()
+			end = b.Len()
 			continue
 		}
 		b.WriteByte(c)
 		if !isSpace(c) {
-			keep = b.Len()
+			end = b.Len()
 		}
 	}
-	return b.String()[:keep], nil
+	return b.String()[:end], nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-// read is the reader's result in one comparable value.
+// read is the result of the parser in one comparable value.
 type read struct{ http, https, no string }
 
 func readText(t *testing.T, text string) (read, error) {
@@ -30,7 +30,7 @@ type sample struct {
 	want read
 }
 
-// files are what a file may hold, and what systemd makes of it.
+// files are file contents and the result of systemd.
 func files() []sample {
 	return []sample{
 		{"", read{}},
@@ -74,15 +74,15 @@ func TestReadEnvironment(t *testing.T) {
 func TestReadEnvironmentRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		text string
-		line int
-		says string
+		text    string
+		line    int
+		message string
 	}{
-		{"HTTP_PROXY=a\nNO_PRO", 2, "half-written"},
+		{"HTTP_PROXY=a\nNO_PRO", 2, "the file ends inside this line"},
 		{"HTTP_PROXY=\"s3cret\nOTHER=1\n", 1, "quote"},
 		{"#\r\n\r\nHTTP_PROXY='s3cret", 3, "quote"},
 		{"#\r\rHTTP_PROXY=\"s3cret\\", 3, "quote"},
-		{"OTHER=1\nHTTP_PROXY=s3cret\\", 2, "half-written"},
+		{"OTHER=1\nHTTP_PROXY=s3cret\\", 2, "the file ends inside this line"},
 		{"OTHER=1\nHTTP_PROXY=s3cret\x00\n", 2, "NUL"},
 		{"OTHER=1\nHTTP_PROXY=s3cret\xff\n", 2, "UTF-8"},
 		{strings.Repeat("s3cret=1\n", egress.MaxFile/9+1), 1 + egress.MaxFile/9, "longer than"},
@@ -90,14 +90,14 @@ func TestReadEnvironmentRefuses(t *testing.T) {
 	for _, tt := range tests {
 		_, err := readText(t, tt.text)
 		var at *egress.LineError
-		if !errors.As(err, &at) || at.Line != tt.line || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%.40q: got %v, want line %d and %q", tt.text, err, tt.line, tt.says)
+		if !errors.As(err, &at) || at.Line != tt.line || !strings.Contains(err.Error(), tt.message) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%.40q: got %v, want line %d and %q", tt.text, err, tt.line, tt.message)
 		}
 	}
 }
 
-// TestReadEnvironmentTruncated: each beginning of a good file is an error of one of
-// its lines, or what systemd would make of it; no error has a piece of a value.
+// TestReadEnvironmentTruncated: each prefix of a valid file is either an error with a
+// line, or gives the result of systemd. No error contains part of a value.
 func TestReadEnvironmentTruncated(t *testing.T) {
 	t.Parallel()
 	const whole = "# proxy\nHTTP_PROXY=\"http://user:s3cret@p:3128\"\nHTTPS_PROXY='http://user:s3cret@p:3128'\nNO_PROXY=a,\\\nb\n"
@@ -118,7 +118,7 @@ func TestReadEnvironmentTruncated(t *testing.T) {
 	}
 }
 
-// TestVariableIsHidden: a value may hold credentials, wherever it is printed.
+// TestVariableIsHidden: a value may contain credentials, so it is never printed.
 func TestVariableIsHidden(t *testing.T) {
 	t.Parallel()
 	e, err := egress.ReadEnvironment([]byte("HTTP_PROXY=s3cret\n"))
@@ -135,11 +135,11 @@ func TestVariableIsHidden(t *testing.T) {
 	}
 }
 
-// generator is a program of systemd that reads such files with the same function
-// as its EnvironmentFile= (environment.d(5)), and needs no manager.
+// generator is a program of systemd that reads such files with the function that
+// EnvironmentFile= uses (environment.d(5)). It needs no service manager.
 const generator = "/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator"
 
-// systemdReads has systemd read a text.
+// systemdReads returns the result of systemd for a text.
 func systemdReads(t *testing.T, text string) read {
 	t.Helper()
 	home := t.TempDir()
@@ -170,7 +170,7 @@ func systemdReads(t *testing.T, text string) read {
 	return read{either("HTTP_PROXY"), either("HTTPS_PROXY"), either("NO_PROXY")}
 }
 
-// unquoted undoes the generator's quoting for a shell.
+// unquoted reverts the generator's quoting for a shell.
 func unquoted(value string) string {
 	inner, is := strings.CutPrefix(value, `"`)
 	if !is {
@@ -188,9 +188,9 @@ func unquoted(value string) string {
 }
 
 // comparableText reports whether the generator's output can be compared: it expands
-// variables, passes empty assignments over (load_env_file, which EnvironmentFile=
-// takes, does not), prints line ends as they are, and, in systemd before v254, lets
-// a comment go on after a backslash.
+// variables, skips empty assignments (load_env_file, unlike EnvironmentFile=), prints
+// line ends unchanged, and, in systemd before v254, continues a comment after a
+// backslash.
 func comparableText(text string, got read) bool {
 	all := got.http + got.https + got.no
 	comment := strings.ContainsAny(text, "#;") && strings.Contains(text, `\`)

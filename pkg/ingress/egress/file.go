@@ -15,28 +15,26 @@ import (
 )
 
 const (
-	// settleDelay is how long a changed file must have had the same text before it
-	// counts: one that is written in place is empty for a moment, which reads as
-	// no proxy.
+	// settleDelay is how long a changed file must be unchanged before it is used. A
+	// file that is written in place is empty for a moment, which would mean no proxy.
 	settleDelay = 100 * time.Millisecond
-	// settleDelayRefused is the same for a file that is refused, empty or gone: it may be
-	// amid its replacement.
+	// settleDelayRefused applies to a file that is refused, empty or missing: it may be
+	// in the middle of a replacement.
 	settleDelayRefused = time.Second
 )
 
-// File is the node's file of variables and what it says. Its methods belong to one
-// goroutine.
+// File is the node's file of variables and its settings. One goroutine owns it.
 type File struct {
 	path           string
 	accepted       *content
-	unsettled      *content // what the last look found, while that has not settled
+	unsettled      *content // the last content, while it has not settled
 	unsettledSince time.Time
 }
 
 type content struct {
 	sum       [sha256.Size]byte
 	settings  ProxySettings
-	readError string // why it is refused
+	readError string // the reason why the file is refused
 	empty     bool   // or absent
 }
 
@@ -44,14 +42,14 @@ func (c content) equal(o content) bool {
 	return c.sum == o.sum && c.readError == o.readError && c.empty == o.empty
 }
 
-// NewFile is the file at path.
+// NewFile returns the file at path.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Path is where it is.
+// Path returns the path.
 func (f *File) Path() string { return f.path }
 
-// Refresh reads the file. again is when to look again because it may be being written
-// just now; 0 is no wish.
+// Refresh reads the file. again is the time until the next call while the file may
+// still be written; 0 otherwise.
 func (f *File) Refresh(now time.Time) (again time.Duration) {
 	found := f.read()
 	switch {
@@ -75,11 +73,11 @@ func (c content) requiredDelay() time.Duration {
 	return settleDelay
 }
 
-// ProxySettings are what the file says; no file is no proxy.
+// Settings returns the settings in the file. A missing file means no proxy.
 func (f *File) Settings() (ProxySettings, error) {
 	switch {
 	case f.accepted == nil:
-		return ProxySettings{}, fmt.Errorf("%s has not been looked at", f.path)
+		return ProxySettings{}, fmt.Errorf("%s has not been read", f.path)
 	case f.accepted.readError != "":
 		return ProxySettings{}, errors.New(f.accepted.readError)
 	default:
@@ -93,7 +91,7 @@ func (f *File) read() (c content) {
 		c.sum, c.empty = sha256.Sum256(text), len(text) == 0
 		c.settings, err = ParseSettings(f.path, text)
 	} else if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w: the service is not root: make it world-readable (chmod 0644), or give the proxy in egressProxy of config.yaml", err)
+		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644), or set the proxy in egressProxy of config.yaml", err)
 	}
 	if err != nil {
 		c.readError = err.Error()
@@ -101,8 +99,8 @@ func (f *File) read() (c content) {
 	return c
 }
 
-// ParseSettings reads the text of a file of variables that is at path. Errors name the path
-// and the line, and no value.
+// ParseSettings parses the text of a file of variables. Errors contain the path and the
+// line, and no value.
 func ParseSettings(path string, text []byte) (ProxySettings, error) {
 	e, err := ReadEnvironment(text)
 	if err == nil {
@@ -114,7 +112,7 @@ func ParseSettings(path string, text []byte) (ProxySettings, error) {
 	return ProxySettings{}, fmt.Errorf("%s: %w", path, err)
 }
 
-// ReadFile reads a file once, as it is.
+// ReadFile reads and parses a file once.
 func ReadFile(path string) (ProxySettings, error) {
 	text, err := textfile.Read(path, MaxFile)
 	if err != nil {
@@ -123,11 +121,11 @@ func ReadFile(path string) (ProxySettings, error) {
 	return ParseSettings(path, text)
 }
 
-// maxBlank bounds a file that holds nothing.
+// maxBlank limits a file without content.
 const maxBlank = 1 << 10
 
-// IsBlank reports whether there is a file without anything in it. That of one which
-// has no bytes takes no permission to read it: OpenShift's is for root alone.
+// IsBlank reports whether a file exists without content. For a file of 0 bytes no read
+// permission is required: OpenShift's file is readable by root only.
 func IsBlank(path string) bool {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return true

@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// maxSubnets bounds the host's own subnets in a list.
+// maxSubnets limits the host's subnets in a list.
 const maxSubnets = 256
 
-// DirectDestinations is what of this host and its cluster is never reached through a proxy.
+// DirectDestinations are the addresses of this host and its cluster that are never
+// reached through a proxy.
 type DirectDestinations struct {
-	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived keeps
-	Subnets       []netip.Prefix // the host's own
-	ClusterDomain string         // the domain after "api." and "api-int."; empty: not known
+	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived manages
+	Subnets       []netip.Prefix // of the host
+	ClusterDomain string         // the domain after "api." and "api-int."; empty if unknown
 }
 
-// NoProxy is the automatic part of the no-proxy list. OpenShift's has these too
-// (cluster-network-operator, pkg/util/proxyconfig/no_proxy.go). The API's name is
-// not in it: its challenges come from outside, and self checks have to leave as
-// the admin says.
+// NoProxy returns the automatic part of the no-proxy list. OpenShift adds the same
+// entries (cluster-network-operator, pkg/util/proxyconfig/no_proxy.go). The API's name
+// is not included: its challenges come from outside, so self checks must use the
+// administrator's settings.
 func (a DirectDestinations) NoProxy() []string {
 	list := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local"}
 	if a.ClusterDomain != "" {
@@ -41,13 +42,13 @@ func (a DirectDestinations) NoProxy() []string {
 	return append(list, slices.Compact(found)...)
 }
 
-// isHostSubnet leaves out what says nothing of where the host is: a prefix of no length
-// is everything, and that of an address alone is no subnet.
+// isHostSubnet excludes prefixes that do not describe a subnet of the host: a prefix of
+// length 0 matches everything, and a single address is not a subnet.
 func isHostSubnet(p netip.Prefix) bool {
 	return p.IsValid() && p.Bits() > 0 && !p.IsSingleIP() && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast()
 }
 
-// EffectiveNoProxy is the whole list as it is in force.
+// EffectiveNoProxy returns the whole no-proxy list in force.
 func (s ProxySettings) EffectiveNoProxy(automatic []string) string {
 	all := slices.Clone(automatic)
 	for entry := range strings.SplitSeq(s.NoProxy, ",") {
@@ -58,9 +59,9 @@ func (s ProxySettings) EffectiveNoProxy(automatic []string) string {
 	return strings.Join(all, ",")
 }
 
-// ProxyForIngress returns through which proxy an ingress address is reached, or nil.
-// The address decides and not the name that is asked for: the name is that of the
-// API, and leads to this host.
+// ProxyForIngress returns the proxy for an ingress address, or nil. The address
+// decides, not the requested name: the name is that of the API and resolves to this
+// host.
 func (s ProxySettings) ProxyForIngress(ingress netip.AddrPort, secure bool, automatic []string) *url.URL {
 	target := &url.URL{Scheme: "http", Host: ingress.String()}
 	if secure {

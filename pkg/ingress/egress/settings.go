@@ -14,19 +14,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// ProxySettings is which proxy leads out of the cluster. The zero value: none. Its URLs
-// may hold credentials, so they are out of sight, and behind pointers: even where
-// fmt cannot call methods it shows none.
+// ProxySettings are the egress proxies of the cluster. The zero value means none. The
+// URLs may contain credentials. They are unexported and pointers, so that fmt prints
+// none even where it cannot call methods.
 type ProxySettings struct {
 	http, https *url.URL
-	NoProxy     string // of the admin; the automatic entries are not in here
+	NoProxy     string // of the administrator, without the automatic entries
 	Source      string // a file's path or "configuration"
 }
 
-// proxyURLForm is how a proxy's URL is to look.
+// proxyURLForm describes the URL of a proxy.
 const proxyURLForm = "the proxy's URL, such as http://proxy.example.com:3128"
 
-// FromEnvironment takes what the file at path says.
+// FromEnvironment returns the settings in the file at path.
 func FromEnvironment(path string, e Environment) (ProxySettings, error) {
 	s := ProxySettings{NoProxy: e.NoProxy.Reveal(), Source: path}
 	var err error
@@ -47,10 +47,10 @@ func proxyFromVariable(v Variable) (*url.URL, error) {
 	return proxy, nil
 }
 
-// ConfigurationSource is the source of what stands in the configuration.
+// ConfigurationSource is the source of settings in the configuration.
 const ConfigurationSource = "configuration"
 
-// FromConfiguration takes what the configuration says.
+// FromConfiguration returns the settings in the configuration.
 func FromConfiguration(httpProxy, httpsProxy, noProxy string) (s ProxySettings, err error) {
 	s = ProxySettings{NoProxy: noProxy, Source: ConfigurationSource}
 	if s.http, err = parseProxyURL(httpProxy); err != nil {
@@ -62,7 +62,7 @@ func FromConfiguration(httpProxy, httpsProxy, noProxy string) (s ProxySettings, 
 	return s, nil
 }
 
-// parseProxyURL takes an empty text for no proxy.
+// parseProxyURL returns nil for an empty text.
 func parseProxyURL(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no proxy is not an error
@@ -73,21 +73,22 @@ func parseProxyURL(text string) (*url.URL, error) {
 // IsEmpty reports whether no proxy is set.
 func (s ProxySettings) IsEmpty() bool { return s.http == nil && s.https == nil }
 
-// Equal reports whether both mean the same; the source does not matter.
+// Equal reports whether both have the same proxies and no-proxy list. The source is
+// ignored.
 func (s ProxySettings) Equal(o ProxySettings) bool {
 	return s.NoProxy == o.NoProxy && withCredentials(s.http) == withCredentials(o.http) && withCredentials(s.https) == withCredentials(o.https)
 }
 
-// ProxyFor returns through which proxy a URL is asked for, or nil. automatic are the
-// names and addresses that never are, beside those of the admin.
+// ProxyFor returns the proxy for a URL, or nil. automatic are names and addresses
+// without a proxy, in addition to those of the administrator.
 func (s ProxySettings) ProxyFor(target *url.URL, automatic []string) *url.URL {
 	c := httpproxy.Config{HTTPProxy: withCredentials(s.http), HTTPSProxy: withCredentials(s.https), NoProxy: s.EffectiveNoProxy(automatic)}
-	// It fails for a proxy's URL that cannot be parsed alone, and these were.
+	// ProxyFunc fails only for an invalid URL of a proxy, and these are valid.
 	proxy, _ := c.ProxyFunc()(target)
 	return proxy
 }
 
-// withCredentials is a URL with its credentials.
+// withCredentials returns a URL including its credentials.
 func withCredentials(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -95,15 +96,14 @@ func withCredentials(u *url.URL) string {
 	return u.String()
 }
 
-// RedactedHTTP and RedactedHTTPS are the proxies' URLs for people, without
-// credentials; empty without a proxy.
+// RedactedHTTP returns the proxy's URL without credentials, empty without a proxy.
 func (s ProxySettings) RedactedHTTP() string { return Redact(s.http) }
 
 // RedactedHTTPS is [Settings.RedactedHTTP] for https.
 func (s ProxySettings) RedactedHTTPS() string { return Redact(s.https) }
 
-// Redact is a URL without user and password: who has one of them has half of it,
-// and a token may be in either. Only scheme and host are a proxy's.
+// Redact returns a URL without user and password. Either may be a token, so both are
+// removed. Only scheme and host describe a proxy.
 func Redact(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -115,7 +115,7 @@ func Redact(u *url.URL) string {
 	return shown.String()
 }
 
-// redacted is what may be shown.
+// redacted is the printable form.
 type redacted struct {
 	HTTPProxy  string `json:"httpProxy"`
 	HTTPSProxy string `json:"httpsProxy"`
@@ -127,7 +127,7 @@ func (s ProxySettings) redacted() redacted {
 	return redacted{s.RedactedHTTP(), s.RedactedHTTPS(), s.NoProxy, s.Source}
 }
 
-// String shows no credentials.
+// String returns the settings without credentials.
 func (s ProxySettings) String() string {
 	r := s.redacted()
 	return fmt.Sprintf("httpProxy %s, httpsProxy %s, noProxy %q (%s)",

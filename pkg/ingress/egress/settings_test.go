@@ -32,7 +32,7 @@ func settings(t *testing.T, text string) egress.ProxySettings {
 
 const secret = "s3cret%40word"
 
-// TestSettingsAreHidden: credentials are in no text, whoever prints it and how.
+// TestSettingsAreHidden: no way of printing shows credentials.
 func TestSettingsAreHidden(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "HTTP_PROXY=http://us3r:"+secret+"@p.lab.test:3128\nHTTPS_PROXY=https://t0ken@p.lab.test:3129\nNO_PROXY=a\n")

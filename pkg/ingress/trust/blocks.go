@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // The marks of RFC 7468, section 3.
@@ -15,17 +17,16 @@ const (
 	markTail  = "-----"
 )
 
-// block is what stands between two marks, with these.
+// block is the text between two marks, including the marks.
 type block struct {
 	line int // of the first mark
 	kind string
 	text []byte
-	flaw string // why it cannot be read
+	flaw string // the reason why it cannot be used
 }
 
-// splitBlocks finds the blocks of a text. Whatever stands between them is nobody's
-// business. A text that ends inside a block is refused: who writes it is not done,
-// or was broken off.
+// splitBlocks returns the blocks of a text. Text between blocks is ignored. A text that
+// ends inside a block is refused: the file may be incomplete.
 func splitBlocks(text []byte) ([]block, error) {
 	var s blockSplitter
 	for number := 1; len(text) > 0; number++ {
@@ -40,7 +41,7 @@ func splitBlocks(text []byte) ([]block, error) {
 			line = s.open.line
 		}
 		return nil, &Refusal{
-			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write it whole; best beside it, and rename it then", Truncated: true,
+			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write the file under a temporary name and rename it", Truncated: true,
 		}
 	}
 	return s.blocks, nil
@@ -49,11 +50,11 @@ func splitBlocks(text []byte) ([]block, error) {
 type blockSplitter struct {
 	blocks        []block
 	open          *block
-	truncatedMark int // the last line, if it is the beginning of a mark
+	truncatedMark int // the last line, if it is a truncated mark
 }
 
-// addLine takes one line; whole is it with its end, if it has one.
-func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
+// addLine processes one line; whole includes the line ending, if there is one.
+func (s *blockSplitter) addLine(number int, line, full []byte, ended bool) {
 	text := strings.TrimRight(string(line[:min(len(line), maxMark)]), " \t\r")
 	mark := strings.TrimLeft(text, " \t")
 	begins, ends := strings.HasPrefix(mark, beginMark), strings.HasPrefix(mark, endMark)
@@ -61,14 +62,14 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 	case s.open == nil && !ended && isTruncatedMark(mark):
 		s.truncatedMark = number
 	case begins:
-		s.closeBlock("it does not end before the next one begins")
-		s.beginBlock(number, text, mark, whole)
+		s.closeBlock("no END line before the next BEGIN line")
+		s.beginBlock(number, text, mark, full)
 	case s.open == nil && ends:
-		s.blocks = append(s.blocks, block{line: number, flaw: "there is an END line without a BEGIN line"})
+		s.blocks = append(s.blocks, block{line: number, flaw: "END line without a BEGIN line"})
 	case s.open == nil:
 	default:
-		// From one text, so what is between is as it was.
-		s.open.text = s.open.text[:len(s.open.text)+len(whole)]
+		// All slices are of one text, so this extends the block by the line.
+		s.open.text = s.open.text[:len(s.open.text)+len(full)]
 		if !ends {
 			return
 		}
@@ -77,15 +78,15 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 		case whose == s.open.kind+markTail:
 			s.closeBlock("")
 		case ended:
-			s.closeBlock("its END line is not that of its BEGIN line")
+			s.closeBlock("the END line does not match the BEGIN line")
 		}
 	}
 }
 
-// maxMark is far above any mark's length.
+// maxMark is larger than any mark.
 const maxMark = 256
 
-// isTruncatedMark holds for the beginning of a mark that lacks its end.
+// isTruncatedMark reports whether a line is the start of a mark without its end.
 func isTruncatedMark(mark string) bool {
 	if mark == "" {
 		return false
@@ -93,18 +94,18 @@ func isTruncatedMark(mark string) bool {
 	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) && !strings.HasSuffix(mark[len(beginMark):], markTail))
 }
 
-func (s *blockSplitter) beginBlock(number int, text, mark string, whole []byte) {
+func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {
 	kind, is := strings.CutSuffix(mark[len(beginMark):], markTail)
-	s.open = &block{line: number, kind: kind, text: whole}
+	s.open = &block{line: number, kind: kind, text: full}
 	switch {
 	case !is:
-		s.closeBlock("its BEGIN line does not end with " + markTail)
+		s.closeBlock("the BEGIN line does not end with " + markTail)
 	case text != mark:
-		s.open.flaw = "it is indented: its lines must begin in the first column"
+		s.open.flaw = "indented: lines must begin in the first column"
 	}
 }
 
-// closeBlock ends the block, which has that flaw unless it has had one before.
+// closeBlock ends the block. The flaw applies unless the block already has one.
 func (s *blockSplitter) closeBlock(flaw string) {
 	if s.open == nil {
 		return
@@ -116,9 +117,9 @@ func (s *blockSplitter) closeBlock(flaw string) {
 	s.open = nil
 }
 
-// wrongKind is the flaw of a block that is no certificate.
+// wrongKind returns the flaw of a block that is not a certificate.
 func (b block) wrongKind() string {
-	return fmt.Sprintf("it is a block %q, and no CERTIFICATE", printable(b.kind, maxKind))
+	return fmt.Sprintf("a block %q, not a CERTIFICATE", printable.Truncate(b.kind, maxKind))
 }
 
 const maxKind = 40

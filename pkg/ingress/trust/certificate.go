@@ -11,35 +11,34 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
-// minRSA is what auditors ask for, and Go's TLS soon.
+// minRSA is the minimal size that auditors require, and that Go's TLS will require.
 const minRSA = 2048
 
-// bundleFilter goes through the blocks of one file.
+// bundleFilter processes the blocks of one file.
 type bundleFilter struct {
 	now    time.Time
 	seen   map[[32]byte]int // the line of each certificate
-	size   int              // of what is kept
+	size   int              // of the accepted certificates
 	bundle Bundle
 }
 
-// accept judges one block.
+// addBlock adds the certificate of a block, or skips it.
 func (j *bundleFilter) addBlock(b block) error {
 	certificate, flaw := parseBlock(b)
 	if flaw != "" {
 		j.skip(Skipped{Line: b.line, Reason: flaw})
 		return nil
 	}
-	out := Skipped{Line: b.line, Subject: printable(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
+	out := Skipped{Line: b.line, Subject: printable.Truncate(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
 	id := sha256.Sum256(certificate.Raw)
 	first, again := j.seen[id]
 	switch {
 	case again:
-		out.Reason = fmt.Sprintf("a duplicate of that in line %d", first)
+		out.Reason = fmt.Sprintf("duplicate of line %d", first)
 	default:
 		j.seen[id] = b.line
 		if out.Reason = unsuitable(certificate); out.Reason == "" {
@@ -51,9 +50,9 @@ func (j *bundleFilter) addBlock(b block) error {
 		return nil
 	}
 	if j.size += len(certificate.Raw); j.size > maxDER {
-		return &Refusal{Line: b.line, Message: fmt.Sprintf("there are more than %d KiB of certificates up to here", maxDER>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
+		return &Refusal{Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 	}
-	// Copies: what the parser returns keeps all that it has parsed alive.
+	// A copy: the parsed certificate keeps the whole file in memory.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})
 	return nil
 }
@@ -65,7 +64,8 @@ func (j *bundleFilter) skip(l Skipped) {
 	}
 }
 
-// parseBlock returns the certificate of a block, or why there is none.
+// parseBlock returns the certificate of a block, or the reason why the block is
+// refused.
 func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	switch {
 	case b.flaw != "":
@@ -76,40 +76,40 @@ func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	found, rest := pem.Decode(b.text)
 	switch {
 	case found == nil || len(rest) > 0:
-		return nil, "what it holds is not base64"
+		return nil, "invalid base64"
 	case len(found.Headers) > 0:
-		return nil, "it has header lines"
+		return nil, "header lines are not supported"
 	}
 	certificate, err := x509.ParseCertificate(found.Bytes)
 	if err != nil {
-		// Of the parser's own words, which quote nothing.
-		return nil, "what it holds is not a certificate: " + printable(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
+		// The error texts of the parser quote nothing of the file.
+		return nil, "not a certificate: " + printable.Truncate(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
 	}
 	return certificate, ""
 }
 
-// unsuitable tells why a certificate can never be trusted.
+// unsuitable returns the reason why a certificate can never be trusted.
 func unsuitable(c *x509.Certificate) string {
 	if !c.BasicConstraintsValid || !c.IsCA {
-		return "it is not a CA's (no CA:TRUE in its basic constraints)"
+		return "not a CA certificate (no CA:TRUE in the basic constraints)"
 	}
 	if c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return "it is not a CA's (its key usage does not let it sign certificates)"
+		return "not a CA certificate (the key usage does not allow signing certificates)"
 	}
 	if c.PublicKeyAlgorithm == x509.UnknownPublicKeyAlgorithm || c.PublicKeyAlgorithm == x509.DSA {
-		return "its key is of a kind that signs no certificate of today"
+		return "unsupported type of key"
 	}
 	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() < minRSA {
-		return fmt.Sprintf("its RSA key has less than %d bits", minRSA)
+		return fmt.Sprintf("the RSA key has fewer than %d bits", minRSA)
 	}
 	if !bytes.Equal(c.RawIssuer, c.RawSubject) && isForgeable(c.SignatureAlgorithm) {
-		return fmt.Sprintf("it is signed with %v, which can be forged", c.SignatureAlgorithm)
+		return fmt.Sprintf("signed with %v, which can be forged", c.SignatureAlgorithm)
 	}
 	return ""
 }
 
-// isForgeable holds for signatures that somebody else can make. Those of self-issued
-// certificates prove nothing anyway: there it does not matter.
+// isForgeable reports whether other parties can forge such a signature. The signature
+// of a self-issued certificate proves nothing, so its algorithm does not matter.
 func isForgeable(a x509.SignatureAlgorithm) bool {
 	switch a {
 	case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
@@ -119,24 +119,24 @@ func isForgeable(a x509.SignatureAlgorithm) bool {
 	}
 }
 
-// outsideValidity tells why a certificate is not trusted now, and takes note of when that
-// changes.
+// outsideValidity returns the reason why a certificate is not trusted now, and records
+// when that changes.
 func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
-	// The last moment at which it is valid is NotAfter itself (RFC 5280, 4.1.2.5).
+	// NotAfter itself is still valid (RFC 5280, 4.1.2.5).
 	ends := c.NotAfter.Add(1)
 	j.recordBoundary(c.NotBefore)
 	j.recordBoundary(ends)
 	switch {
 	case j.now.Before(c.NotBefore):
-		return "it is not valid before " + formatDate(c.NotBefore)
+		return "not valid before " + formatDate(c.NotBefore)
 	case !j.now.Before(ends):
-		return "it has expired on " + formatDate(c.NotAfter)
+		return "expired on " + formatDate(c.NotAfter)
 	default:
 		return ""
 	}
 }
 
-// recordBoundary takes note of a moment at which the verdict changes.
+// recordBoundary records a time at which the result changes.
 func (j *bundleFilter) recordBoundary(at time.Time) {
 	b := &j.bundle
 	switch {
@@ -149,7 +149,7 @@ func (j *bundleFilter) recordBoundary(at time.Time) {
 	}
 }
 
-// ValidAt reports whether the verdict is the same at that time. A clock may have been
+// ValidAt reports whether the result is the same at that time. The clock may have been
 // set since.
 func (b *Bundle) ValidAt(now time.Time) bool {
 	return !now.Before(b.Since) && (b.Until.IsZero() || now.Before(b.Until))
@@ -162,19 +162,8 @@ const (
 	maxSerial  = 64
 )
 
-// formatSerial is limited by RFC 5280 to 20 bytes, but not by who makes certificates.
-func formatSerial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(16), maxSerial) }
-
-// printable is a text of somebody else in one line of at most limit bytes.
-func printable(text string, limit int) string {
-	const cut = "…"
-	text = report.OneLine(strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(cut)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + cut
+// formatSerial limits the length. RFC 5280 allows 20 bytes, but certificates can
+// contain more.
+func formatSerial(c *x509.Certificate) string {
+	return printable.Truncate(c.SerialNumber.Text(16), maxSerial)
 }

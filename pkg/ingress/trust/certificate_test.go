@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// noon is when the tests judge.
+// noon is the current time of the tests.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 var testKeys = sync.OnceValues(func() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
@@ -32,7 +32,7 @@ func key(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-// ca is a template of a CA that is good.
+// ca is the template of a valid CA.
 func ca(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(0xabc), Subject: pkix.Name{CommonName: name},
@@ -41,7 +41,7 @@ func ca(name string) *x509.Certificate {
 	}
 }
 
-// signed is the DER of a template, self-issued unless there is a parent.
+// signed returns the DER of a template, self-issued without a parent.
 func signed(t testing.TB, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) []byte {
 	t.Helper()
 	if parent == nil {
@@ -58,7 +58,7 @@ func block(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// validCA is the PEM of a CA, changed in some way.
+// validCA returns the PEM of a CA, with changes.
 func validCA(t testing.TB, name string, change ...func(*x509.Certificate)) string {
 	t.Helper()
 	c := ca(name)
@@ -77,8 +77,9 @@ func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
 	return k
 }
 
-// forgeableCA is a certificate of another issuer with the algorithm in it: nobody
-// makes any more, so the names of the algorithms are swapped in a good one.
+// forgeableCA returns a certificate of another issuer with a forgeable signature
+// algorithm. No library signs with it any more, so the algorithm is replaced in a valid
+// certificate.
 func forgeableCA(t testing.TB, name string, issuer *x509.Certificate, oid string) string {
 	t.Helper()
 	const sha256WithRSA = "\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b"

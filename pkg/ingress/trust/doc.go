@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trust owns what is trusted: which certificates of a file of CAs count,
-// and where that file is.
-//
-// The judgement is pure, so that the service, the renderer and the check give the
-// same one. It leads to no connection: who verifies a peer gets the certificates
-// that are left.
+// Package trust selects the CA certificates that verify the ingress, and watches the
+// file that contains them. The selection is pure, so that the controller, the
+// administrator's tool and check give the same result. The package opens no connection.
 package trust

@@ -9,45 +9,45 @@ import (
 	"time"
 )
 
-// The bounds of a file of certificates.
+// The limits of a file of certificates.
 const (
-	// MaxBundle is an admin's. A ConfigMap cannot hold more.
+	// MaxBundle is the limit of the administrator's file. A ConfigMap cannot contain
+	// more.
 	MaxBundle = 1 << 20
-	// MaxSystem is a host's own, which has comments.
+	// MaxSystem is the limit of the host's own file, which has comments.
 	MaxSystem = 4 << 20
-	// maxDER is what of it may be handed over to another process in one message.
+	// maxDER limits the certificates, which are sent to another process in one message.
 	maxDER = MaxBundle
-	// maxSkipped bounds a list. A file that is something else altogether has a flaw
-	// in every line.
+	// maxSkipped limits the list. A file of another kind has a flaw in every line.
 	maxSkipped = 100
 )
 
-// Bundle is what a file of certificates comes to at a time.
+// Bundle is the result of filtering a file of certificates at a point in time.
 type Bundle struct {
 	Roots        []Certificate
 	Skipped      []Skipped // the first 100 of them
-	SkippedCount int       // how many were left out altogether
+	SkippedCount int       // number of all skipped parts
 
-	// From the first of these until before the second the verdict is the same; zero
-	// where there is no such moment.
+	// The result is valid from Since until before Until; the zero value means
+	// unlimited.
 	Since, Until time.Time
 }
 
-// Certificate is one that is trusted.
+// Certificate is a trusted certificate.
 type Certificate struct {
 	DER     []byte
-	Subject string // printable, and not long
+	Subject string // printable and short
 }
 
-// Skipped is a part of a file that does not count.
+// Skipped is a part of a file that is not used.
 type Skipped struct {
-	Line    int    // at which it begins, from 1
-	Subject string // printable, and not long; empty where it cannot be read
+	Line    int    // first line, from 1
+	Subject string // printable and short; empty if unreadable
 	Serial  string // in hexadecimal, as openssl prints it
 	Reason  string
 }
 
-// String names the part and why it is left out.
+// String names the part and the reason.
 func (l Skipped) String() string {
 	if l.Subject == "" {
 		return fmt.Sprintf("line %d: %s", l.Line, l.Reason)
@@ -55,16 +55,16 @@ func (l Skipped) String() string {
 	return fmt.Sprintf("line %d: %q, serial %s: %s", l.Line, l.Subject, l.Serial, l.Reason)
 }
 
-// Refusal says why nothing of a file counts. It never holds anything of the file's
-// content but names of certificates.
+// Refusal is the reason why a file is not used. It contains no content of the file
+// except names of certificates.
 type Refusal struct {
 	Line        int // 0: the file as a whole
 	Message     string
 	Remediation string
-	// Unfinished holds for a file that ends amid a certificate: who writes it may
-	// not be done.
+	// Truncated is set for a file that ends inside a certificate: it may still be
+	// written.
 	Truncated bool
-	// NoneTrusted holds for a file all of whose certificates were left out.
+	// NoneTrusted is set for a file whose certificates were all skipped.
 	NoneTrusted bool
 }
 
@@ -76,9 +76,9 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("line %d: %s: %s", r.Line, r.Message, r.Remediation)
 }
 
-// Filter judges an admin's bundle, certificate by certificate. An error is a
-// [*Refusal]; the bundle with it has no Roots, and says what was left out and when
-// to judge again.
+// Filter checks an administrator's bundle, certificate by certificate. An error is a
+// [*Refusal]. The bundle with it has no Roots, but lists the skipped parts and when to
+// filter again.
 func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
 
 func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
@@ -90,7 +90,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 		return Bundle{}, err
 	}
 	if len(blocks) == 0 {
-		return Bundle{}, &Refusal{Message: "there is no certificate in it", Remediation: "put the CAs' certificates into it, in PEM (-----BEGIN CERTIFICATE-----)"}
+		return Bundle{}, &Refusal{Message: "the file contains no certificate", Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)"}
 	}
 	j := bundleFilter{now: now, seen: make(map[[32]byte]int)}
 	for _, b := range blocks {
@@ -100,17 +100,17 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Refusal{
-			Message: "no certificate in it can be trusted: " + j.bundle.SkippedSummary(), Remediation: "put the certificate of the CA that has issued the ingress's certificate into it",
+			Message: "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(), Remediation: "add the certificate of the CA that issued the ingress's certificate",
 			NoneTrusted: true,
 		}
 	}
 	return j.bundle, nil
 }
 
-// maxNamedSkipped is how many of those that are left out a message names.
+// maxNamedSkipped limits the skipped parts that a message names.
 const maxNamedSkipped = 3
 
-// SkippedSummary names the first that were left out, in a line, and counts the rest.
+// SkippedSummary names the first skipped parts in one line, and counts the others.
 func (b *Bundle) SkippedSummary() string {
 	parts := make([]string, 0, maxNamedSkipped+1)
 	for _, l := range b.Skipped[:min(maxNamedSkipped, len(b.Skipped))] {
@@ -126,37 +126,38 @@ const (
 	byteOrderMark = "\xef\xbb\xbf"
 	utf16Little   = "\xff\xfe"
 	utf16Big      = "\xfe\xff"
-	// derSequence begins certificates, and most of what holds some, in binary.
+	// derSequence is the first byte of binary certificates, and of most binary
+	// containers.
 	derSequence = 0x30
 )
 
-// checkFile judges the file as a whole.
+// checkFile checks the file as a whole.
 func checkFile(pem []byte, limit int) error {
 	switch {
 	case len(pem) > limit:
 		return TooLarge(limit)
 	case len(bytes.TrimSpace(pem)) == 0:
-		return &Refusal{Message: "it is empty", Remediation: "put the CAs' certificates into it, or remove the file to trust what this host trusts"}
+		return &Refusal{Message: "the file is empty", Remediation: "add the CA certificates, or remove the file to use the CAs of this host"}
 	}
 	if line := findPrivateKey(pem); line > 0 {
-		return &Refusal{Line: line, Message: "there is a private key in it", Remediation: "take it out, leave only certificates, and replace the key if others could read the file"}
+		return &Refusal{Line: line, Message: "the file contains a private key", Remediation: "remove it, and replace the key if others could read the file"}
 	}
 	switch {
 	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
-		return &Refusal{Message: "it is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+		return &Refusal{Message: "the file is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
 	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
-		return &Refusal{Message: "it is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return &Refusal{Message: "the file is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	}
 	return nil
 }
 
 // TooLarge is the refusal of a file of more than limit bytes.
 func TooLarge(limit int) *Refusal {
-	return &Refusal{Message: fmt.Sprintf("it is larger than %d KiB", limit>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
+	return &Refusal{Message: fmt.Sprintf("the file is larger than %d KiB", limit>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 }
 
-// findPrivateKey returns the line at which the first one begins, or 0. Marks of other
-// formats, and such as are not quite right, count, too: better one refusal too many.
+// findPrivateKey returns the line of the first private key, or 0. It also accepts marks
+// of other formats and malformed marks: a false alarm is better than a leaked key.
 func findPrivateKey(text []byte) int {
 	number := 0
 	for line := range bytes.Lines(text) {

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// outcome is a bundle in words.
+// outcome returns a bundle as text.
 func outcome(b trust.Bundle) (kept, left []string) {
 	for _, c := range b.Roots {
 		kept = append(kept, c.Subject)
@@ -53,95 +53,95 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 		"duplicate": {
 			a + b + a,
 			[]string{"CN=A", "CN=B"},
-			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: a duplicate of that in line 1`, 1+2*lines)},
+			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: duplicate of line 1`, 1+2*lines)},
 		},
 		"expired": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it has expired on 2026-06-01 11:59 UTC")},
+			[]string{sub("abc", "expired on 2026-06-01 11:59 UTC")},
 		},
 		"not yet valid": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Minute) }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not valid before 2026-06-01 12:01 UTC")},
+			[]string{sub("abc", "not valid before 2026-06-01 12:01 UTC")},
 		},
 		"not a CA": {
 			validCA(t, "Bad", notCA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+			[]string{sub("abc", "not a CA certificate (no CA:TRUE in the basic constraints)")},
 		},
 		"no basic constraints": {
 			validCA(t, "Bad", notCA, func(c *x509.Certificate) { c.BasicConstraintsValid = false }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+			[]string{sub("abc", "not a CA certificate (no CA:TRUE in the basic constraints)")},
 		},
 		"a CA that may not sign": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (its key usage does not let it sign certificates)")},
+			[]string{sub("abc", "not a CA certificate (the key usage does not allow signing certificates)")},
 		},
-		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "its RSA key has less than 2048 bits")}},
+		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "the RSA key has fewer than 2048 bits")}},
 		"SHA-1": {
 			forgeableCA(t, "Bad", otherIssuer, sha1WithRSA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is signed with SHA1-RSA, which can be forged")},
+			[]string{sub("abc", "signed with SHA1-RSA, which can be forged")},
 		},
 		"MD5": {
 			forgeableCA(t, "Bad", otherIssuer, md5WithRSA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is signed with MD5-RSA, which can be forged")},
+			[]string{sub("abc", "signed with MD5-RSA, which can be forged")},
 		},
 		"SHA-1, self-issued":            {forgeableCA(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
 		"an intermediate of its issuer": {block("CERTIFICATE", signed(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
 		"broken base64": {
 			strings.Replace(a, "\nMI", "\n*I", 1) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not base64"},
+			[]string{"line 1: invalid base64"},
 		},
 		"broken ASN.1": {
 			block("CERTIFICATE", []byte("\x30\x03abc")) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not a certificate: malformed tbs certificate"},
+			[]string{"line 1: not a certificate: malformed tbs certificate"},
 		},
 		"bytes behind the certificate": {
 			block("CERTIFICATE", append(signed(t, ca("T"), nil, key(t).Public(), key(t)), 0)) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not a certificate: trailing data"},
+			[]string{"line 1: not a certificate: trailing data"},
 		},
 		"another kind": {
 			block("X509 CRL", []byte("abc")) + block("TRUSTED CERTIFICATE", []byte("abc")) + b,
 			[]string{"CN=B"},
-			[]string{`line 1: it is a block "X509 CRL", and no CERTIFICATE`, `line 4: it is a block "TRUSTED CERTIFICATE", and no CERTIFICATE`},
+			[]string{`line 1: a block "X509 CRL", not a CERTIFICATE`, `line 4: a block "TRUSTED CERTIFICATE", not a CERTIFICATE`},
 		},
 		"headers": {
 			"-----BEGIN CERTIFICATE-----\nProc-Type: 4,ENCRYPTED\n\n" + strings.SplitN(a, "\n", 2)[1] + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it has header lines"},
+			[]string{"line 1: header lines are not supported"},
 		},
 		"indented": {
 			"  " + strings.ReplaceAll(strings.TrimSpace(a), "\n", "\n  ") + "\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it is indented: its lines must begin in the first column"},
+			[]string{"line 1: indented: lines must begin in the first column"},
 		},
 		"no end, then another": {
 			"-----BEGIN CERTIFICATE-----\nAAAA\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it does not end before the next one begins"},
+			[]string{"line 1: no END line before the next BEGIN line"},
 		},
 		"another end": {
 			"-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: its END line is not that of its BEGIN line"},
+			[]string{"line 1: the END line does not match the BEGIN line"},
 		},
 		"an end alone": {
 			"-----END CERTIFICATE-----\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: there is an END line without a BEGIN line"},
+			[]string{"line 1: END line without a BEGIN line"},
 		},
 		"a begin without its end": {
 			"-----BEGIN CERTIFICATE\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: its BEGIN line does not end with -----"},
+			[]string{"line 1: the BEGIN line does not end with -----"},
 		},
 		"a name that is no line": {
 			validCA(t, "evil\x1b[2J\nname\u202e"+strings.Repeat("x", 1000)),
@@ -163,7 +163,7 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 				t.Errorf("left out (-want +got):\n%s", diff)
 			}
 			if bundle.SkippedCount != len(left) {
-				t.Errorf("%d are said to be left out", bundle.SkippedCount)
+				t.Errorf("SkippedCount is %d", bundle.SkippedCount)
 			}
 		})
 	}
@@ -177,26 +177,26 @@ func TestFilterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Count(a, "\n")
-	for name, c := range map[string]struct{ text, says string }{
-		"empty":              {"", "it is empty: "},
-		"only spaces":        {" \r\n\n", "it is empty: "},
-		"no block":           {"hello\n", "there is no certificate in it: "},
-		"10 MiB":             {strings.Repeat("#", 10<<20), "it is larger than 1024 KiB: "},
-		"10,000":             {strings.Repeat(a, 10000), "it is larger than 1024 KiB: "},
-		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "it is binary (DER), not PEM: convert it: openssl x509 -inform der"},
-		"UTF-16":             {"\xff\xfe-\x00-\x00", "it is UTF-16 text: "},
-		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: there is a private key in it: "},
-		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: there is a private key in it: "},
-		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in it can be trusted: line 1: "CN=Old", serial abc: it has expired on `},
-		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: it is a block \"X\", and no CERTIFICATE; and 19997 more: "},
+	for name, c := range map[string]struct{ text, message string }{
+		"empty":              {"", "the file is empty: "},
+		"only spaces":        {" \r\n\n", "the file is empty: "},
+		"no block":           {"hello\n", "the file contains no certificate: "},
+		"10 MiB":             {strings.Repeat("#", 10<<20), "the file is larger than 1024 KiB: "},
+		"10,000":             {strings.Repeat(a, 10000), "the file is larger than 1024 KiB: "},
+		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "the file is binary (DER), not PEM: convert it: openssl x509 -inform der"},
+		"UTF-16":             {"\xff\xfe-\x00-\x00", "the file is UTF-16 text: "},
+		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: the file contains a private key: "},
+		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: the file contains a private key: "},
+		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in the file can be trusted: line 1: "CN=Old", serial abc: expired on `},
+		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: a block \"X\", not a CERTIFICATE; and 19997 more: "},
 		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
 		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
 		"an end cut short":   {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
@@ -205,8 +205,8 @@ func TestFilterRefuses(t *testing.T) {
 			t.Parallel()
 			bundle, err := trust.Filter([]byte(c.text), noon)
 			var refusal *trust.Refusal
-			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.says) || refusal.Remediation == "" {
-				t.Fatalf("%v, want %q", err, c.says)
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.message) || refusal.Remediation == "" {
+				t.Fatalf("%v, want %q", err, c.message)
 			}
 			if len(bundle.Roots) > 0 {
 				t.Errorf("refused, and %d certificates with it", len(bundle.Roots))
@@ -218,8 +218,8 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
-// TestFilterRefusesTruncated: a good bundle that ends at any of its bytes is
-// refused, or has the certificates that stand before that whole.
+// TestFilterRefusesTruncated: a valid bundle that is truncated at any byte is refused,
+// or gives the complete certificates before that byte.
 func TestFilterRefusesTruncated(t *testing.T) {
 	t.Parallel()
 	a, b := validCA(t, "A"), validCA(t, "B")
@@ -232,13 +232,13 @@ func TestFilterRefusesTruncated(t *testing.T) {
 		}
 		var refusal *trust.Refusal
 		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Truncated) {
-			t.Fatalf("cut at byte %d: %v does not tell that it is not finished", at, err)
+			t.Fatalf("cut at byte %d: %v is not marked as truncated", at, err)
 		}
 	}
 }
 
-// TestAssessmentBoundaries: the next look is due when a certificate begins or ceases to be
-// valid, and not before.
+// TestAssessmentBoundaries: the next refresh is due when a certificate becomes valid or
+// expires, and not before.
 func TestAssessmentBoundaries(t *testing.T) {
 	t.Parallel()
 	later := noon.Add(10 * time.Minute)
@@ -270,8 +270,8 @@ func TestAssessmentBoundaries(t *testing.T) {
 	}
 }
 
-// FuzzFilter: what is kept, others find in the same text, too; and a private key is
-// never taken, nor shown.
+// FuzzFilter: other parsers find the same certificates in the text, and a private key
+// is never accepted or printed.
 func FuzzFilter(f *testing.F) {
 	a, b := validCA(f, "A"), validCA(f, "B")
 	secret, err := x509.MarshalPKCS8PrivateKey(key(f))
@@ -296,11 +296,11 @@ func FuzzFilter(f *testing.F) {
 		}
 		var refusal *trust.Refusal
 		if bytes.Contains(text, []byte("PRIVATE KEY-----")) && len(text) <= trust.MaxBundle &&
-			(!errors.As(err, &refusal) || refusal.Message != "there is a private key in it" || bundle.SkippedCount > 0) {
+			(!errors.As(err, &refusal) || refusal.Message != "the file contains a private key" || bundle.SkippedCount > 0) {
 			t.Fatalf("a private key: %v", err)
 		}
 		others := make(map[string]bool)
-		// From each mark by itself: a broken one before it has the library pass over it.
+		// Starting at each mark: a malformed mark before it makes the library skip it.
 		for i := range text {
 			if !bytes.HasPrefix(text[i:], []byte("-----BEGIN CERTIFICATE")) {
 				continue

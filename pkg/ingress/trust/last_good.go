@@ -14,27 +14,27 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// LastGoodCopy is where the last good CAs of a file are kept, for a start at which the file is
-// refused: these alone, and not what else is in it. None stand for no file. The zero
-// value keeps nothing.
+// LastGoodCopy stores the last good CAs of a file, for a start with a refused file. It
+// contains only the certificates. No certificates mean that there was no file. The zero
+// value stores nothing.
 type LastGoodCopy struct {
 	path string
 }
 
-// LastGoodName is the name of the copy of the bundle for the ingress.
+// LastGoodName is the file name of the copy for the ingress.
 const LastGoodName = "last-good-ca-bundle.crt"
 
-// NewLastGoodCopy is a copy of that name in the state directory.
+// NewLastGoodCopy returns a copy of that name in the state directory.
 func NewLastGoodCopy(dir, name string) LastGoodCopy { return LastGoodCopy{filepath.Join(dir, name)} }
 
-// originPrefix begins the first line of a copy, which names the file that it is of: the
-// configuration may name another by now.
+// originPrefix begins the first line of a copy, which names the original file: the
+// configuration may name another file now.
 const originPrefix = "# the last good CAs of "
 
-// maxCopy holds MaxBundle however its lines are broken.
+// maxCopy is large enough for MaxBundle with any line length.
 const maxCopy = 2 * MaxBundle
 
-// encodeCopy is the text that is kept.
+// encodeCopy returns the text of a copy.
 func encodeCopy(origin string, roots []Certificate) []byte {
 	text := []byte(originPrefix + strconv.Quote(origin) + "\n")
 	for _, c := range roots {
@@ -43,7 +43,7 @@ func encodeCopy(origin string, roots []Certificate) []byte {
 	return text
 }
 
-// load returns the certificates that were kept, in PEM, and whose they are.
+// load returns the stored certificates in PEM, and the path of the original file.
 func (k LastGoodCopy) load() (origin string, certificates []byte, err error) {
 	text, err := k.read()
 	if err != nil {
@@ -55,7 +55,7 @@ func (k LastGoodCopy) load() (origin string, certificates []byte, err error) {
 		origin, err = strconv.Unquote(quoted)
 	}
 	if !is || err != nil {
-		return "", nil, fmt.Errorf("%s is not what this service writes: it is passed over", k.path)
+		return "", nil, fmt.Errorf("%s was not written by this service: ignored", k.path)
 	}
 	return origin, certificates, nil
 }
@@ -67,7 +67,7 @@ func (k LastGoodCopy) read() ([]byte, error) {
 	return textfile.Read(k.path, maxCopy)
 }
 
-// pendingCopy replaces the copy atomically, or does nothing when it is the same.
+// save replaces the copy atomically. It does nothing if the text is the same.
 func (k LastGoodCopy) save(text []byte) error {
 	if k.path == "" {
 		return nil
@@ -76,7 +76,7 @@ func (k LastGoodCopy) save(text []byte) error {
 		return nil
 	}
 	if err := textfile.Replace(k.path, text); err != nil {
-		return fmt.Errorf("keep the last good CAs: %w", err)
+		return fmt.Errorf("cannot save the last good CAs: %w", err)
 	}
 	return nil
 }

@@ -14,96 +14,95 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// settleDelay is how long a changed file must have had the same text before it
-	// counts: a file that is written in place is cut short for a moment, and a part
-	// of a bundle is one, too.
+	// settleDelay is how long a changed file must be unchanged before it is used. A
+	// file that is written in place is incomplete for a moment, and part of a bundle is
+	// also a valid bundle.
 	settleDelay = 100 * time.Millisecond
-	// settleDelayRefused is the same for a file that is refused or gone: it may be amid
-	// its replacement.
+	// settleDelayRefused applies to a file that is refused or missing: it may be in the
+	// middle of a replacement.
 	settleDelayRefused = time.Second
 )
 
-// Source is one file of CAs, and what of it is in force. Its methods belong to one
-// goroutine.
+// Source is a file of CAs and the certificates in force. One goroutine owns it.
 type Source struct {
 	path     string
 	limit    int
 	lastGood LastGoodCopy // the zero value: no copy is kept
 
-	// What was found last, and what of it counts.
+	// The result of the last accepted file content.
 	accepted   *content
-	assessment Bundle // of the file, its Roots aside
+	assessment Bundle // of the file, without its Roots
 	err        error  // why the file is refused
 
 	roots        []Certificate // in force
-	loaded       bool          // something is: a look has found a good file, or none
-	usesLastGood bool          // what is in force is an earlier text's
-	origin       string        // the path of what is in force
+	loaded       bool          // a good file, or that there is no file, is in force
+	usesLastGood bool          // an earlier file is in force
+	origin       string        // the path of the file in force
 
-	stamp          fileStamp // of the file when it was read last
-	unsettled      *content  // what the last look found, if that has not settled
+	stamp          fileStamp // of the last read
+	unsettled      *content  // the last content, while it has not settled
 	unsettledSince time.Time
-	pendingCopy    []byte // the copy that is still to be written; not nil while there is one
+	pendingCopy    []byte // the copy that must still be written, or nil
 }
 
-// NewSource returns the source of an admin's bundle. A copy of the last good one is
-// kept in kept, unless that is the zero value.
+// NewSource returns the source of an administrator's bundle. lastGood stores a copy of
+// the last good file, unless it is the zero value.
 func NewSource(path string, kept LastGoodCopy) *Source {
 	return &Source{path: path, limit: MaxBundle, lastGood: kept}
 }
 
-// newSystemSource is that of a host's own file.
+// newSystemSource returns the source of the host's own file.
 func newSystemSource(path string) *Source { return &Source{path: path, limit: MaxSystem} }
 
-// Path is where the file is.
+// Path returns the path of the file.
 func (s *Source) Path() string { return s.path }
 
-// Origin is where the file is, or was, whose certificates are in force: after a
-// restart with another path it may be the former one's.
+// Origin returns the path of the file that the certificates in force come from. After a
+// restart with another path it may be an earlier path.
 func (s *Source) Origin() string { return cmp.Or(s.origin, s.path) }
 
-// Roots are the certificates in force, the last good ones while the file is refused.
-// Nobody changes them.
+// Roots returns the certificates in force: the last good ones while the file is
+// refused. They must not be changed.
 func (s *Source) Roots() []Certificate { return s.roots }
 
-// Err is why the file is refused, or nil.
+// Err returns why the file is refused, or nil.
 func (s *Source) Err() error { return s.err }
 
-// Assessment is that on the file as it is now, without the certificates.
+// Assessment returns the result for the current file, without the certificates.
 func (s *Source) Assessment() Bundle { return s.assessment }
 
-// Absent holds where no file is the last that counts: there is none, or there was
-// none before one that is refused.
+// Absent reports whether the last good state is that there is no file.
 func (s *Source) Absent() bool { return s.loaded && len(s.roots) == 0 }
 
-// Loaded reports whether anything is in force: certificates, or that there is no file.
+// Loaded reports whether a state is in force: certificates, or that there is no file.
 func (s *Source) Loaded() bool { return s.loaded }
 
-// content is what a look at the file found.
+// content is what was read from the file.
 type content struct {
 	sum        [sha256.Size]byte
 	absent     bool
 	readError  string // the read error
 	refused    bool
-	unreadable bool // for want of permission, or because the disk fails
+	unreadable bool // missing permission, or a disk error
 }
 
-// fileStamp changes with the file, as a rule.
+// fileStamp usually differs after a change of the file.
 type fileStamp struct {
 	device, inode     uint64
 	size              int64
 	changed, modified syscall.Timespec
 }
 
-// Refresh reads the file, takes what has settled, and reports whether there is a new
-// verdict. again is when to look again, if that is to be soon. Without a hint that
-// the file may have changed, it is read only if it looks so.
+// Refresh reads the file, accepts it once it has settled, and reports whether there is
+// a new assessment. again is the time until the next call, if that must be soon.
+// Without a hint that the file may have changed, the file is read only if its stamp
+// differs.
 func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
 	mark := s.currentStamp()
 	if !hinted && s.unchanged(mark) && s.assessment.ValidAt(now) {
@@ -130,9 +129,8 @@ func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.D
 	return true, s.untilReassessment(now)
 }
 
-// unchanged reports whether the file has been read, and looks now as it did then. What
-// could not be read is tried again and again, and so is a start without anything in
-// force.
+// unchanged reports whether the file has been read and its stamp is the same. Files
+// that could not be read are retried, also before anything is in force.
 func (s *Source) unchanged(mark fileStamp) bool {
 	return s.loaded && s.accepted != nil && !s.accepted.unreadable && s.unsettled == nil && mark == s.stamp
 }
@@ -146,7 +144,7 @@ func (c content) requiredDelay() time.Duration {
 	return settleDelay
 }
 
-// untilReassessment is how long the verdict holds, where that is not for long.
+// untilReassessment returns how long the assessment is valid; 0 means unlimited.
 func (s *Source) untilReassessment(now time.Time) time.Duration {
 	if s.assessment.Until.IsZero() {
 		return 0
@@ -154,7 +152,8 @@ func (s *Source) untilReassessment(now time.Time) time.Duration {
 	return max(time.Millisecond, s.assessment.Until.Sub(now))
 }
 
-// currentStamp takes the file's stamp; that of an absent one is the zero value.
+// currentStamp returns the stamp of the file, the zero value if the file does not
+// exist.
 func (s *Source) currentStamp() fileStamp {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *Source) currentStamp() fileStamp {
 	return fileStamp{device: raw.Dev, inode: raw.Ino, size: raw.Size, changed: raw.Ctim, modified: raw.Mtim}
 }
 
-// read reads and judges.
+// read reads and filters the file.
 func (s *Source) read(now time.Time) (bundle Bundle, found content, refused error) {
 	text, err := textfile.Read(s.path, s.limit)
 	switch {
@@ -176,7 +175,7 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 	case errors.Is(err, textfile.ErrTooLong):
 		err = fmt.Errorf("%s: %w", s.path, TooLarge(s.limit))
 	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: the service is not root: make it world-readable (chmod 0644)", err)
+		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644)", err)
 	case err == nil:
 		found.sum = sha256.Sum256(text)
 		if bundle, err = filter(text, s.limit, now); err != nil {
@@ -185,13 +184,13 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 	}
 	if err != nil {
 		found.readError, found.refused = err.Error(), true
-		var judged *Refusal
-		found.unreadable = !errors.As(err, &judged)
+		var refusal *Refusal
+		found.unreadable = !errors.As(err, &refusal)
 	}
 	return bundle, found, err
 }
 
-// accept puts a good text into force. With one that is refused the last good one stays.
+// accept puts a good file into force. A refused file leaves the last good one in force.
 func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
@@ -209,15 +208,15 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 	}
 }
 
-// useLastGood takes what an earlier run has kept, and reports whether there was any
-// that is good.
+// useLastGood puts the stored copy of an earlier run into force, and reports whether
+// there was a good one.
 func (s *Source) useLastGood(now time.Time) bool {
 	origin, certificates, err := s.lastGood.load()
 	if err != nil {
 		return false
 	}
 	var bundle Bundle
-	if len(certificates) > 0 { // or it had no file
+	if len(certificates) > 0 { // otherwise there was no file
 		if bundle, err = filter(certificates, maxCopy, now); err != nil {
 			return false
 		}
@@ -226,7 +225,8 @@ func (s *Source) useLastGood(now time.Time) bool {
 	return true
 }
 
-// UsesLastGood holds while what is in force is not of the file as it is.
+// UsesLastGood reports whether the certificates in force are not those of the current
+// file.
 func (s *Source) UsesLastGood() bool { return s.usesLastGood }
 
 // UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
@@ -246,27 +246,27 @@ const (
 	maxDescribedSubject = 80
 )
 
-// Describe tells in a line which certificates these are, for diagnoses.
-func Describe(whose string, roots []Certificate) string {
-	whose = report.OneLine(whose)
+// Describe names certificates in one line, for diagnoses.
+func Describe(origin string, roots []Certificate) string {
+	origin = printable.Line(origin)
 	names := make([]string, 0, maxDescribedNames+1)
 	for _, c := range roots[:min(maxDescribedNames, len(roots))] {
-		names = append(names, strconv.Quote(printable(c.Subject, maxDescribedSubject)))
+		names = append(names, strconv.Quote(printable.Truncate(c.Subject, maxDescribedSubject)))
 	}
 	if len(roots) > maxDescribedNames {
 		names = append(names, "…")
 	}
 	switch len(roots) {
 	case 0:
-		return "nothing of " + whose
+		return "nothing of " + origin
 	case 1:
-		return fmt.Sprintf("the CA of %s (%s)", whose, names[0])
+		return fmt.Sprintf("the CA of %s (%s)", origin, names[0])
 	default:
-		return fmt.Sprintf("the %d CAs of %s (%s)", len(roots), whose, strings.Join(names, ", "))
+		return fmt.Sprintf("the %d CAs of %s (%s)", len(roots), origin, strings.Join(names, ", "))
 	}
 }
 
-// DER are the certificates as they are handed over.
+// DER returns the encoded certificates.
 func DER(roots []Certificate) [][]byte {
 	all := make([][]byte, len(roots))
 	for i, c := range roots {

@@ -30,7 +30,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sourceTest is one, with a clock of its own.
+// sourceTest is a source with its own clock.
 type sourceTest struct {
 	*trust.Source
 	t   *testing.T
@@ -44,13 +44,13 @@ func newSource(t *testing.T) *sourceTest {
 	return restarted(&sourceTest{t: t, now: noon, dir: dir})
 }
 
-// restarted is the source of another run.
+// restarted is the source after a restart.
 func restarted(s *sourceTest) *sourceTest {
 	return &sourceTest{trust.NewSource(filepath.Join(s.dir, "ca-bundle.crt"), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")), s.t, s.now, s.dir}
 }
 
-// refresh has it look until nothing is to settle any more, and returns how long that took
-// until something was taken; 0 for nothing.
+// refresh calls Refresh until the file has settled, and returns how long that took
+// until a change; 0 for no change.
 func (s *sourceTest) refresh() (took time.Duration) {
 	s.t.Helper()
 	begin := s.now
@@ -79,12 +79,12 @@ func (s *sourceTest) names() string {
 	return strings.Join(names, " ")
 }
 
-// expect fails unless these are in force, and the error says that.
-func (s *sourceTest) expect(names, says string) {
+// expect fails unless these certificates are in force and the error contains the text.
+func (s *sourceTest) expect(names, message string) {
 	s.t.Helper()
 	switch err := s.Err(); {
-	case says == "" && err != nil, says != "" && (err == nil || !strings.Contains(err.Error(), says)):
-		s.t.Errorf("error %v, want %q", err, says)
+	case message == "" && err != nil, message != "" && (err == nil || !strings.Contains(err.Error(), message)):
+		s.t.Errorf("error %v, want %q", err, message)
 	}
 	if diff := cmp.Diff(names, s.names()); diff != "" {
 		s.t.Errorf("in force (-want +got):\n%s", diff)
@@ -116,15 +116,15 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	if took := s.refresh(); took < time.Second {
 		t.Errorf("a refused file counts after %v: it may be amid its replacement", took)
 	}
-	s.expect("A B", "it is empty")
+	s.expect("A B", "the file is empty")
 	if !s.UsesLastGood() || s.Absent() {
-		t.Error("the last good one is in force, and this is not said")
+		t.Error("the last good copy is in force, but not reported")
 	}
 	write(t, s.Path(), b)
 	s.refresh()
 	s.expect("B", "")
 	if s.UsesLastGood() {
-		t.Error("the file is in force, and this is not said")
+		t.Error("the file is in force, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	if took := s.refresh(); took < time.Second {
@@ -133,14 +133,14 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	s.expect("", "")
 	write(t, s.Path(), "x")
 	s.refresh()
-	s.expect("", "there is no certificate in it")
+	s.expect("", "the file contains no certificate")
 	if !s.Absent() {
-		t.Error("before the refused file there was none")
+		t.Error("no file existed before the refused one")
 	}
 }
 
-// TestSourceIgnoresPartialWrites: who writes in place, with pauses, block by
-// block, is waited for.
+// TestSourceIgnoresPartialWrites: the source waits for a file that is written in place,
+// block by block.
 func TestSourceIgnoresPartialWrites(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -174,20 +174,20 @@ func TestSourceAfterRestart(t *testing.T) {
 	s.refresh()
 	s.expect("A", "the file ends inside")
 	if !s.UsesLastGood() {
-		t.Error("the last good one is in force, and this is not said")
+		t.Error("the last good copy is in force, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	s.refresh()
 	write(t, s.Path(), "x")
 	s = restarted(s)
 	s.refresh()
-	if s.expect("", "there is no certificate in it"); !s.Absent() {
+	if s.expect("", "the file contains no certificate"); !s.Absent() {
 		t.Error("the last run had no file")
 	}
 	must(t, os.RemoveAll(filepath.Join(s.dir, "state")))
 	s = restarted(s)
 	s.refresh()
-	if s.expect("", "there is no certificate in it"); s.Loaded() || s.Absent() {
+	if s.expect("", "the file contains no certificate"); s.Loaded() || s.Absent() {
 		t.Error("nothing was ever good: this is not as if there were no file")
 	}
 	if left, err := filepath.Glob(filepath.Join(s.dir, "state", ".*")); err != nil || len(left) > 0 {
@@ -195,8 +195,8 @@ func TestSourceAfterRestart(t *testing.T) {
 	}
 }
 
-// TestSourceSavesOnlyTrusted: whatever else is in the file does not get to the
-// state directory, and a copy that is not this service's is none.
+// TestSourceSavesOnlyTrusted: other contents of the file are not copied to the state
+// directory, and a copy of another program is ignored.
 func TestSourceSavesOnlyTrusted(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -214,14 +214,14 @@ func TestSourceSavesOnlyTrusted(t *testing.T) {
 		write(t, s.Path(), "x")
 		s = restarted(s)
 		s.refresh()
-		if s.expect("", "there is no certificate in it"); s.Loaded() {
+		if s.expect("", "the file contains no certificate"); s.Loaded() {
 			t.Errorf("taken: %q", other)
 		}
 	}
 }
 
-// TestSourceOfAnotherPath: what was kept of one file is in force while another is
-// refused, and said to be the former one's.
+// TestSourceOfAnotherPath: the copy of an earlier path is in force while the new file
+// is refused, and its origin is reported.
 func TestSourceOfAnotherPath(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -232,7 +232,7 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	s.Source = trust.NewSource(filepath.Join(s.dir, "a \n\"b\".crt"), kept)
 	write(t, s.Path(), "x")
 	s.refresh()
-	if s.expect("A", "there is no certificate in it"); s.Origin() != first || !s.UsesLastGood() {
+	if s.expect("A", "the file contains no certificate"); s.Origin() != first || !s.UsesLastGood() {
 		t.Errorf("in force is that of %s", s.Origin())
 	}
 	if _, whose := trust.EffectiveRoots(s.Source, nil); whose != first {
@@ -247,30 +247,30 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	s.Source = trust.NewSource(first, kept)
 	write(t, first, "x")
 	s.refresh()
-	if s.expect("B", "there is no certificate in it"); s.Origin() != second {
+	if s.expect("B", "the file contains no certificate"); s.Origin() != second {
 		t.Errorf("in force is that of %s", s.Origin())
 	}
 }
 
-// TestSourceWithWrongClock: at boot it may stand before all certificates.
+// TestSourceWithWrongClock: at boot the clock may be before all certificates.
 func TestSourceWithWrongClock(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	write(t, s.Path(), validCA(t, "A"))
 	s.now = noon.Add(-24 * time.Hour)
 	s.refresh()
-	if s.expect("", "it is not valid before"); s.Loaded() {
+	if s.expect("", "not valid before"); s.Loaded() {
 		t.Error("something is in force")
 	}
 	if changed, again := s.Refresh(noon, false); !changed || again != time.Hour+1 {
 		t.Errorf("after the clock was set: %v, the next look in %v", changed, again)
 	}
 	s.expect("A", "")
-	// Its time ends: it is refused, and nothing better is known.
+	// The certificate expires: the file is refused, and nothing replaces it.
 	if changed, _ := s.Refresh(noon.Add(2*time.Hour), false); !changed {
 		t.Error("the end of its time is not seen")
 	}
-	s.expect("A", "it has expired")
+	s.expect("A", "expired")
 }
 
 func TestSourceReadsOnlyChangedFile(t *testing.T) { //nolint:paralleltest // counts allocations
@@ -290,12 +290,12 @@ func TestSourceReadsOnlyChangedFile(t *testing.T) { //nolint:paralleltest // cou
 func TestSourceWithOtherFiles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		make func(path string) error
-		says string
+		make    func(path string) error
+		message string
 	}{
 		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "not a regular file"},
 		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "not a regular file"},
-		"10 MiB":      {func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) }, "it is larger than 1024 KiB"},
+		"10 MiB":      {func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) }, "the file is larger than 1024 KiB"},
 		"a loop":      {func(p string) error { return os.Symlink(p, p) }, "too many levels"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestSourceWithOtherFiles(t *testing.T) {
 			s := newSource(t)
 			must(t, c.make(s.Path()))
 			s.refresh()
-			if s.expect("", c.says); s.Loaded() {
+			if s.expect("", c.message); s.Loaded() {
 				t.Error("something is in force")
 			}
 			if err := s.Err(); !strings.Contains(err.Error(), s.Path()) {
@@ -322,7 +322,7 @@ func TestSystem(t *testing.T) {
 		t.Errorf("no file: %v", s.Err())
 	}
 	if changed, _ := s.Refresh(noon, true); changed {
-		t.Error("that there is none is said twice")
+		t.Error("the absence is reported twice")
 	}
 	write(t, second, "# comment\n"+validCA(t, "A"))
 	if changed, _ := s.Refresh(noon, true); !changed || s.Err() != nil || len(s.Source().Roots()) != 1 {
@@ -341,7 +341,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestSystemOfThisHost: what its distribution has made is good, nearly all of it.
+// TestSystemOfThisHost: nearly all certificates of the distribution are usable.
 func TestSystemOfThisHost(t *testing.T) {
 	t.Parallel()
 	s := trust.NewSystem(trust.SystemFiles())
@@ -349,8 +349,8 @@ func TestSystemOfThisHost(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n, verdict := len(s.Source().Roots()), s.Source().Assessment(); n < 50 || verdict.SkippedCount > n/10 {
-		t.Errorf("%d are trusted, left out: %v", n, verdict.Skipped)
+	if n, assessment := len(s.Source().Roots()), s.Source().Assessment(); n < 50 || assessment.SkippedCount > n/10 {
+		t.Errorf("%d are trusted, left out: %v", n, assessment.Skipped)
 	}
 }
 
@@ -369,12 +369,12 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestLargestBundle is judged in time, and stays within what is handed over.
+// TestLargestBundle is filtered quickly, and stays within the limit of a message.
 func TestLargestBundle(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for i := 0; ; i++ {
-		// One certificate whose bytes differ is as good as another.
+		// Different bytes are sufficient: the certificates are not verified.
 		one := validCA(t, "CA", func(c *x509.Certificate) { c.SerialNumber.SetInt64(int64(i + 1)) })
 		if text.Len()+len(one) > trust.MaxBundle {
 			break

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// SystemFiles are where distributions keep what a host trusts, in one file each: as
-// crypto/x509 (root_linux.go) looks for them, but that of RHEL CoreOS before its
-// links.
+// SystemFiles returns the files in which distributions keep the trusted CAs of a host.
+// They are the files of crypto/x509 (root_linux.go), with the target of RHEL CoreOS's
+// links first.
 func SystemFiles() []string {
 	return []string{
 		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // RHEL, Fedora, CoreOS
@@ -25,20 +25,20 @@ func SystemFiles() []string {
 	}
 }
 
-// System is what this host trusts: the first of some files that is there.
+// System is the trust store of the host: the first of several files that exists.
 type System struct {
 	paths        []string
 	source       *Source
-	reportedNone bool // that there is none of them
+	reportedNone bool // the absence of all files was reported
 }
 
-// NewSystem looks at these paths.
+// NewSystem returns the trust store at these paths.
 func NewSystem(paths []string) *System { return &System{paths: paths} }
 
-// Paths are all of them.
+// Paths returns all paths.
 func (s *System) Paths() []string { return s.paths }
 
-// Refresh is as [Source.Look] of the file that is there.
+// Refresh calls [Source.Refresh] of the file that exists.
 func (s *System) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
 	path := ""
 	for _, p := range s.paths {
@@ -57,20 +57,21 @@ func (s *System) Refresh(now time.Time, hinted bool) (changed bool, again time.D
 	return s.source.Refresh(now, hinted)
 }
 
-// Source is the file; nil where there is none.
+// Source returns the file, or nil.
 func (s *System) Source() *Source { return s.source }
 
-// Err is why nothing of this host can be trusted, or not what its file says now.
+// Err returns why the host has no trusted certificates, or why the current file is
+// refused.
 func (s *System) Err() error {
 	if s.source == nil || s.source.Absent() {
-		return fmt.Errorf("this host has no file of trusted CAs (looked for: %s): install its package ca-certificates, or give a file of CAs", strings.Join(s.paths, ", "))
+		return fmt.Errorf("this host has no file of trusted CAs (searched: %s): install the package ca-certificates, or configure a file of CAs", strings.Join(s.paths, ", "))
 	}
 	return s.source.Err()
 }
 
-// EffectiveRoots are the certificates that count, and whose they are: the admin's, or where
-// there is no file of theirs, this host's; host is nil where it was not looked at.
-func EffectiveRoots(admin *Source, host *System) (roots []Certificate, whose string) {
+// EffectiveRoots returns the certificates in force and a description of their origin:
+// the administrator's, or else the host's. host is nil if the host's file is not used.
+func EffectiveRoots(admin *Source, host *System) (roots []Certificate, origin string) {
 	if host == nil {
 		return admin.Roots(), admin.Origin()
 	}

@@ -115,11 +115,11 @@ func differences() map[string]expectedDifference {
 	const low, high = "greater than or equal to 1024", "less than or equal to 65535"
 	unsupported := func(mode string) string { return field + ".mode: Unsupported value: " + mode + ": " + modes }
 	return map[string]expectedDifference{
-		"a merge of nothing": {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
-		"a merged mode":      {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
-		"an anchor":          {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"a merge of nothing": {ambiguous, []string{"anchors, aliases and merge keys are not supported"}},
+		"a merged mode":      {ambiguous, []string{"anchors, aliases and merge keys are not supported"}},
+		"an anchor":          {ambiguous, []string{"anchors, aliases and merge keys are not supported"}},
 		"a mode in base64":   {ambiguous, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
-		"the mode twice":     {position, []string{`the key "mode" stands twice`}},
+		"the mode twice":     {position, []string{`duplicate key "mode"`}},
 
 		"a boolean as mode": {oneError, []string{wrongType(field+".mode", "boolean", "string")}},
 		"a number as mode":  {oneError, []string{wrongType(field+".mode", "integer", "string")}},

@@ -41,7 +41,7 @@ func TestTrustedCA(t *testing.T) {
 		ids, says          []string
 	}{
 		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
-		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
+		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
 		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": there is no certificate in it"}},
 		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},

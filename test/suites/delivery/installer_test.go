@@ -225,7 +225,7 @@ func TestRefusedImages(t *testing.T) {
 		})
 	}
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is installed already")
+	n.awaitInstaller(t, n.Host, "is already installed")
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
@@ -244,7 +244,7 @@ func TestBinaryNotReady(t *testing.T) {
 	n.expireFailure()
 	before := n.starts()
 	n.runScript("systemctl start " + timer)
-	n.awaitInstaller(t, n.Host, "did not get ready before")
+	n.awaitInstaller(t, n.Host, "did not become ready before")
 	n.awaitUnitState(timer, "inactive")
 	if got := n.starts(); got != before {
 		t.Errorf("the timer started the service %d times", got-before)
@@ -263,7 +263,7 @@ func TestServiceDisabled(t *testing.T) {
 `)
 	n.update()
 	n.awaitUnitState(service, "inactive")
-	n.awaitInstaller(t, n.Host, "is disabled: it is stopped")
+	n.awaitInstaller(t, n.Host, "is disabled: stopped")
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
 	n.update()
 	n.awaitUnitState(service, "active")

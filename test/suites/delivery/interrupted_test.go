@@ -47,9 +47,9 @@ func (n *node) override(unit, text string) {
 func TestFirstBinaryNotReady(t *testing.T) {
 	n := newNode(t)
 	n.apply(n.scriptImage("never", "if [ \"$1\" = version ]; then echo never; else exit 1; fi\n"))
-	n.awaitInstaller(t, n.Host, "does not get ready", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "does not become ready", "status=1/FAILURE")
 	n.runScript("systemctl restart " + installer)
-	n.awaitInstaller(t, n.Host, "does not get ready", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "does not become ready", "status=1/FAILURE")
 	n.awaitUnitState(timer, "active")
 	n.apply(n.images[first])
 	n.awaitInstaller(t, n.Host, "is installed")
@@ -89,7 +89,7 @@ func TestStopBeforeReady(t *testing.T) {
 		return err
 	}))
 	n.runScript("systemctl stop " + service)
-	n.awaitInstaller(t, n.Host, "was stopped before it got ready", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "was stopped before it became ready", "status=1/FAILURE")
 	n.runScript("test ! -e " + installState + "refused")
 	n.awaitUnitState(timer, "active")
 	n.runScript("systemctl restart " + installer)
@@ -106,7 +106,7 @@ func TestImmediateFailure(t *testing.T) {
 	n.awaitUnitState(timer, "inactive")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=\n")
 	n.runScript("systemctl start " + installer)
-	n.awaitInstaller(t, n.Host, "no image is named", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "no image is configured", "status=1/FAILURE")
 	n.expectTimerFired()
 }
 
@@ -129,7 +129,7 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is installed already")
+	n.awaitInstaller(t, n.Host, "is already installed")
 	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
 	}

@@ -147,7 +147,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // not the only child.
 func (s *service) proxyPID() string {
 	return strings.TrimSpace(s.run("sh", "-c", "for pid in $(cat /proc/"+s.property("MainPID")+"/task/*/children); do "+
-		"if tr '\\0' ' ' < /proc/$pid/cmdline | grep -q ' gate '; then echo $pid; fi; done"))
+		"if tr '\\0' ' ' < /proc/$pid/cmdline | grep -q ' proxy '; then echo $pid; fi; done"))
 }
 
 // TestRestarts restarts the service under load, every tenth time with a changed binary as

@@ -146,7 +146,7 @@ func TestClusterCondition(t *testing.T) {
 		down[l.Masters[i]] = true
 	}
 	awaitNobody(t, services, both[0].String(), both[1].String())
-	text, lost := f.expect(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
+	text, lost := f.expect(text, "False", "VIPNotHeld", ": check keepalived on master0, master1 and master2")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
 	}
@@ -167,7 +167,7 @@ func TestClusterCondition(t *testing.T) {
 	f.collectReports()
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
 	unknown, c := f.run("--previous", "previous.json")
-	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: there is no report") || c.LastTransitionTime.Time.Before(asked) {
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: the report is empty") || c.LastTransitionTime.Time.Before(asked) {
 		t.Errorf("with one stopped since %v: %s", asked, unknown)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))

@@ -17,46 +17,47 @@ type APIServer struct {
 	Spec APIServerSpec `json:"spec"`
 }
 
-// APIServerSpec is what an admin asks for.
+// APIServerSpec holds the settings of the administrator.
 type APIServerSpec struct {
-	// http01ChallengeProxy makes port 80 of the API VIP answer ACME HTTP-01
-	// challenges, so that cert-manager can get a certificate for the name of
-	// the API server, api.<cluster>, as it can for names of the ingress. On the
-	// master that holds the API VIP, requests for
-	// /.well-known/acme-challenge/* on port 80 are passed on to the ingress
-	// routers if their method is GET or HEAD, and answered with 405 otherwise; all
-	// other requests there are answered with 400.
-	// Other addresses and ports are not touched.
+	// http01ChallengeProxy forwards ACME HTTP-01 challenges on port 80 of the API
+	// VIP to the ingress routers, so that cert-manager can obtain a certificate
+	// for the name of the API server, api.<cluster>, as it can for names of the
+	// ingress. On the control-plane node that holds the API VIP, requests for
+	// /.well-known/acme-challenge/* on port 80 are forwarded if their method is
+	// GET or HEAD, and answered with 405 otherwise. All other requests to that
+	// port are answered with 400. Other addresses and ports are not affected.
 	//
-	// This needs a platform whose API VIP is kept on the masters by keepalived.
-	// It does nothing where one address is both the API VIP and the ingress VIP.
+	// This requires a platform on which keepalived manages the API VIP on the
+	// control-plane nodes. It has no effect where one address is both the API
+	// VIP and the ingress VIP.
 	//
-	// When omitted, nothing is deployed and port 80 of the API VIP is left alone.
+	// When omitted, the proxy is not deployed and port 80 of the API VIP is not
+	// redirected.
 	// +optional
 	HTTP01ChallengeProxy *HTTP01ChallengeProxySpec `json:"http01ChallengeProxy,omitempty"`
 }
 
-// HTTP01ChallengeProxySpec says whether the proxy runs and on which port.
+// HTTP01ChallengeProxySpec selects whether the proxy runs, and its port.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'CustomDeployment' ? has(self.customDeployment) : !has(self.customDeployment)",message="customDeployment is required when mode is CustomDeployment, and forbidden otherwise"
 // +union
 type HTTP01ChallengeProxySpec struct {
-	// mode decides whether the proxy is deployed and who chooses its port.
+	// mode selects whether the proxy is deployed, and how its port is chosen.
 	//
 	// Valid values are "DefaultDeployment", "CustomDeployment" and "".
 	//
-	// When set to "DefaultDeployment", the proxy listens on port 8888 of the
-	// masters, to which port 80 of the API VIP is led.
+	// When set to "DefaultDeployment", port 80 of the API VIP is redirected to
+	// the proxy on port 8888 of the control-plane node.
 	//
-	// When set to "CustomDeployment", it listens on the port that
-	// customDeployment names. Choose this where another workload has port 8888.
+	// When set to "CustomDeployment", port 80 of the API VIP is redirected to
+	// the port in customDeployment. Use this if another workload uses port 8888.
 	//
-	// When set to "", the empty string, the proxy is disabled, just as when
-	// http01ChallengeProxy is omitted. The design that this API comes from
-	// disables with the empty value in its text but lacks it in its enum; it is
-	// a valid value here.
+	// When set to "", the empty string, the proxy is disabled, as when
+	// http01ChallengeProxy is omitted. The text of the enhancement proposal
+	// disables the proxy with the empty value, but its enum lacks it. Here it is
+	// a valid value.
 	//
-	// This field is required, and may be changed from any value to any other.
+	// This field is required. Any value may be changed to any other value.
 	// +unionDiscriminator
 	// +required
 	Mode HTTP01ChallengeProxyMode `json:"mode"`
@@ -80,23 +81,24 @@ const (
 	HTTP01ChallengeProxyModeDisabled HTTP01ChallengeProxyMode = ""
 )
 
-// What the markers here say, for those who judge an object before it reaches an
-// API server. Markers take no constants: a test compares both.
+// The values of the markers, for programs that validate an object before it reaches an
+// API server. Markers cannot use constants: a test compares both.
 const (
 	HTTP01ChallengeProxyUnionMessage    = "customDeployment is required when mode is CustomDeployment, and forbidden otherwise"
 	HTTP01ChallengeProxyMinInternalPort = 1024
 	HTTP01ChallengeProxyMaxInternalPort = 65535
 )
 
-// HTTP01ChallengeProxyCustomDeploymentSpec is what an admin chooses.
+// HTTP01ChallengeProxyCustomDeploymentSpec holds the settings of mode CustomDeployment.
 type HTTP01ChallengeProxyCustomDeploymentSpec struct {
-	// internalPort is the port of the masters on which the proxy listens and to
-	// which port 80 of the API VIP is led. It is not open to direct connections.
+	// internalPort is the port on which the proxy listens on control-plane nodes,
+	// and to which port 80 of the API VIP is redirected. Direct connections to it
+	// are rejected.
 	//
-	// Valid values are 1024 to 65535. Choose one that nothing else on the
-	// masters listens on, outside the range of NodePort services: where it is
-	// taken, the proxy does not start to serve, and the host's status names the
-	// process that has it.
+	// Valid values are 1024 to 65535. Choose a port that no other process on the
+	// control-plane nodes uses, outside the range of NodePort services. If the
+	// port is in use, the proxy does not serve, and the status of the host names
+	// the process that uses it.
 	//
 	// This field is required.
 	// +kubebuilder:validation:Minimum=1024

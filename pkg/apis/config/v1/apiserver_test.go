@@ -14,8 +14,8 @@ import (
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
 )
 
-// An empty mode is written, and an absent field is not: they disable alike, and
-// are told apart.
+// An empty mode is encoded, and an absent field is not. Both disable the proxy, but
+// they are different.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// property is what a CRD says of a field, as far as this test looks at it.
+// property is the part of a CRD's field that this test compares.
 type property struct {
 	Description      string
 	Enum             []configv1.HTTP01ChallengeProxyMode
@@ -63,8 +63,8 @@ type property struct {
 	Rules            []struct{ Message string } `yaml:"x-kubernetes-validations"`
 }
 
-// TestConstants: the constants say what the markers say, of which the CRD's patch
-// is made.
+// TestConstants: the constants are equal to the markers from which the patch of the CRD
+// is generated.
 func TestConstants(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../machineconfigs/crd/apiservers.config.openshift.io.patch.yaml")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1 owns the API: spec.http01ChallengeProxy of the APIServer resource,
-// config.openshift.io/v1. Of that resource it knows this one field.
+// config.openshift.io/v1. It declares only this field of the resource. Only the
+// administrator's tool links it.
 //
-// machineconfigs/crd is made of these types: `make crd`.
+// `make crd` generates machineconfigs/crd from these types.
 //
 // +groupName=config.openshift.io
 // +versionName=v1

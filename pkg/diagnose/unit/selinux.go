@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package unit
 
 import (
 	"bytes"
@@ -29,6 +29,11 @@ type selinux struct {
 	enforcing bool
 	label     string // of the program; empty if unknown
 	audit     []byte // the end of the audit log; empty if unreadable
+}
+
+// SELinuxFindings are the findings about SELinux and the program at path.
+func SELinuxFindings(path string, now time.Time) []findings.Finding {
+	return readSELinux(path).findings(path, now)
 }
 
 func readSELinux(path string) selinux {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package conntrack
 
 import (
 	"strings"
@@ -25,27 +25,26 @@ func TestSumDropped(t *testing.T) {
 	}
 }
 
-func TestJudgeConntrack(t *testing.T) {
+func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		before, after conntrackStats
+		before, after Stats
 		id            findings.ID
 		message       string
 	}{
-		"room":          {conntrackStats{count: 89, max: 100}, conntrackStats{count: 89, max: 100}, "", "89 of 100"},
-		"room by now":   {conntrackStats{count: 1, max: 100, dropped: 7}, conntrackStats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
-		"little room":   {conntrackStats{count: 1, max: 100}, conntrackStats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
-		"none":          {conntrackStats{count: 100, max: 100, dropped: 7}, conntrackStats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
-		"without bound": {conntrackStats{count: 1}, conntrackStats{count: 1}, "", "1 of 0"},
+		"room":          {Stats{count: 89, max: 100}, Stats{count: 89, max: 100}, "", "89 of 100"},
+		"room by now":   {Stats{count: 1, max: 100, dropped: 7}, Stats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
+		"little room":   {Stats{count: 1, max: 100}, Stats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
+		"none":          {Stats{count: 100, max: 100, dropped: 7}, Stats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
+		"without bound": {Stats{count: 1}, Stats{count: 1}, "", "1 of 0"},
 	} {
-		r := judgeConntrack(tt.before, tt.after)
-		text := r.Text
+		matches, text := Judge(tt.before, tt.after)
 		var id findings.ID
-		for _, f := range r.Findings {
+		for _, f := range matches {
 			id, text = f.ID, f.Message
 		}
 		if id != tt.id || !strings.Contains(text, tt.message) {
-			t.Errorf("%s: %+v", name, r)
+			t.Errorf("%s: %+v, %q", name, matches, text)
 		}
 	}
 }

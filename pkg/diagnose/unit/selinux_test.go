@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package unit
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func TestSELinux(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := tt.s.findings(programPath, now)
+			got := tt.s.findings(ProgramPath, now)
 			switch {
 			case tt.id == "" && len(got) == 0:
 			case len(got) != 1 || got[0].ID != tt.id || !strings.Contains(got[0].Message, tt.message):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package unit
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
-// sandboxFaults lists the settings of a unit that prevent the service from working.
-func sandboxFaults(u systemd.Unit) []string {
+// SandboxFaults lists the settings of a unit that prevent the service from working.
+func SandboxFaults(u systemd.Unit) []string {
 	var faults []string
 	add := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -21,19 +21,19 @@ func sandboxFaults(u systemd.Unit) []string {
 	}
 	const needed = uint64(1) << unix.CAP_NET_ADMIN
 	root := !u.DynamicUser && (u.User == "" || u.User == "root" || u.User == "0")
-	add(u.BoundingSet&needed == 0, "CapabilityBoundingSet= lacks %s", capability)
-	add(u.BoundingSet&needed != 0 && !root && u.Ambient&needed == 0, "AmbientCapabilities= lacks %s", capability)
+	add(u.BoundingSet&needed == 0, "CapabilityBoundingSet= lacks %s", Capability)
+	add(u.BoundingSet&needed != 0 && !root && u.Ambient&needed == 0, "AmbientCapabilities= lacks %s", Capability)
 	families := deniedNames(u.AddressFamilies, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
 	add(len(families) > 0, "RestrictAddressFamilies= denies %s", strings.Join(families, " "))
 	calls := deniedNames(u.SystemCalls, requiredSyscalls()...)
 	add(len(calls) > 0, "SystemCallFilter= denies %s", strings.Join(calls, " "))
 	add(u.PrivateNetwork, "PrivateNetwork=yes hides the host's network")
-	add(u.PrivateUsers, "PrivateUsers=yes disables %s", capability)
+	add(u.PrivateUsers, "PrivateUsers=yes disables %s", Capability)
 	add(u.DeniesIPAddresses, "IPAddressDeny= blocks connections")
 	if len(faults) == 0 {
 		add(killedByFilter(u), "a system call filter killed it (SIGSYS)")
 		add(u.ExecMainCode == 1 && exitName(u.ExecMainStatus) != "" && u.ExecMainStatus != exitExec,
-			"systemd could not set up the sandbox (exit code %d/%s; see journalctl -u %s)", u.ExecMainStatus, exitName(u.ExecMainStatus), unitName)
+			"systemd could not set up the sandbox (exit code %d/%s; see journalctl -u %s)", u.ExecMainStatus, exitName(u.ExecMainStatus), Name)
 	}
 	return faults
 }
