@@ -72,13 +72,14 @@ func TestImportRules(t *testing.T) {
 		"internal/httpfield":          nil,                                  // one grammar for both directions
 		"internal/printable":          nil,
 		"internal/wire":               nil,
+		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                              // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/textfile"},
+		"pkg/host/microshift":         {"internal/textfile", "pkg/host/address"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
 		"pkg/host/route":              {"internal/rtnl"},
@@ -88,7 +89,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/report":                  nil,
 		"pkg/report/client":           {"pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
-		"pkg/host/systemd":            {"pkg/findings/messageid"},
+		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"internal/printable", "internal/textfile"}, // the administrator's tool filters files too
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
