@@ -20,7 +20,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -177,7 +176,7 @@ func (e *egressWatcher) observe(o reconcile.Observation, now time.Time) {
 
 // pass passes the settings on with the routes, except while they wait for the first
 // addresses of a proxy's name.
-func (e *egressWatcher) pass(routes []settings.EgressRoute, now time.Time) {
+func (e *egressWatcher) pass(routes []egress.ProxiedAddress, now time.Time) {
 	if !e.target.serving || !e.observed || e.waits(now) {
 		return
 	}

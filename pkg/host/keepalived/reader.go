@@ -10,11 +10,13 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 )
 
 const (
 	// SettleTime is how long a removal must stay unchanged before it takes effect.
-	SettleTime = 2 * time.Second
+	SettleTime = settled.LossDelay
 
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
@@ -48,9 +50,7 @@ type Reader struct {
 	lastGood    reading
 	lastGoodErr error
 
-	pending        bool        // the last reading was not accepted
-	pendingContent fingerprint // of that reading
-	pendingSince   time.Time   // when that content was first read
+	content settled.Content[fingerprint]
 }
 
 // NewReader returns a Reader for the file at path. It does not read the file yet.
@@ -75,16 +75,13 @@ func (r *Reader) Read(now time.Time) Snapshot {
 	if err != nil && !errors.Is(err, ErrNoAPIInstance) {
 		content = sha256.Sum256(append(content[:], err.Error()...))
 	}
-	if !r.pending || r.pendingContent != content || now.Before(r.pendingSince) {
-		r.pending, r.pendingContent, r.pendingSince = true, content, now
-	}
-	age := now.Sub(r.pendingSince)
-	if acceptable && age >= SettleTime {
+	wait := r.content.Wait(content, SettleTime, now)
+	if acceptable && wait == 0 {
 		return r.accept(got, err)
 	}
-	retry := min(max(age, minRetry), maxRetry) // doubles if the caller follows it
+	retry := min(max(r.content.Age(now), minRetry), maxRetry) // doubles if the caller follows it
 	if acceptable {
-		retry = min(retry, SettleTime-age)
+		retry = min(retry, wait)
 	}
 	inForce := r.lastGood.Discovery
 	inForce.Files = union(got.Files, inForce.Files)
@@ -93,7 +90,8 @@ func (r *Reader) Read(now time.Time) Snapshot {
 
 // accept makes a reading the configuration in force.
 func (r *Reader) accept(got reading, err error) Snapshot {
-	r.known, r.lastGood, r.lastGoodErr, r.pending = true, got, err, false
+	r.known, r.lastGood, r.lastGoodErr = true, got, err
+	r.content.Accept(got.content)
 	return Snapshot{Discovery: got.Discovery, Known: true, Err: err}
 }
 

@@ -2,33 +2,6 @@
 
 package microshift
 
-import "time"
-
-// settling delays changed files until they have kept the same content for a while.
-type settling struct {
-	settled fingerprint // zero: no files have settled yet
-	changed fingerprint
-	since   time.Time // when changed was first found
-}
-
-// wait returns how long the files must still stay unchanged. The first files take effect at once.
-func (s *settling) wait(found fingerprint, now time.Time) time.Duration {
-	if s.settled == found || s.settled == (fingerprint{}) {
-		s.changed = fingerprint{}
-		return 0
-	}
-	if s.changed != found {
-		s.changed, s.since = found, now
-	}
-	need := settleTime
-	if found.nonEmptyFiles < s.settled.nonEmptyFiles {
-		need = lossSettleTime
-	}
-	return max(0, need-now.Sub(s.since))
-}
-
-func (s *settling) accept(found fingerprint) { s.settled, s.changed = found, fingerprint{} }
-
 // phase describes the relation of the configuration in force to the one that MicroShift has read.
 type phase uint8
 
