@@ -73,13 +73,14 @@ func TestImportRules(t *testing.T) {
 		"internal/settled":            nil,
 		"internal/wire":               nil,
 		"internal/heartbeat":          nil,
+		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
 		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream"}, // the process that faces the network
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/settled", "internal/textfile"},
+		"pkg/host/microshift":         {"pkg/host/address", "internal/settled", "internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
 		"pkg/host/route":              {"internal/rtnl"},
@@ -89,7 +90,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/report":                  nil,
 		"pkg/report/client":           {"pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
-		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
+		"pkg/host/systemd":            {"internal/heartbeat", "internal/heartbeat", "pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"internal/printable", "internal/textfile", "pkg/ingress"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
