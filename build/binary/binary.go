@@ -39,7 +39,7 @@ const dirty = "-dirty"
 func Read(file string) (Binary, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
-		return Binary{}, fmt.Errorf("read what %s was built from: %w", file, err)
+		return Binary{}, fmt.Errorf("cannot read what %s was built from: %w", file, err)
 	}
 	setting := make(map[string]string)
 	for _, s := range info.Settings {
@@ -61,7 +61,7 @@ func Read(file string) (Binary, error) {
 	}
 	if at := setting["vcs.time"]; at != "" {
 		if b.Commit.Time, err = time.Parse(time.RFC3339, at); err != nil {
-			return Binary{}, fmt.Errorf("read the commit's time in %s: %w", file, err)
+			return Binary{}, fmt.Errorf("cannot read the commit's time in %s: %w", file, err)
 		}
 	}
 	return b, nil
@@ -84,7 +84,7 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			return nil, fmt.Errorf("look for %s in %s: %w", pattern, dir, err)
+			return nil, fmt.Errorf("cannot list %s in %s: %w", pattern, dir, err)
 		}
 		for _, file := range files {
 			b, err := Read(file)

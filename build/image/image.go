@@ -48,7 +48,7 @@ func Architectures() []string {
 // architecture. Equal contents and options give an equal digest.
 func Build(o Options) (v1.ImageIndex, error) {
 	if len(o.Binaries) == 0 {
-		return nil, errors.New("build the image: no binary given")
+		return nil, errors.New("cannot build the image: no binary given")
 	}
 	if o.Created.IsZero() {
 		o.Created = time.Unix(0, 0)
@@ -61,7 +61,7 @@ func Build(o Options) (v1.ImageIndex, error) {
 	for _, arch := range slices.Sorted(maps.Keys(o.Binaries)) {
 		img, err := o.platform(arch, roots)
 		if err != nil {
-			return nil, fmt.Errorf("build the image for %s: %w", arch, err)
+			return nil, fmt.Errorf("cannot build the image for %s: %w", arch, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add:        img,

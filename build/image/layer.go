@@ -29,7 +29,7 @@ type file struct {
 func newLayer(f file) (v1.Layer, error) {
 	packed, err := f.pack()
 	if err != nil {
-		return nil, fmt.Errorf("pack %s: %w", f.path, err)
+		return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
 	}
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
@@ -38,7 +38,7 @@ func newLayer(f file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make a layer of %s: %w", f.path, err)
+		return nil, fmt.Errorf("cannot create a layer of %s: %w", f.path, err)
 	}
 	return layer, nil
 }

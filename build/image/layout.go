@@ -23,11 +23,11 @@ const layoutMarker = "oci-layout"
 // layout as oci:DIR.
 func WriteLayout(dir string, index v1.ImageIndex) error {
 	if err := refuseOtherContents(dir); err != nil {
-		return fmt.Errorf("write the image to %s: %w", dir, err)
+		return fmt.Errorf("cannot write the image to %s: %w", dir, err)
 	}
 	next := filepath.Clean(dir) + ".next"
 	if err := replace(dir, next, index); err != nil {
-		return errors.Join(fmt.Errorf("write the image to %s: %w", dir, err), os.RemoveAll(next))
+		return errors.Join(fmt.Errorf("cannot write the image to %s: %w", dir, err), os.RemoveAll(next))
 	}
 	return nil
 }

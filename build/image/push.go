@@ -36,21 +36,21 @@ type PushOptions struct {
 func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (string, error) {
 	digest, err := index.Digest()
 	if err != nil {
-		return "", fmt.Errorf("push the image to %s: %w", ref, err)
+		return "", fmt.Errorf("cannot push the image to %s: %w", ref, err)
 	}
 	if err := CheckReference(ref); err != nil {
-		return "", fmt.Errorf("push the image: %w", err)
+		return "", fmt.Errorf("cannot push the image: %w", err)
 	}
 	target, err := o.parse(ref, digest)
 	if err != nil {
-		return "", fmt.Errorf("push the image: %w", err)
+		return "", fmt.Errorf("cannot push the image: %w", err)
 	}
 	keychain := o.Keychain
 	if keychain == nil {
 		keychain = authn.DefaultKeychain
 	}
 	if err := remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)); err != nil {
-		return "", fmt.Errorf("push the image to %s: %w%s", target, err, remediation(err, target))
+		return "", fmt.Errorf("cannot push the image to %s: %w%s", target, err, remediation(err, target))
 	}
 	return target.Context().Digest(digest.String()).String(), nil
 }

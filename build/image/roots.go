@@ -31,7 +31,7 @@ func Roots() ([]byte, error) {
 		}
 		certificate, err := x509.ParseCertificate(root.Certificate)
 		if err != nil {
-			return nil, fmt.Errorf("parse a root certificate of %s: %w", rootsModule, err)
+			return nil, fmt.Errorf("cannot parse a root certificate of %s: %w", rootsModule, err)
 		}
 		fmt.Fprintf(&all, "# %s\n", certificate.Subject)
 		if err := pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {

@@ -46,7 +46,7 @@ type bill struct {
 // New returns the bill of materials of a release.
 func New(o Options) (*cdx.BOM, error) {
 	if len(o.Binaries) == 0 {
-		return nil, errors.New("build the bill of materials: no binary given")
+		return nil, errors.New("cannot build the bill of materials: no binary given")
 	}
 	b := bill{components: make(map[string]cdx.Component), dependencies: make(map[string][]string)}
 	release := releaseComponent(o.Binaries[0])
@@ -54,7 +54,7 @@ func New(o Options) (*cdx.BOM, error) {
 	for _, binary := range o.Binaries {
 		ref, err := b.addBinary(binary)
 		if err != nil {
-			return nil, fmt.Errorf("build the bill of materials: %w", err)
+			return nil, fmt.Errorf("cannot build the bill of materials: %w", err)
 		}
 		b.dependsOn(release.BOMRef, ref)
 		if binary.Program == program && binary.OS == "linux" {
@@ -64,7 +64,7 @@ func New(o Options) (*cdx.BOM, error) {
 	if o.Image != "" {
 		ref, err := b.addImage(o.Image, append(inImage, b.addModule(o.Roots, cdx.ComponentTypeData)))
 		if err != nil {
-			return nil, fmt.Errorf("build the bill of materials: %w", err)
+			return nil, fmt.Errorf("cannot build the bill of materials: %w", err)
 		}
 		b.dependsOn(release.BOMRef, ref)
 	}
@@ -75,7 +75,7 @@ func New(o Options) (*cdx.BOM, error) {
 func Write(w io.Writer, bom *cdx.BOM) error {
 	encoder := cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
 	if err := encoder.EncodeVersion(bom, specVersion); err != nil {
-		return fmt.Errorf("write the bill of materials: %w", err)
+		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}
 	return nil
 }

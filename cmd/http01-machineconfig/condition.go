@@ -205,7 +205,7 @@ func writeCondition(w io.Writer, c report.Condition, format string) error {
 		_, err = w.Write(text)
 	}
 	if err != nil {
-		return fmt.Errorf("print the condition: %w", err)
+		return fmt.Errorf("cannot print the condition: %w", err)
 	}
 	return nil
 }

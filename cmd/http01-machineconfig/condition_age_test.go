@@ -16,10 +16,10 @@ import (
 
 // holderReport is the report of a host that serves the VIP. Without a time it is a
 // report of an earlier version.
-func holderReport(said time.Time) string {
+func holderReport(reported time.Time) string {
 	own := ""
-	if !said.IsZero() {
-		own = fmt.Sprintf(`"time": %q, `, said.UTC().Format(time.RFC3339))
+	if !reported.IsZero() {
+		own = fmt.Sprintf(`"time": %q, `, reported.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf(`{%s"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": "m",
 "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]}`, own)
@@ -33,10 +33,10 @@ func TestReportAge(t *testing.T) {
 	now := time.Now()
 	old := func(by time.Duration) time.Time { return now.Add(-by) }
 	for name, tt := range map[string]struct {
-		said, written time.Time
-		flags         []string
-		code          command.ExitCode
-		want          string
+		reported, written time.Time
+		flags             []string
+		code              command.ExitCode
+		want              string
 	}{
 		"new":                      {now, now, nil, command.OK, ": " + good},
 		"new, in an old file":      {now, old(time.Hour), nil, command.OK, ": " + good},
@@ -51,7 +51,7 @@ func TestReportAge(t *testing.T) {
 		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is from *, 1h0m*s ago: query the host again, *; the report of m0 is from *: its clock is ahead by *, "},
 	} {
 		path := filepath.Join(t.TempDir(), "status-m0.json")
-		must(t, os.WriteFile(path, []byte(holderReport(tt.said)), 0o600))
+		must(t, os.WriteFile(path, []byte(holderReport(tt.reported)), 0o600))
 		must(t, os.Chtimes(path, tt.written, tt.written))
 		got := runLine(t, "", append(append([]string{"condition", "-o", "text"}, tt.flags...), path)...)
 		if got.code != int(tt.code) || got.err != "" || !inOrder(got.out, tt.want) {
@@ -83,9 +83,9 @@ func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status-m0.json")
 	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
-	var said strings.Builder
-	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &said})
-	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(exitNoCondition) || said.String() != want {
-		t.Errorf("exit code %d: %s", code, &said)
+	var reported strings.Builder
+	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &reported})
+	if want := "http01-machineconfig condition: cannot print the condition: short write\n"; code != int(exitNoCondition) || reported.String() != want {
+		t.Errorf("exit code %d: %s", code, &reported)
 	}
 }

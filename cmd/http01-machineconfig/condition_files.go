@@ -69,7 +69,7 @@ func readReport(file string) ([]byte, error) {
 		text, err = readAtMost(file, maxReport)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
+		return nil, fmt.Errorf("cannot read the report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
 	}
 	return text, nil
 }
@@ -92,12 +92,12 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
 		return nil, nil //nolint:nilnil // not requested
 	}
-	const mend = "give the output of an earlier run with -o json or -o yaml, or remove the file"
+	const remediation = "give the output of an earlier run with -o json or -o yaml, or remove the file"
 	text, err := readAtMost(f.previous, maxCondition)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // the first run
 	} else if err != nil {
-		return nil, fmt.Errorf("read the previous condition: %w: %s", err, mend)
+		return nil, fmt.Errorf("cannot read the previous condition: %w: %s", err, remediation)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, machineconfig.Problem{
@@ -108,11 +108,11 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	}
 	var fields map[string]string // JSON is YAML
 	if err := yaml.Load(text, &fields); err != nil {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Remediation: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Remediation: remediation}
 	}
 	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
 	if err != nil || fields["type"] != report.ConditionType || fields["status"] == "" {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: remediation}
 	}
 	return &report.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
 }

@@ -15,13 +15,14 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// writeReport writes the output of `status -o json` of a host.
-func writeReport(t *testing.T, dir, name string, look report.ReconcileResult, since time.Time) string {
+// writeReport writes what a host's `status -o json` prints.
+func writeReport(t *testing.T, dir, name string, look tracker.ReconcileResult, since time.Time) string {
 	t.Helper()
-	b := report.NewTracker("1.0", since, func(_, _ report.Condition) {})
+	b := tracker.New("1.0", since, func(_, _ report.Condition) {})
 	b.SetReconcileResult(look, since)
 	var text strings.Builder
 	must(t, b.Report(report.Table{}).WriteJSON(&text, true))
@@ -39,8 +40,8 @@ func TestCondition(t *testing.T) {
 	var vips []report.VIP
 	must(t, json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips))
 	standby := []report.VIP{{Address: vips[0].Address, Family: "IPv4", State: report.VIPStandby}}
-	holder := writeReport(t, dir, "master0", report.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
-	other := writeReport(t, dir, "master1", report.ReconcileResult{Reason: report.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
+	holder := writeReport(t, dir, "master0", tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
+	other := writeReport(t, dir, "master1", tracker.ReconcileResult{Reason: report.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
 	const message = "192.0.2.5 is held and served by master0; 2 hosts have reported"
 	want := map[string]string{
 		"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": message, "lastTransitionTime": "2026-01-02T03:04:05Z",
@@ -54,7 +55,7 @@ func TestCondition(t *testing.T) {
 		}
 		previous := filepath.Join(dir, "previous")
 		must(t, os.WriteFile(previous, []byte(got.out), 0o600))
-		later := writeReport(t, t.TempDir(), "master0", report.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
+		later := writeReport(t, t.TempDir(), "master0", tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
 		if again := runLine(t, "", "condition", "-o", format, "--previous", previous, other, later); again != got {
 			t.Errorf("%s, again: %+v, want %+v", format, again, got)
 		}
@@ -71,7 +72,7 @@ func TestCondition(t *testing.T) {
 			t.Errorf("--hosts %s: %+v", hosts, got)
 		}
 	}
-	shown := writeReport(t, t.TempDir(), "master0", report.ReconcileResult{Reason: report.PortInUse, Message: "a\nb\x1b[31m", VIPs: vips}, since)
+	shown := writeReport(t, t.TempDir(), "master0", tracker.ReconcileResult{Reason: report.PortInUse, Message: "a\nb\x1b[31m", VIPs: vips}, since)
 	if got := runLine(t, "", "condition", "-o", "text", shown); !strings.Contains(got.out, "a b [31m") {
 		t.Errorf("%+v", got)
 	}
@@ -97,11 +98,11 @@ func TestUnreadableReports(t *testing.T) {
 		write func() error
 		want  string
 	}{
-		"absent":   {func() error { return nil }, "read a report: stat " + path + ": no such file or directory" + mend},
-		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "read a report: " + path + " is not a regular file" + mend},
+		"absent":   {func() error { return nil }, "cannot read the report: stat " + path + ": no such file or directory" + mend},
+		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "cannot read the report: " + path + " is not a regular file" + mend},
 		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": the report is empty: the service has not answered"},
 		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give the output of \"http01-proxyd status -o json\""},
-		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("read a report: %s is longer than %d bytes%s", path, maxReport, mend)},
+		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("cannot read the report: %s is longer than %d bytes%s", path, maxReport, mend)},
 	} {
 		must(t, os.RemoveAll(path))
 		must(t, tt.write())

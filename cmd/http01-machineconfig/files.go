@@ -72,7 +72,7 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, readError(err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("read %s: longer than %d bytes: check that it is the right file", name, limit)
+		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
 	}
 	return text, nil
 }
@@ -82,7 +82,7 @@ func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
 		if err := replaceFile(path, o.Text); err != nil {
-			return fmt.Errorf("write %s: %w: give another folder with --out", path, err)
+			return fmt.Errorf("cannot write %s: %w: give another folder with --out", path, err)
 		}
 	}
 	return nil
@@ -96,24 +96,24 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for other renderings: %w: give another folder with --out", err)
+		return fmt.Errorf("cannot list the folder: %w: give another folder with --out", err)
 	}
 	ours := make(map[string]bool)
 	for _, o := range outputs {
 		ours[o.File] = true
 	}
-	var left []string
+	var stale []string
 	for _, e := range entries {
 		if isMachineConfig(e.Name()) && !ours[e.Name()] {
-			left = append(left, filepath.Join(dir, e.Name()))
+			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}
-	if len(left) == 0 {
+	if len(stale) == 0 {
 		return nil
 	}
 	return machineconfig.Problem{
 		Where:       dir,
-		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(left, " and "), dir),
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(stale, " and "), dir),
 		Remediation: "give another folder with --out, or remove them",
 	}
 }
@@ -147,11 +147,11 @@ func printStream(w io.Writer, outputs []outputFile) error {
 	for i, o := range outputs {
 		if i > 0 {
 			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return fmt.Errorf("write the output: %w", err)
+				return fmt.Errorf("cannot write the output: %w", err)
 			}
 		}
 		if _, err := w.Write(o.Text); err != nil {
-			return fmt.Errorf("write the output: %w", err)
+			return fmt.Errorf("cannot write the output: %w", err)
 		}
 	}
 	return nil

@@ -302,7 +302,7 @@ func TestNoFolder(t *testing.T) {
 		}
 	}
 	proc := runLine(t, "", "render", "--image", image, "--out", "/proc/http01-proxyd") // takes no directory, root's neither
-	if want := "http01-machineconfig render: write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != command.Failure ||
+	if want := "http01-machineconfig render: cannot write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != command.Failure ||
 		!strings.HasPrefix(proc.err, want) || !strings.HasSuffix(proc.err, ": give another folder with --out\n") {
 		t.Errorf("%+v", proc)
 	}

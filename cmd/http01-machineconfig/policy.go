@@ -62,7 +62,7 @@ func (f policyFlags) run(out io.Writer) error {
 		return err
 	}
 	if _, err := out.Write(text); err != nil {
-		return fmt.Errorf("print the policy: %w", err)
+		return fmt.Errorf("cannot print the policy: %w", err)
 	}
 	return nil
 }

@@ -104,14 +104,14 @@ func (f renderFlags) validate(given map[string]bool) error {
 	if f.format != "text" && f.format != "json" {
 		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
 	}
-	without := map[string][]string{ // flags without effect
+	excluded := map[string][]string{ // flags without effect
 		"fcos":    {"image", "pool", "sums", "allow-tag", "layered"},
 		"layered": {"image", "sums", "allow-tag"},
 	}
-	for _, way := range []string{"fcos", "layered"} {
-		for _, other := range without[way] {
-			if given[way] && given[other] {
-				return command.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, way))
+	for _, option := range []string{"fcos", "layered"} {
+		for _, other := range excluded[option] {
+			if given[option] && given[other] {
+				return command.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, option))
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (r conditionReport) text(w io.Writer) error {
 		}
 	}
 	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print the report: %w", err)
+		return fmt.Errorf("cannot print the report: %w", err)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func requireParent(flags *flag.FlagSet, name, dir string) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return command.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
 		case err != nil:
-			return fmt.Errorf("check the directory of --%s: %w", name, err)
+			return fmt.Errorf("cannot check the directory of --%s: %w", name, err)
 		case !info.IsDir():
 			return command.UsageError(fmt.Sprintf("--%s: %s is not a directory: give another one", name, d))
 		}

@@ -69,7 +69,7 @@ func (s screen) draw(text string) error {
 
 func (s screen) write(sequence string) error {
 	if _, err := io.WriteString(s.out, sequence); err != nil {
-		return fmt.Errorf("write to the terminal: %w", err)
+		return fmt.Errorf("cannot write to the terminal: %w", err)
 	}
 	return nil
 }

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // The bounds of --interval.
@@ -37,12 +38,11 @@ func statusCommand() command.Command {
 table in the kernel, the ingress addresses, the API server's certificates, the
 counters and the last 20 challenges. The command requires root.
 
-On a terminal, lines are cut to its width, and have colours unless NO_COLOR is set.
-With --watch it is refreshed in place until Ctrl-C, also while the service is
-restarted; what does not fit the terminal's height is left out and named, what
-matters least first. Into a file or a pipe, each time is a block of its own, after
-an empty line, and with -o json a line. With -o prometheus it is what the exporter serves
-on metrics.listenAddress, whether or not there is one.
+On a terminal, text is truncated to its width, and has colours unless NO_COLOR is
+set. With --watch it is repainted until Ctrl-C, also while the service restarts; lines
+that do not fit the terminal's height are left out and counted. In a file or a pipe,
+each report is a block after an empty line, or a line with -o json. -o prometheus prints
+what the exporter serves on metrics.listenAddress, whether that is set or not.
 
 Exit codes: 0 success, 1 the service does not answer, 2 the command line is wrong.
 
@@ -108,7 +108,7 @@ func shortDuration(d time.Duration) string {
 }
 
 func (f statusFlags) once(ctx context.Context, s command.Streams) error {
-	current, err := report.Fetch(ctx, f.socket)
+	current, err := client.Fetch(ctx, f.socket)
 	if err != nil {
 		return err
 	}
@@ -119,5 +119,5 @@ func (f statusFlags) once(ctx context.Context, s command.Streams) error {
 		return metrics.WriteText(s.Out, current)
 	}
 	columns, _ := command.TerminalSize(s.Out)
-	return current.WriteText(s.Out, time.Now(), report.View{Colour: command.SupportsColour(s.Out), Width: columns})
+	return terminal.WriteReport(s.Out, current, time.Now(), terminal.View{Colour: command.SupportsColour(s.Out), Width: columns})
 }

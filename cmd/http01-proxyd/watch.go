@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // watch prints the status repeatedly until ctx ends. A service that does not answer is
@@ -81,7 +83,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 
 // fetch requests one report. It returns only errors that are permanent.
 func (w *watcher) fetch(ctx context.Context) error {
-	report, err := report.Fetch(ctx, w.socket)
+	report, err := client.Fetch(ctx, w.socket)
 	now := time.Now()
 	switch {
 	case err == nil:
@@ -114,15 +116,15 @@ func (w *watcher) printText(now time.Time) error {
 		text.WriteByte('\n')
 	}
 	w.shown = true
-	if err := w.report().WriteText(&text, now, w.view(0, 0)); err != nil {
+	if err := terminal.WriteReport(&text, w.report(), now, w.view(0)); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w.out, text.String())
 	return err
 }
 
-func (w *watcher) view(columns, rows int) report.View {
-	return report.View{Colour: command.SupportsColour(w.out), Width: columns, Height: rows}
+func (w *watcher) view(columns int) terminal.View {
+	return terminal.View{Colour: command.SupportsColour(w.out), Width: columns}
 }
 
 // runOnTerminal repaints the terminal, and restores it at the end.
@@ -158,30 +160,28 @@ func (w *watcher) suspend() error {
 	return terminal.enter()
 }
 
-// draw writes a title and the report to the screen. While the service does not answer,
-// the last report stays.
-func (w *watcher) draw(terminal screen, now time.Time) error {
-	columns, rows := terminal.size()
+// draw repaints the screen with a title and the report. While the service does not
+// answer, its last report stays on the screen.
+func (w *watcher) draw(out screen, now time.Time) error {
+	columns, _ := out.size()
 	var text strings.Builder
 	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
 	text.WriteString(report.OneLine(title) + "\n\n")
-	view := w.view(columns, rows)
 	if w.fetchError != nil {
-		if err := w.report().WriteText(&text, now, view); err != nil {
+		if err := terminal.WriteReport(&text, w.report(), now, w.view(columns)); err != nil {
 			return err
 		}
 		fmt.Fprintf(&text, "\nnot reachable since %s", w.missingSince.Format(time.TimeOnly))
 		if w.lastFetched.IsZero() {
 			text.WriteByte('\n')
-			return terminal.draw(text.String())
+			return out.draw(text.String())
 		}
-		fmt.Fprintf(&text, "; last report at %s:\n\n", w.lastFetched.Format(time.TimeOnly))
+		fmt.Fprintf(&text, "; last report, of %s:\n\n", w.lastFetched.Format(time.TimeOnly))
 	}
-	view.Height = max(1, rows-strings.Count(text.String(), "\n"))
-	if err := w.last.WriteText(&text, now, view); err != nil {
+	if err := terminal.WriteReport(&text, w.last, now, w.view(columns)); err != nil {
 		return err
 	}
-	return terminal.draw(text.String())
+	return out.draw(text.String())
 }
 
 func hostName() string {

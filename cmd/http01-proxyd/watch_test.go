@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,8 +25,8 @@ var detail = strings.Repeat("the router has no route for this name; ", 6) + "end
 // reports returns reports with 20 challenges, and counts the requests.
 func reports() func() report.Report {
 	var asked atomic.Int64
-	b := report.NewTracker("v1", time.Now(), func(_, _ report.Condition) {})
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
+	b := tracker.New("v1", time.Now(), func(_, _ report.Condition) {})
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
 		b.RecordChallenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
 	}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filewatch owns the hint that one of a set of files may have changed.
+// Package filewatch owns the signal that one of a set of files may have changed. The
+// controller links it.
 //
-// It watches directories, not files: a file is replaced by rename, a
-// ConfigMap-style mount flips a "..data" link, so may be any other link on the
-// way, and a file that is absent today may come tomorrow, together with its
-// directory. A hint says nothing about
-// what has changed; whoever gets one reads again and compares. Hints can be
-// lost (inotify limits, network file systems), so readers look again now and
-// then as well.
+// It watches directories, not files. A file can be replaced by rename, a
+// ConfigMap-style mount replaces a "..data" link, and so can any other link in the
+// path. A missing file can be created later, together with its directory. The signal
+// does not contain what changed: the receiver reads the files again and compares.
+// Signals can be lost (inotify limits, network file systems), so receivers also read
+// the files periodically.
 package filewatch
 
 import (
@@ -26,47 +26,45 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// debounce is how long a file is left alone after its last event: an editor or a
-// template renderer makes several in a row.
+// debounce is the delay after the last event of a file: an editor or a template
+// renderer causes several in a row.
 const debounce = 50 * time.Millisecond
 
-// MaxDelay bounds how long a stream of events can hold a hint back, unless the
-// watcher is to be quicker.
+// MaxDelay bounds how long a stream of events delays the signal of a watcher from New.
 const MaxDelay = time.Second
 
-// Watcher hints that one of the watched files may have changed.
+// Watcher signals that one of the watched files may have changed.
 type Watcher struct {
 	log      *slog.Logger
-	maxDelay time.Duration // the longest
+	maxDelay time.Duration
 	notify   *fsnotify.Watcher
 	changed  chan struct{}
 
 	mu    sync.Mutex
 	paths []string
-	names map[string]map[string]bool // directory → names in it that matter
+	names map[string]map[string]bool // watched names by directory
 }
 
-// New returns a watcher that watches nothing yet. It has to be Run.
+// New returns a watcher that watches no files yet. The caller must call Run.
 func New(log *slog.Logger) (*Watcher, error) { return NewWithMaxDelay(log, MaxDelay) }
 
-// NewWithMaxDelay is [New] for a watcher whose hints no stream of events holds back for
-// longer than delay.
+// NewWithMaxDelay returns a watcher like [New]. A stream of events does not delay its
+// signal for longer than delay.
 func NewWithMaxDelay(log *slog.Logger, delay time.Duration) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, fmt.Errorf("watch files: %w: raise fs.inotify.max_user_instances", err)
+		return nil, fmt.Errorf("cannot watch files: %w: increase fs.inotify.max_user_instances", err)
 	}
 	return &Watcher{log: log, maxDelay: delay, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
 
-// Changed yields a value after something may have changed; hints that nobody
-// has waited for are folded into one.
+// Changed receives a value after a watched file may have changed. Values that were not
+// received are merged into one.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Watch sets the absolute paths to watch, instead of those before. A path may
-// be absent, and so may its directories; of a directory, every entry matters.
-// Paths that were not watched before give a hint at once: they may have
-// changed since the caller read them.
+// Watch replaces the set of watched absolute paths. A path and its directories need not
+// exist. For a directory, every entry is watched. A new path causes a signal
+// immediately, because it may have changed since the caller read it.
 func (w *Watcher) Watch(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,8 +83,8 @@ func (w *Watcher) signal() {
 	}
 }
 
-// updateWatches derives the directories from the paths as they are now and brings the
-// kernel's watches in line.
+// updateWatches derives the directories from the current paths and updates the kernel's
+// watches.
 func (w *Watcher) updateWatches() {
 	names := make(map[string]map[string]bool)
 	for _, path := range w.paths {
@@ -96,12 +94,12 @@ func (w *Watcher) updateWatches() {
 	}
 	for dir := range w.names {
 		if names[dir] == nil {
-			_ = w.notify.Remove(dir) // it may be gone, and its watch with it
+			_ = w.notify.Remove(dir) // the directory, and with it the watch, may not exist any more
 		}
 	}
 	for dir := range names {
-		// Adding again is harmless and revives the watch of a directory that
-		// was removed and made anew.
+		// Adding a watch twice is harmless. It restores the watch of a directory that was
+		// removed and created again.
 		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && w.names[dir] == nil {
 			w.log.Warn(fmt.Sprintf("cannot watch %s; its files are read every 30 s instead", dir),
 				slog.String("event", "file-watch"), slog.String("path", dir), slog.Any("error", err))
@@ -110,12 +108,11 @@ func (w *Watcher) updateWatches() {
 	w.names = names
 }
 
-// anyName stands for all entries of a directory; no file can have it as its
-// name.
+// anyName stands for all entries of a directory. No file can have this name.
 const anyName = "/"
 
-// addWatchedNames adds what to look at for path: its name in its directory or, as
-// long as that is absent, the next missing name in the nearest ancestor.
+// addWatchedNames adds the name to watch for path: its name in its directory or, if
+// that does not exist, the first missing name in the nearest existing ancestor.
 func addWatchedNames(names map[string]map[string]bool, path string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		names[realPath(path)] = map[string]bool{anyName: true}
@@ -138,9 +135,8 @@ func addWatchedNames(names map[string]map[string]bool, path string) {
 	names[dir][name] = true
 }
 
-// realPath is the one name by which a directory is watched: the kernel knows a
-// directory by one watch, and whoever gave up one of two names for it would give up
-// both.
+// realPath returns the name under which a directory is watched. The kernel has one
+// watch for each directory, so removing one of two names would remove both.
 func realPath(dir string) string {
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		return target
@@ -148,18 +144,18 @@ func realPath(dir string) string {
 	return dir
 }
 
-// maxLinks is as many as the kernel follows (path_resolution(7)).
+// maxLinks is the kernel's limit (path_resolution(7)).
 const maxLinks = 40
 
-// pathAndLinks are the path itself and every link on the way to what it leads to: another
-// file stands there when one of them is made anew.
+// pathAndLinks returns the path and every symbolic link in its resolution. Replacing one
+// of them changes the file that the path refers to.
 func pathAndLinks(path string) []string {
 	found := []string{path}
 	for at := 0; at < len(found) && len(found) <= maxLinks; at++ {
 		for part := found[at]; part != filepath.Dir(part); part = filepath.Dir(part) {
 			target, err := os.Readlink(part)
 			if err != nil {
-				continue // no link, or nothing yet
+				continue // not a link, or it does not exist
 			}
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(realPath(filepath.Dir(part)), target)
@@ -178,8 +174,8 @@ func pathAndLinks(path string) []string {
 	return found
 }
 
-// Run turns the kernel's events into hints until ctx ends, and then releases
-// the watches.
+// Run signals Changed for the kernel's events until ctx ends, and then removes the
+// watches.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.notify.Close()
 	var (
@@ -204,31 +200,31 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return nil
 		case event, open := <-w.notify.Events:
 			if !open {
-				return errors.New("watch files: the event queue was closed")
+				return errors.New("cannot watch files: the event queue was closed")
 			}
 			if w.isRelevant(event) {
 				hold()
 			}
 		case err, open := <-w.notify.Errors:
 			if !open {
-				return errors.New("watch files: the event queue was closed")
+				return errors.New("cannot watch files: the event queue was closed")
 			}
-			// An overflow loses events: everything may have changed.
-			w.log.Warn("file events were lost; reading everything again",
+			// An overflow loses events, so any file may have changed.
+			w.log.Warn("file events lost; reading all files again",
 				slog.String("event", "file-watch"), slog.Any("error", err))
 			hold()
 		case <-fire:
 			fire = nil
 			w.mu.Lock()
-			w.updateWatches() // directories may have come or gone, links may lead elsewhere
+			w.updateWatches() // directories and links may have changed
 			w.mu.Unlock()
 			w.signal()
 		}
 	}
 }
 
-// isRelevant reports whether an event is about a watched name, about a link that
-// ConfigMap-style mounts flip, or about a watched directory itself.
+// isRelevant reports whether an event is about a watched name, about the link that
+// ConfigMap-style mounts replace, or about a watched directory itself.
 func (w *Watcher) isRelevant(event fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

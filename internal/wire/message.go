@@ -44,8 +44,8 @@ var (
 // of this program sends. It gets every event before the receiver.
 type Event interface{ Validate() error }
 
-// encode frames a message of at most most bytes.
-func encode(message any, most int) ([]byte, error) {
+// encode frames a message of at most limit bytes.
+func encode(message any, limit int) ([]byte, error) {
 	if n := payloads(message); n != 1 {
 		return nil, fmt.Errorf("encode a message: %w: %d", ErrPayloads, n)
 	}
@@ -53,7 +53,7 @@ func encode(message any, most int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a message: %w", err)
 	}
-	if len(text) > most {
+	if len(text) > limit {
 		return nil, fmt.Errorf("encode a message: %w: %d bytes", ErrTooLarge, len(text))
 	}
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, headerBytes+len(text)), uint32(len(text))), text...), nil //nolint:gosec // bounded above
@@ -121,10 +121,10 @@ func countValues(text []byte) (n int) {
 }
 
 // readText reads the text after a header. buf is reused where it is large enough.
-func readText(r io.Reader, header [headerBytes]byte, most int, buf *[]byte) ([]byte, error) {
+func readText(r io.Reader, header [headerBytes]byte, limit int, buf *[]byte) ([]byte, error) {
 	length := int(binary.BigEndian.Uint32(header[:]))
-	if length > most {
-		return nil, fmt.Errorf("message of %d bytes, more than %d", length, most)
+	if length > limit {
+		return nil, fmt.Errorf("message of %d bytes, more than %d", length, limit)
 	}
 	if cap(*buf) < length {
 		*buf = make([]byte, length)

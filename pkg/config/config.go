@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Mode says whether and how the front door is deployed. The values are those
-// of http01ChallengeProxy.mode in the APIServer resource.
+// Mode selects whether and how the proxy is deployed. The values are those of
+// http01ChallengeProxy.mode in the APIServer resource.
 type Mode string
 
-// The modes. An absent key means DefaultDeployment; the empty string, which
-// has to be written out, disables the front door.
+// The modes. An absent key means DefaultDeployment. An explicit empty string disables
+// the proxy.
 const (
 	ModeDefault  Mode = "DefaultDeployment"
 	ModeCustom   Mode = "CustomDeployment"
 	ModeDisabled Mode = ""
 )
 
-// The bounds of what a configuration may ask for.
+// The bounds of the values.
 const (
 	DefaultInternalPort = 8888
 	minInternalPort     = 1024
@@ -35,47 +35,47 @@ const (
 
 	minTimeout = 10 * time.Millisecond
 	// Let's Encrypt gives one fetch ten seconds (boulder va/http.go and the
-	// VA's timeouts); a longer wait than this serves nobody.
+	// VA's timeouts), so a longer timeout has no use.
 	maxTimeout = 60 * time.Second
 )
 
-// Config is one accepted configuration. It is a value: whoever holds one may
-// read it from any goroutine, nobody changes it or what its slices point to.
+// Config is one accepted configuration. It is immutable, including the elements of its
+// slices, so any goroutine may read it.
 type Config struct {
 	Mode         Mode
-	InternalPort uint16 // where the front door listens: VIP:80 is led there
+	InternalPort uint16 // of the proxy; port 80 of the VIPs is redirected to it
 	VIPs         VIPs
 	Upstream     Upstream
 	EgressProxy  EgressProxy
-	Hosts        []string // canonical names that the front door answers for; empty means any
+	Hosts        []string // canonical names whose requests are forwarded; empty: any name
 	Limits       Limits
 	Metrics      Metrics
 	MicroShift   MicroShift
 }
 
-// VIPs says where the virtual IPs come from.
+// VIPs is the source of the virtual IPs.
 type VIPs struct {
 	KeepalivedConfig string       // absolute path of keepalived.conf
-	API, Ingress     []netip.Addr // explicit VIPs; when there are any, keepalived.conf is not asked
+	API, Ingress     []netip.Addr // explicit VIPs; if there are any, keepalived.conf is not read
 }
 
-// Explicit reports whether the configuration names the VIPs itself.
+// Explicit reports whether the configuration contains the VIPs.
 func (v VIPs) Explicit() bool { return len(v.API) > 0 }
 
-// Limits bound what clients can take from the host.
+// Limits bound the resources that clients can use.
 type Limits struct {
 	MaxConnections int
-	PerSource      int           // connections at once from one IPv4 address or IPv6 /64; 0 means any number
+	PerSource      int           // concurrent connections from one IPv4 address or IPv6 /64; 0: no limit
 	HeadTimeout    time.Duration // from accept until the request head is complete
 	HeadBytes      int
 }
 
-// Metrics says where the exporter serves metrics.
+// Metrics is where the exporter serves metrics.
 type Metrics struct {
-	ListenAddress netip.AddrPort // the zero value: nowhere; with the address "::" every one of either family
+	ListenAddress netip.AddrPort // the zero value disables the exporter; the address "::" means all addresses of both families
 }
 
-// Enabled reports whether the configuration asks for a front door at all.
+// Enabled reports whether the configuration enables the proxy.
 func (c Config) Enabled() bool { return c.Mode != ModeDisabled }
 
 // Default is the configuration of a host without a configuration file.
@@ -89,7 +89,7 @@ func Default() Config {
 			TrustedCA: "/etc/http01-proxyd/ca-bundle.crt", ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second,
 		},
 		EgressProxy: EgressProxy{
-			// Where OpenShift puts them on every node (machine-config-operator).
+			// The machine-config-operator of OpenShift writes these files on every node.
 			File:      "/etc/mco/proxy.env",
 			TrustedCA: "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
 			Upstream:  EgressNever,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config owns the host's configuration file: what may stand in it,
-// what it means when it is absent, and the copy of the last accepted one.
+// Package config owns the host's configuration file: its keys, its defaults and
+// the copy of the last accepted configuration. Every process links it.
 //
-// Text becomes a validated Config in one step (Parse); nothing downstream
-// checks a value again. The same code judges a file on the host and on the
-// admin's machine, so both get the same messages.
+// Parse turns text into a validated Config in one step; no other code validates a
+// value again. The service and the administrator's tool use the same code, so both
+// report the same problems.
 package config

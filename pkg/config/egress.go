@@ -12,40 +12,39 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// EgressUse says what goes through the egress proxy.
+// EgressUse selects the requests that use the egress proxy.
 type EgressUse string
 
-// The uses.
+// The values of egressProxy.upstream.
 const (
-	EgressNever EgressUse = "never" // nothing
-	EgressAuto  EgressUse = "auto"  // what is asked of an ingress outside the no-proxy set
+	EgressNever EgressUse = "never" // no request
+	EgressAuto  EgressUse = "auto"  // requests to an ingress outside the no-proxy set
 )
 
-// maxEndpoints bounds the readiness endpoints, of which each is asked for up to
-// 10 s.
+// maxEndpoints bounds the readiness endpoints. A request to each may take 10 s.
 const maxEndpoints = 8
 
-// EgressProxy is the cluster-wide egress proxy. Its URLs may hold credentials:
-// it must not be printed.
+// EgressProxy is the cluster-wide egress proxy. Its URLs may contain credentials and
+// must not be printed.
 type EgressProxy struct {
-	File                           string // absolute path of the node's variables; counts unless one of the next two is set
-	HTTPProxy, HTTPSProxy, NoProxy string // in place of the file's
-	TrustedCA                      string // absolute path of a bundle in PEM, for the proxy itself and for one that looks into TLS
+	File                           string // absolute path of the node's environment file; used unless HTTPProxy or HTTPSProxy is set
+	HTTPProxy, HTTPSProxy, NoProxy string // replace those of the file
+	TrustedCA                      string // absolute path of a PEM bundle for TLS to the proxy and for proxies that intercept TLS
 	ReadinessEndpoints             []string
 	Upstream                       EgressUse
 }
 
-// Inline reports whether the configuration names the proxy itself.
+// Inline reports whether the configuration contains the proxy's URL.
 func (e EgressProxy) Inline() bool { return e.HTTPProxy != "" || e.HTTPSProxy != "" }
 
-// Equal reports whether both say the same.
+// Equal reports whether both values are the same.
 func (e EgressProxy) Equal(other EgressProxy) bool {
 	return e.File == other.File && e.HTTPProxy == other.HTTPProxy && e.HTTPSProxy == other.HTTPSProxy && e.NoProxy == other.NoProxy &&
 		e.TrustedCA == other.TrustedCA && e.Upstream == other.Upstream && slices.Equal(e.ReadinessEndpoints, other.ReadinessEndpoints)
 }
 
-// ParseProxyURL reads the URL of a proxy, as HTTP_PROXY and HTTPS_PROXY have it:
-// one without a scheme means http. The error never shows the URL, which may hold
+// ParseProxyURL parses the URL of a proxy as in HTTP_PROXY and HTTPS_PROXY. A URL
+// without a scheme means http. The error never contains the URL, which may contain
 // credentials.
 func ParseProxyURL(text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
@@ -54,11 +53,11 @@ func ParseProxyURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("is not a URL")
+		return nil, errors.New("is an invalid URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("has a scheme other than http and https")
 	case u.Hostname() == "":
-		return nil, errors.New("names no host")
+		return nil, errors.New("has no host")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("has a path, a query or a fragment")
 	case !isPort(u.Port()):
@@ -92,7 +91,7 @@ func (p *parser) parseEgressProxy(n *yaml.Node) {
 	)
 }
 
-// inlineKey notes the place of a key that stands for the file's.
+// inlineKey records the position of a key that replaces the file.
 func (p *parser) inlineKey(take func(*yaml.Node)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if p.egressInline == nil {
@@ -102,13 +101,13 @@ func (p *parser) inlineKey(take func(*yaml.Node)) func(*yaml.Node) {
 	}
 }
 
-// proxyURL sets the URL of a proxy; the empty text is none. It never says what
-// the text is.
+// proxyURL sets the URL of a proxy. An empty string means no proxy. Problems never
+// quote the value.
 func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
-	const mend = "give the proxy's URL, such as http://proxy.example.com:3128"
+	const fix = "specify the proxy's URL, such as http://proxy.example.com:3128"
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-			r.problem(n, mend, "%s is no text", where)
+			r.problem(n, fix, "%s is not a string", where)
 			return
 		}
 		if n.Value == "" {
@@ -116,49 +115,49 @@ func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
 			return
 		}
 		if _, err := ParseProxyURL(n.Value); err != nil {
-			r.problem(n, mend, "%s %v", where, err)
+			r.problem(n, fix, "%s %v", where, err)
 			return
 		}
 		*into = n.Value
 	}
 }
 
-// noProxy sets names, addresses and networks, separated by commas.
+// noProxy sets a comma-separated list of names, addresses and networks.
 func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
-	const mend = "give names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
+	const fix = "specify names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		if !ok {
 			return
 		}
 		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			r.problem(n, mend, "%s holds control characters", where)
+			r.problem(n, fix, "%s contains control characters", where)
 			return
 		}
 		*into = text
 	}
 }
 
-// urls appends URLs to ask.
+// urls appends the URLs of a list.
 func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
-	const mend = "give a URL with http or https, such as https://www.example.com/healthz"
+	const fix = "specify a URL with http or https, such as https://www.example.com/healthz"
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
 		r.list(n, where, "[https://www.example.com/healthz]", func(n *yaml.Node) {
-			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
+			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
 			if !ok {
 				return
 			}
 			u, err := url.Parse(text)
 			switch {
 			case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
-				r.problem(n, mend, "an entry of %s is no such URL", where)
+				r.problem(n, fix, "an entry of %s is an invalid URL", where)
 			case u.User != nil:
-				r.problem(n, mend, "an entry of %s holds credentials", where)
+				r.problem(n, fix, "an entry of %s contains credentials", where)
 			case seen[text]:
-				r.problem(n, "keep one", "an entry of %s stands twice", where) // its query may be a secret
+				r.problem(n, "keep one", "an entry of %s is listed twice", where) // not quoted: its query may contain a secret
 			case len(*into) == maxEndpoints:
-				r.problem(n, "keep those that tell most", "%s has more than %d entries", where, maxEndpoints)
+				r.problem(n, "delete the others", "%s has more than %d entries", where, maxEndpoints)
 			default:
 				seen[text] = true
 				*into = append(*into, text)
@@ -167,25 +166,25 @@ func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
 	}
 }
 
-// checkEgress holds the rules of the egress proxy over several keys.
+// checkEgress checks the rules for the egress proxy that involve several keys.
 func (p *parser) checkEgress() {
 	c := &p.config
 	if p.egressFile != nil && c.EgressProxy.Inline() {
-		p.problem(p.egressInline, "keep one of the two", "egressProxy has a file and the proxy itself")
+		p.problem(p.egressInline, "keep one of the two", "egressProxy has both a file and a proxy URL")
 	}
 	if p.egressInline != nil && !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
-		p.problem(p.egressInline, "add httpProxy or httpsProxy", "egressProxy.noProxy is given without a proxy")
+		p.problem(p.egressInline, "add httpProxy or httpsProxy", "egressProxy.noProxy is set without a proxy")
 	}
 	if c.EgressProxy.Upstream != EgressAuto || c.Upstream.Scheme != SchemeHTTP {
 		return
 	}
 	if len(c.Hosts) == 0 {
 		p.problem(p.egressUse, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
-			"egressProxy.upstream auto with upstream.scheme http needs hosts: a proxy finds the ingress by the request's host, and would fetch whatever a client names")
+			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
 		p.problem(firstNode(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
-			"upstream.proxyProtocol %s cannot go through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
+			"upstream.proxyProtocol %s cannot be used through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
 	}
 }
 

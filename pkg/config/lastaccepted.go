@@ -10,22 +10,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// LastAccepted keeps the text of the last accepted configuration in the state
-// directory, for a start at which the present one is refused: a key that an
-// older binary does not know must not take a working service down.
+// LastAccepted is the copy of the last accepted configuration in the state directory.
+// A start that finds an invalid configuration uses it: a key that an older binary does
+// not support must not take a working service down.
 type LastAccepted struct {
 	path string
 }
 
-// NewLastAccepted keeps the copy in dir, which Save makes when it is absent.
+// NewLastAccepted returns the copy in dir. Save creates dir if it does not exist.
 func NewLastAccepted(dir string) LastAccepted {
 	return LastAccepted{path: filepath.Join(dir, "last-accepted.yaml")}
 }
 
-// Load parses the copy. Without one the error is fs.ErrNotExist.
+// Load parses the copy. The error wraps fs.ErrNotExist if there is no copy.
 func (a LastAccepted) Load() (Config, error) {
 	if _, err := os.Stat(a.path); err != nil {
-		return Config{}, fmt.Errorf("look for the last accepted configuration: %w", err)
+		return Config{}, fmt.Errorf("cannot read the last accepted configuration: %w", err)
 	}
 	data, err := Read(a.path)
 	if err != nil {
@@ -34,13 +34,13 @@ func (a LastAccepted) Load() (Config, error) {
 	return Parse(a.path, data)
 }
 
-// Save replaces the copy atomically, or does nothing when it is the same.
+// Save replaces the copy atomically. It does nothing if the copy is the same.
 func (a LastAccepted) Save(data []byte) error {
 	if old, err := os.ReadFile(a.path); err == nil && string(old) == string(data) {
 		return nil
 	}
 	if err := textfile.Replace(a.path, data); err != nil {
-		return fmt.Errorf("keep the accepted configuration: %w", err)
+		return fmt.Errorf("cannot save the accepted configuration: %w", err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 // maxFileBytes is far above any real configuration.
 const maxFileBytes = 256 << 10
 
-// Read returns the text of a configuration file, which is nil for an absent
-// file and not nil for an empty one. Both mean the default configuration.
+// Read returns the text of a configuration file. The text of a file that does not
+// exist is nil, that of an empty file is not. Both mean the default configuration.
 func Read(path string) ([]byte, error) {
 	data, err := textfile.Read(path, maxFileBytes)
 	switch {
@@ -24,12 +24,12 @@ func Read(path string) ([]byte, error) {
 		return nil, Problems{{
 			File: path, Line: 1, Column: 1,
 			Message: fmt.Sprintf("the file is larger than %d bytes", maxFileBytes),
-			Fix:     "keep to the documented keys",
+			Fix:     "use only the documented keys",
 		}}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("read the configuration: %w: the service is not root: make it world-readable (chmod 0644)", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w: the service does not run as root: make the file world-readable (chmod 0644)", err)
 	case err != nil:
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	return data, nil
 }

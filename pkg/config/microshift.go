@@ -9,11 +9,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// MicroShift says where MicroShift's configuration is, and what is done for it.
+// MicroShift is the support for MicroShift hosts.
 type MicroShift struct {
-	Directory string // absolute path; empty: MicroShift is not looked at
-	// ManageAdvertiseAddress has the internal address of the API server on lo
-	// where MicroShift would put it, as long as nobody else has it.
+	Directory string // absolute path of its configuration; empty: no MicroShift support
+	// ManageAdvertiseAddress adds the internal address of the API server to lo, as
+	// MicroShift does, if no link of this host has it.
 	ManageAdvertiseAddress bool
 }
 
@@ -29,21 +29,21 @@ func (p *parser) parseMicroShift(n *yaml.Node) {
 		}},
 	)
 	if m.ManageAdvertiseAddress && m.Directory == "" {
-		p.problem(manage, "set it to false, or give microshift.directory", "microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
+		p.problem(manage, "set it to false, or specify microshift.directory", "microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
 	}
 }
 
-// pathOrNone sets an absolute path, or the empty text for none.
+// pathOrNone sets an absolute path. An empty string means no path.
 func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
-	const mend = `give an absolute path, or "" for none`
+	const fix = `specify an absolute path, or "" for no path`
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		switch {
 		case !ok:
 		case text == "":
 			*into = ""
 		case !filepath.IsAbs(text) || strings.ContainsRune(text, 0):
-			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
 		default:
 			*into = filepath.Clean(text)
 		}

@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Parse reads a configuration file's text; file is its name in messages. An
-// empty text is the default configuration. The error is of type Problems and
-// holds everything that is wrong.
+// Parse parses the text of a configuration file; file is its name in messages. An
+// empty text means the default configuration. The error is of type Problems and
+// contains every problem of the file.
 func Parse(file string, data []byte) (Config, error) {
 	p := parser{reader: reader{file: file}, config: Default()}
 	if doc := p.document(data); doc != nil {
@@ -23,8 +23,8 @@ func Parse(file string, data []byte) (Config, error) {
 	return p.config, nil
 }
 
-// parser is a configuration in the making, with the places that the rules
-// over several keys speak of.
+// parser is a configuration that is being parsed, with the positions that the rules
+// for several keys report.
 type parser struct {
 	reader
 	config           Config
@@ -35,11 +35,11 @@ type parser struct {
 	connectTimeout   *yaml.Node
 	proxyProtocol    *yaml.Node
 	egressFile       *yaml.Node
-	egressInline     *yaml.Node // the first of the keys that stand for the file's
+	egressInline     *yaml.Node // the first of the keys that replace the file
 	egressUse        *yaml.Node
 	listenAddress    *yaml.Node // of the metrics
 	api, ingress     []addrNode
-	vipListsInvalid  bool // a list of VIPs had problems of its own
+	vipListsInvalid  bool // a list of VIPs has problems
 }
 
 func (p *parser) parseTopLevel(doc *yaml.Node) {
@@ -81,9 +81,9 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 }
 
 func (p *parser) parseMode(n *yaml.Node) {
-	const mend = `write DefaultDeployment, CustomDeployment, or "" to disable the front door`
+	const fix = `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	p.mode = n
-	text, ok := p.scalar(n, "mode", mend, "!!str")
+	text, ok := p.scalar(n, "mode", fix, "!!str")
 	if !ok {
 		return
 	}
@@ -91,7 +91,7 @@ func (p *parser) parseMode(n *yaml.Node) {
 	case ModeDefault, ModeCustom, ModeDisabled:
 		p.config.Mode, p.modeValid = mode, true
 	default:
-		p.problem(n, mend, "mode is %s", quoteRedacted(text))
+		p.problem(n, fix, "mode is %s", quoteRedacted(text))
 	}
 }
 
@@ -106,7 +106,7 @@ func (p *parser) parseCustomDeployment(n *yaml.Node) {
 	}})
 }
 
-// crossCheck holds the rules over several keys.
+// crossCheck checks the rules that involve several keys.
 func (p *parser) crossCheck() {
 	p.checkUnion()
 	p.checkTimeouts()
@@ -121,53 +121,52 @@ func (p *parser) crossCheck() {
 	}
 }
 
-// checkUnion is the API's union rule: customDeployment is required when mode
-// is CustomDeployment and forbidden otherwise.
+// checkUnion checks the union rule of the API: customDeployment is required if mode is
+// CustomDeployment, and forbidden otherwise.
 func (p *parser) checkUnion() {
 	switch {
 	case p.mode != nil && !p.modeValid:
-		// Which of the two would be wrong is not known.
+		// It is not known which of the two is wrong.
 	case p.config.Mode == ModeCustom && p.customDeployment == nil:
-		p.problem(p.mode, "add customDeployment: {internalPort: 8888}", "mode CustomDeployment needs customDeployment")
+		p.problem(p.mode, "add customDeployment: {internalPort: 8888}", "mode CustomDeployment requires customDeployment")
 	case p.config.Mode == ModeCustom && p.internalPort == nil:
-		p.problem(p.customDeployment, "add internalPort: 8888", "customDeployment needs internalPort")
+		p.problem(p.customDeployment, "add internalPort: 8888", "customDeployment requires internalPort")
 	case p.config.Mode != ModeCustom && p.customDeployment != nil:
 		p.problem(p.customDeployment, "delete it, or set mode: CustomDeployment",
-			"customDeployment is allowed with mode CustomDeployment only, and mode is %q", p.config.Mode)
+			"customDeployment is allowed only with mode CustomDeployment, but mode is %q", p.config.Mode)
 	}
 }
 
 func (p *parser) checkTimeouts() {
 	u := p.config.Upstream
 	if p.connectTimeout != nil && u.ConnectTimeout > u.Timeout {
-		p.problem(p.connectTimeout, "let one connection attempt take less than the whole",
+		p.problem(p.connectTimeout, "set a connectTimeout that is not longer than timeout",
 			"upstream.connectTimeout (%v) is longer than upstream.timeout (%v)", u.ConnectTimeout, u.Timeout)
 	}
 }
 
-// checkMetrics keeps the metrics off the port that the front door takes.
+// checkMetrics checks that the metrics do not use the port of the proxy.
 func (p *parser) checkMetrics() {
 	if port := p.config.Metrics.ListenAddress.Port(); port != 0 && port == p.config.InternalPort {
-		p.problem(p.listenAddress, "give another port, such as 9645", "metrics.listenAddress has the front door's port %d", port)
+		p.problem(p.listenAddress, "specify another port, such as 9645", "metrics.listenAddress uses the proxy's port %d", port)
 	}
 }
 
-// checkFamilies wants an ingress VIP of the same family beside each API VIP:
-// explicit VIPs replace what keepalived.conf says as a whole, so what is not
-// given here is nowhere.
+// checkFamilies requires an ingress VIP of the same family for each API VIP. Explicit
+// VIPs replace all VIPs of keepalived.conf, so there is no other source.
 func (p *parser) checkFamilies() {
 	if p.vipListsInvalid {
-		return // the missing one may be the one that has a problem
+		return // the missing VIP may be the entry that has a problem
 	}
 	for _, a := range p.api {
 		if !hasFamily(p.ingress, a.addr) {
 			p.problem(a.node, "add the ingress VIP of that family to vips.ingress",
-				"API VIP %v has no %s ingress VIP beside it", a.addr, family(a.addr))
+				"API VIP %v has no %s ingress VIP", a.addr, family(a.addr))
 		}
 	}
 	if len(p.api) == 0 && len(p.ingress) > 0 {
 		p.problem(p.ingress[0].node, "add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf",
-			"vips.ingress is given without vips.api")
+			"vips.ingress is set without vips.api")
 	}
 }
 

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a configuration file.
+// Problem is one problem of a configuration file.
 type Problem struct {
 	File         string
-	Line, Column int    // both from 1
-	Message      string // what is wrong, naming the key
-	Fix          string // what to write instead
+	Line, Column int    // both start at 1
+	Message      string // what is wrong, with the key
+	Fix          string // what to change
 }
 
-// Error gives "file:line:column: message: mend".
+// Error returns "file:line:column: message: fix".
 func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Line, p.Column, p.Message, p.Fix)
 }
 
-// Problems is everything that is wrong with one file, in the file's order. It
-// is the error type of Parse and Load whenever the file could be read.
+// Problems is all problems of one file, in the order of their positions. It is the
+// error type of Parse and Load if the file could be read.
 type Problems []Problem
 
-// maxProblemsShown bounds a message: a file that is something else altogether has
-// a problem in every line.
+// maxProblemsShown bounds a message: a file of another format has a problem in every
+// line.
 const maxProblemsShown = 50
 
-// Error gives one problem a line, the first 50 of them.
+// Error returns one line for each of the first 50 problems.
 func (ps Problems) Error() string {
 	lines := make([]string, 0, len(ps))
 	for i, p := range ps {

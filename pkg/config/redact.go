@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// redacted stands for a text that may hold a password: the URL of a proxy that was
-// written one key off, say. Messages come into the journal.
-const redacted = `"…" (not shown: it may hold a password)`
+// redacted replaces a text that may contain a password, for example the URL of a proxy
+// under the wrong key. Problems are written to the journal.
+const redacted = `"…" (not shown: it may contain a password)`
 
-// quoteRedacted is a text of the file for a message.
+// quoteRedacted returns a text of the file for a message, in quotes.
 func quoteRedacted(text string) string {
 	if mayHoldPassword(text) {
 		return redacted
@@ -19,7 +19,7 @@ func quoteRedacted(text string) string {
 	return strconv.Quote(text)
 }
 
-// redact is quoted for what has no quotes, such as a number.
+// redact returns a text of the file for a message without quotes, such as a number.
 func redact(text string) string {
 	if mayHoldPassword(text) {
 		return redacted
@@ -27,15 +27,14 @@ func redact(text string) string {
 	return text
 }
 
-// mayHoldPassword holds for each text with user information in it (RFC 3986 section
-// 3.2.1), whether the rest is a URL or not, and for what begins as a URL and may be
-// cut off before the "@".
+// mayHoldPassword reports whether a text may contain user information (RFC 3986 section
+// 3.2.1). A URL without an "@" counts, too: it may have been truncated before it.
 func mayHoldPassword(text string) bool {
 	return strings.ContainsRune(text, '@') || strings.Contains(text, "://")
 }
 
-// redactAnchor is what the YAML library says, without the name of an anchor: a password
-// may begin with "*".
+// redactAnchor returns a message of the YAML library without the name of an anchor: a
+// password may begin with "*".
 func redactAnchor(said string) string {
 	before, _, is := strings.Cut(said, "anchor '")
 	if is {

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Scheme says what is spoken with the ingress.
+// Scheme is the protocol of requests to the ingress.
 type Scheme string
 
 // The schemes.
@@ -29,25 +29,25 @@ const (
 	ProxyProtocolV2  ProxyProtocol = "v2"
 )
 
-// Upstream says how the ingress is reached.
+// Upstream configures the requests to the ingress.
 type Upstream struct {
 	Scheme          Scheme
 	Port            uint16 // for http
-	HTTPSPort       uint16 // for https, and for what redirects lead to
+	HTTPSPort       uint16 // for https, and for redirects to https
 	ExplicitPorts   ExplicitPorts
-	FollowRedirects bool // from http to https of the same host and path
+	FollowRedirects bool // from http to https with the same host and path
 	ProxyProtocol   ProxyProtocol
-	TrustedCA       string   // absolute path of a bundle in PEM; where there is none, the host's own trust counts
-	VerifyNames     []string // besides the request's host, what the ingress's certificate may be for: canonical, "*." at most in front
+	TrustedCA       string   // absolute path of a PEM bundle; if there is no such file, the system's CAs are trusted
+	VerifyNames     []string // names that the ingress's certificate may have besides the request's host: canonical, may start with "*."
 
-	ConnectTimeout time.Duration // one dial
-	Timeout        time.Duration // the whole of one challenge, over both families and all redirects
+	ConnectTimeout time.Duration // of one dial
+	Timeout        time.Duration // of one challenge, including both families and all redirects
 }
 
-// ExplicitPorts tells which of the ports are somebody's wish, whatever they are.
+// ExplicitPorts records which ports the configuration sets explicitly.
 type ExplicitPorts struct{ HTTP, HTTPS bool }
 
-// Equal reports whether both say the same.
+// Equal reports whether both values are the same.
 func (u Upstream) Equal(other Upstream) bool {
 	return u.Scheme == other.Scheme && u.Port == other.Port && u.HTTPSPort == other.HTTPSPort && u.ExplicitPorts == other.ExplicitPorts &&
 		u.FollowRedirects == other.FollowRedirects && u.ProxyProtocol == other.ProxyProtocol &&
@@ -55,13 +55,13 @@ func (u Upstream) Equal(other Upstream) bool {
 		u.ConnectTimeout == other.ConnectTimeout && u.Timeout == other.Timeout
 }
 
-// UsesTLS reports whether anything may be asked by TLS.
+// UsesTLS reports whether any request may use TLS.
 func (c Config) UsesTLS() bool {
 	return c.Upstream.Scheme == SchemeHTTPS || c.Upstream.FollowRedirects || c.EgressProxy.Upstream != EgressNever
 }
 
-// InitialPort is the one that a challenge is asked for at first: where a redirect is
-// followed, another may be next.
+// InitialPort returns the port of the first request of a challenge. A redirect may lead to
+// HTTPSPort.
 func (u Upstream) InitialPort() uint16 {
 	if u.Scheme == SchemeHTTPS {
 		return u.HTTPSPort

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// port sets a TCP port of at least lowest.
+// port sets a TCP port that is not less than lowest.
 func (r *reader) port(into *uint16, where string, lowest int) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v := int(*into)
@@ -25,15 +25,15 @@ func (r *reader) port(into *uint16, where string, lowest int) func(*yaml.Node) {
 
 // number sets a whole number between lowest and highest.
 func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml.Node) {
-	mend := fmt.Sprintf("give a whole number from %d to %d", lowest, highest)
+	fix := fmt.Sprintf("specify a whole number from %d to %d", lowest, highest)
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!int")
+		text, ok := r.scalar(n, where, fix, "!!int")
 		if !ok {
 			return
 		}
 		v, err := strconv.Atoi(text)
 		if err != nil || v < lowest || v > highest {
-			r.problem(n, mend, "%s is %s", where, redact(text))
+			r.problem(n, fix, "%s is %s", where, redact(text))
 			return
 		}
 		*into = v
@@ -42,15 +42,15 @@ func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml
 
 // duration sets a positive time span.
 func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
-	mend := fmt.Sprintf("give a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		if !ok {
 			return
 		}
 		v, err := time.ParseDuration(text)
 		if err != nil || v < minTimeout || v > maxTimeout {
-			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
 			return
 		}
 		*into = v
@@ -59,62 +59,62 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 
 // path sets an absolute path.
 func (r *reader) path(into *string, where string) func(*yaml.Node) {
-	const mend = "give an absolute path"
+	const fix = "specify an absolute path"
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		if !ok {
 			return
 		}
 		if !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
-			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
 			return
 		}
 		*into = filepath.Clean(text)
 	}
 }
 
-// boolean sets a switch.
+// boolean sets a boolean.
 func (r *reader) boolean(into *bool, where string) func(*yaml.Node) {
-	const mend = "write true or false"
+	const fix = "write true or false"
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!bool")
+		text, ok := r.scalar(n, where, fix, "!!bool")
 		if !ok {
 			return
 		}
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			r.problem(n, mend, "%s is %s", where, redact(text))
+			r.problem(n, fix, "%s is %s", where, redact(text))
 			return
 		}
 		*into = v
 	}
 }
 
-// oneOf sets one of a few words.
+// oneOf sets one of several values.
 func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.Node) {
 	listed := make([]string, len(words))
 	for i, word := range words {
 		listed[i] = strconv.Quote(string(word))
 	}
-	mend := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
+	fix := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		switch {
 		case !ok:
 		case !slices.Contains(words, T(text)):
-			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
 		default:
 			*into = T(text)
 		}
 	}
 }
 
-// listenOn sets where to listen: an address of this host and a port, or the port
-// alone for every address; the empty text is nowhere.
+// listenOn sets the address to listen on: an address of this host and a port, or only
+// a port for all addresses. An empty string disables listening.
 func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
-	mend := fmt.Sprintf(`give a port from %d to %d, with an address of this host or without, such as ":9645" or "[2001:db8::11]:9645", or "" to serve nowhere`, minMetricsPort, maxPort)
+	fix := fmt.Sprintf(`specify a port from %d to %d, optionally with an address of this host, such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`, minMetricsPort, maxPort)
 	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, mend, "!!str")
+		text, ok := r.scalar(n, where, fix, "!!str")
 		if !ok {
 			return
 		}
@@ -130,20 +130,20 @@ func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
 		addr := at.Addr()
 		switch {
 		case err != nil || addr.IsMulticast():
-			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
 		case at.Port() < minMetricsPort:
-			r.problem(n, mend, "%s has port %d", where, at.Port())
+			r.problem(n, fix, "%s has port %d", where, at.Port())
 		case addr.Zone() != "":
-			r.problem(n, "give an address that is not link-local", "%s is %s, which carries an IPv6 zone", where, quoteRedacted(text))
+			r.problem(n, "specify an address that is not link-local", "%s is %s, which has an IPv6 zone", where, quoteRedacted(text))
 		case addr.Is4In6():
-			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4 address in IPv6 clothes", where, quoteRedacted(text))
+			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4-mapped IPv6 address", where, quoteRedacted(text))
 		default:
 			*into = at
 		}
 	}
 }
 
-// addrNode is an address and where it stands in the file.
+// addrNode is an address and its position in the file.
 type addrNode struct {
 	addr netip.Addr
 	node *yaml.Node
@@ -151,28 +151,28 @@ type addrNode struct {
 
 // addresses appends the virtual IPs of a list.
 func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
-	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
+	const fix = "specify an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	seen := make(map[netip.Addr]bool)
 	return func(n *yaml.Node) {
 		r.list(n, where, `["192.0.2.5", "2001:db8::5"]`, func(n *yaml.Node) {
-			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
+			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
 			if !ok {
 				return
 			}
 			addr, err := netip.ParseAddr(text)
 			switch {
 			case err != nil && strings.Contains(text, "/"):
-				r.problem(n, "leave the mask out", "%s in %s carries a mask", quoteRedacted(text), where)
+				r.problem(n, "delete the prefix length", "%s in %s has a prefix length", quoteRedacted(text), where)
 			case err != nil:
-				r.problem(n, mend, "%s in %s is no address", quoteRedacted(text), where)
+				r.problem(n, fix, "%s in %s is not an address", quoteRedacted(text), where)
 			case addr.Zone() != "":
-				r.problem(n, "give the address without its zone; a virtual IP is not link-local", "%s in %s carries an IPv6 zone", quoteRedacted(text), where)
+				r.problem(n, "specify the address without its zone; a virtual IP is not link-local", "%s in %s has an IPv6 zone", quoteRedacted(text), where)
 			case addr.Is4In6():
-				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4 address in IPv6 clothes", quoteRedacted(text), where)
+				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4-mapped IPv6 address", quoteRedacted(text), where)
 			case !addr.IsGlobalUnicast():
-				r.problem(n, "give the address that clients reach", "%s in %s cannot be a virtual IP", quoteRedacted(text), where)
+				r.problem(n, "specify the address that clients use", "%s in %s cannot be a virtual IP", quoteRedacted(text), where)
 			case seen[addr]:
-				r.problem(n, "keep one", "%s stands twice in %s", quoteRedacted(text), where)
+				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
 			default:
 				seen[addr] = true
 				*into = append(*into, addrNode{addr, n})
@@ -181,34 +181,33 @@ func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
 	}
 }
 
-// hosts appends names in their canonical form: lower case, no trailing dot.
+// hosts appends names in canonical form: lower case, without a trailing dot.
 func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 	return r.names(into, where, "[api.cluster.example.com]",
-		"give a DNS name such as api.cluster.example.com, without port, path or wildcard", IsHostName)
+		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard", IsHostName)
 }
 
-// certificateNames appends names as certificates have them: "*" may stand for the
-// first label.
+// certificateNames appends names as in certificates: the first label may be "*".
 func (r *reader) certificateNames(into *[]string, where string) func(*yaml.Node) {
 	return r.names(into, where, `["*.apps.cluster.example.com"]`,
-		`give a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`,
+		`specify a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`,
 		func(name string) bool { return IsHostName(strings.TrimPrefix(name, "*.")) })
 }
 
-func (r *reader) names(into *[]string, where, example, mend string, good func(string) bool) func(*yaml.Node) {
+func (r *reader) names(into *[]string, where, example, fix string, good func(string) bool) func(*yaml.Node) {
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
 		r.list(n, where, example, func(n *yaml.Node) {
-			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
+			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
 			if !ok {
 				return
 			}
 			name := strings.ToLower(strings.TrimSuffix(text, "."))
 			switch {
 			case !good(name):
-				r.problem(n, mend, "%s in %s is no host name", quoteRedacted(text), where)
+				r.problem(n, fix, "%s in %s is not a host name", quoteRedacted(text), where)
 			case seen[name]:
-				r.problem(n, "keep one", "%s stands twice in %s", quoteRedacted(text), where)
+				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
 			default:
 				seen[name] = true
 				*into = append(*into, name)
@@ -217,9 +216,9 @@ func (r *reader) names(into *[]string, where, example, mend string, good func(st
 	}
 }
 
-// IsHostName holds for a lower-case DNS name (RFC 1123 section 2.1, with the
-// underscore that real zones use; RFC 1035 section 2.3.4 for the lengths) and
-// for an IPv4 address, which has the same form.
+// IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with
+// the underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). An IPv4
+// address has the same form and is accepted.
 func IsHostName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

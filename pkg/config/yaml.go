@@ -13,33 +13,33 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// reader walks the YAML tree and collects every problem it meets, so that an
-// admin mends a file once and not once for each mistake.
+// reader walks the YAML tree and collects every problem, so that an administrator can
+// fix all of them at once.
 type reader struct {
 	file     string
-	lines    int // of the file, the last one included when it has no newline
+	lines    int // of the file, including a last line without a newline
 	problems Problems
 }
 
-// key is one key that an object may have, and what takes its value.
+// key is a key that a mapping may have, and the parser of its value.
 type key struct {
 	name  string
 	parse func(*yaml.Node)
 }
 
-func (r *reader) problem(n *yaml.Node, mend, format string, args ...any) {
-	r.problemAt(n.Line, n.Column, mend, format, args...)
+func (r *reader) problem(n *yaml.Node, fix, format string, args ...any) {
+	r.problemAt(n.Line, n.Column, fix, format, args...)
 }
 
-func (r *reader) problemAt(line, column int, mend, format string, args ...any) {
+func (r *reader) problemAt(line, column int, fix, format string, args ...any) {
 	r.problems = append(r.problems, Problem{
 		File: r.file, Line: max(line, 1), Column: max(column, 1),
-		Message: fmt.Sprintf(format, args...), Fix: mend,
+		Message: fmt.Sprintf(format, args...), Fix: fix,
 	})
 }
 
-// document returns the file's one document, or nil when it holds none (an
-// empty file, or comments alone) or cannot be read as YAML.
+// document returns the document of the file. It returns nil if the file contains no
+// document (it is empty, or contains only comments) or is not valid YAML.
 func (r *reader) document(data []byte) *yaml.Node {
 	r.lines = bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) + 1
 	if !utf8.Valid(data) {
@@ -69,8 +69,8 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// reportInvalidUTF8 reports the first byte that is not UTF-8, which the YAML library
-// gives no place for.
+// reportInvalidUTF8 reports the first byte that is not UTF-8. The YAML library does not
+// report its position.
 func (r *reader) reportInvalidUTF8(data []byte) {
 	line, column := 1, 1
 	for len(data) > 0 {
@@ -87,25 +87,25 @@ func (r *reader) reportInvalidUTF8(data []byte) {
 	r.problemAt(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
 }
 
-// reportSyntaxError reports what the YAML library refuses, at the place it names.
+// reportSyntaxError reports an error of the YAML library at the position in that error.
 func (r *reader) reportSyntaxError(err error) {
-	const mend = "correct the YAML syntax there"
+	const fix = "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
-	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // it broke at the end: its beginning helps more
-		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, redactAnchor(e.Message))
+	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // the error is at the end of the file: report where the unfinished part begins
+		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, fix, "not valid YAML: %s: %s", e.ContextMsg, redactAnchor(e.Message))
 	case ok && e.ContextMsg != "":
-		r.problemAt(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
+		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
 	case ok:
-		r.problemAt(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", redactAnchor(e.Message))
+		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s", redactAnchor(e.Message))
 	default:
-		r.problemAt(1, 1, mend, "not valid YAML: %s", redact(err.Error()))
+		r.problemAt(1, 1, fix, "not valid YAML: %s", redact(err.Error()))
 	}
 }
 
-// mapping takes the keys of a mapping. A key without a value (its children
-// commented out, say) counts as an empty mapping. Anchors, aliases and merge
-// keys are refused: what stands in the file is what is in force, word by word.
+// mapping parses the keys of a mapping. A key without a value (because its children are
+// commented out, for example) means an empty mapping. Anchors, aliases and merge keys
+// are rejected, so that the file shows the configuration literally.
 func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 	if isNull(n) {
 		return
@@ -118,7 +118,7 @@ func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if first, again := seen[name.Value]; again {
-			r.problem(name, "keep one of the two", "key %s of %s stands twice, first on line %d", quoteRedacted(name.Value), where, first)
+			r.problem(name, "keep one of the two", "key %s of %s is listed twice, first on line %d", quoteRedacted(name.Value), where, first)
 			continue
 		}
 		seen[name.Value] = name.Line
@@ -132,7 +132,7 @@ func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) 
 		if name.Anchor != "" || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
 			place = name
 		}
-		r.problem(place, "write the value out", "anchors, aliases and merge keys are not taken")
+		r.problem(place, "write the value out", "anchors, aliases and merge keys are not supported")
 		return
 	}
 	names := make([]string, len(keys))
@@ -146,7 +146,7 @@ func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) 
 	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %s in %s", quoteRedacted(name.Value), where)
 }
 
-// list takes the entries of a sequence; a key without a value is an empty one.
+// list parses the entries of a sequence. A key without a value means an empty list.
 func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)) {
 	if isNull(n) {
 		return
@@ -157,7 +157,7 @@ func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)
 	}
 	for _, entry := range n.Content {
 		if entry.Anchor != "" || entry.Kind == yaml.AliasNode {
-			r.problem(entry, "write the value out", "anchors, aliases and merge keys are not taken")
+			r.problem(entry, "write the value out", "anchors, aliases and merge keys are not supported")
 			continue
 		}
 		take(entry)
@@ -165,9 +165,9 @@ func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)
 }
 
 // scalar returns the text of a scalar whose YAML type is one of tags.
-func (r *reader) scalar(n *yaml.Node, where, mend string, tags ...string) (string, bool) {
+func (r *reader) scalar(n *yaml.Node, where, fix string, tags ...string) (string, bool) {
 	if isNull(n) {
-		r.problem(n, mend+", or delete the key", "%s has no value", where)
+		r.problem(n, fix+", or delete the key", "%s has no value", where)
 		return "", false
 	}
 	if n.Kind == yaml.ScalarNode {
@@ -177,13 +177,13 @@ func (r *reader) scalar(n *yaml.Node, where, mend string, tags ...string) (strin
 			}
 		}
 	}
-	r.problem(n, mend, "%s is %s", where, describeNode(n))
+	r.problem(n, fix, "%s is %s", where, describeNode(n))
 	return "", false
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// describeNode names what stands in a place, in an admin's words.
+// describeNode describes a YAML node for a message.
 func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -197,11 +197,11 @@ func describeNode(n *yaml.Node) string {
 	case "!!null":
 		return "empty"
 	case "!!str":
-		return "the text " + quoteRedacted(n.Value)
+		return "the string " + quoteRedacted(n.Value)
 	case "!!int", "!!float":
 		return "the number " + redact(n.Value)
 	case "!!bool":
-		return "the truth value " + redact(n.Value)
+		return "the boolean " + redact(n.Value)
 	default:
 		return redact(strings.TrimPrefix(n.Tag, "!!")) + " " + quoteRedacted(n.Value)
 	}

@@ -12,9 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
-	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,16 +22,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// testCAs makes CAs by name, of one key.
+// testCAs creates CAs by name, with one key.
 type testCAs struct {
 	t   *testing.T
 	key *ecdsa.PrivateKey
@@ -46,7 +41,7 @@ func newTestCAs(t *testing.T) *testCAs {
 	return &testCAs{t, key}
 }
 
-// pem is the PEM of these; one whose name begins with "old" has expired.
+// pem returns these CAs as PEM. One whose name begins with "old" has expired.
 func (b *testCAs) pem(names ...string) string {
 	b.t.Helper()
 	var text strings.Builder
@@ -65,40 +60,48 @@ func (b *testCAs) pem(names ...string) string {
 	return text.String()
 }
 
-// caWatcherTest is a truster at work, and what it has told.
+// caWatcherTest is a CA watcher, and what it has passed on.
 type caWatcherTest struct {
 	*caWatcher
+
 	t      *testing.T
 	dir    string
 	config config.Config
 	log    *nstest.Log
 
 	mu       sync.Mutex
-	received []string // About, of each
+	received []string // descriptions of the CAs, without repetitions
 }
 
 func newCAWatcherTest(t *testing.T, dir string) *caWatcherTest {
 	t.Helper()
 	w := &caWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
-	board := report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
+	tracker := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		timing: timing{FollowAgain: time.Hour}, // so that no look at that interval hides a lost hint
+		timing: timing{CAReadInterval: time.Hour}, // so that no read at that interval hides a lost file event
 	}
 	var err error
-	if w.caWatcher, err = newCAWatcher(o, board, w.receive); err != nil {
-		t.Fatal(err)
-	}
+	w.caWatcher, err = newCAWatcher(o, tracker, saveNow, w.receive)
+	must(t, err)
 	return w
 }
 
-// start configures it and has it run.
+// saveNow is a state writer that writes immediately.
+func saveNow(_, _ string, write func() error) { _ = write() }
+
+// configure applies the configuration as run does.
+func (w *caWatcherTest) configure() {
+	w.apply(proxySettings{config: w.config}, time.Now())
+}
+
+// start runs the watcher with its configuration.
 func (w *caWatcherTest) start() *caWatcherTest {
-	w.configure(w.config)
+	w.settings.put(proxySettings{config: w.config})
 	tasks := newTasks(w.t.Context())
 	tasks.start("files", w.files.Run)
-	tasks.start("trust", w.run)
+	tasks.start("CAs", w.run)
 	w.t.Cleanup(func() {
 		if err := tasks.wait(); err != nil {
 			w.t.Error(err)
@@ -107,14 +110,16 @@ func (w *caWatcherTest) start() *caWatcherTest {
 	return w
 }
 
-func (w *caWatcherTest) receive(t *protocol.CABundle) {
+func (w *caWatcherTest) receive(s proxySettings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	about := "none"
-	if t != nil {
-		about = strings.ReplaceAll(t.Description, w.dir+"/", "")
+	description := "none"
+	if s.cas != nil {
+		description = strings.ReplaceAll(s.cas.Description, w.dir+"/", "")
 	}
-	w.received = append(w.received, about)
+	if n := len(w.received); n == 0 || w.received[n-1] != description {
+		w.received = append(w.received, description)
+	}
 }
 
 func (w *caWatcherTest) write(name, text string) {
@@ -127,14 +132,14 @@ func (w *caWatcherTest) replaceFile(name, text string) {
 	replace(w.t, filepath.Join(w.dir, name), text)
 }
 
-// replacements writes a file in one step, by a rename.
+// replace writes a file in one step, by a rename.
 func replace(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.WriteFile(path+".new", []byte(text), 0o600))
 	must(t, os.Rename(path+".new", path))
 }
 
-// must ends the test on an error.
+// must ends the test after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -144,24 +149,24 @@ func must(t *testing.T, err error) {
 
 func (w *caWatcherTest) expectReceived(want ...string) {
 	w.t.Helper()
-	var told []string
+	var received []string
 	if !nstest.Poll(func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		told = slices.Clone(w.received)
-		return slices.Equal(told, want)
+		received = slices.Clone(w.received)
+		return slices.Equal(received, want)
 	}) {
-		w.t.Fatalf("the gate is told (-want +got):\n%s", cmp.Diff(want, told))
+		w.t.Fatalf("the CAs passed on (-want +got):\n%s", cmp.Diff(want, received))
 	}
 }
 
-// awaitReport waits for a report on trust.
-func (w *caWatcherTest) awaitReport(what string, is func(report.Trust, report.Condition) bool) {
+// awaitReport waits for a report about the CAs.
+func (w *caWatcherTest) awaitReport(what string, matches func(report.Trust, report.Condition) bool) {
 	w.t.Helper()
 	var r report.Report
 	if !nstest.Poll(func() bool {
 		r = w.tracker.Report(report.Table{})
-		return len(r.Conditions) == 2 && is(r.Trust, r.Conditions[1])
+		return len(r.Conditions) == 2 && matches(r.Trust, r.Conditions[1])
 	}) {
 		w.t.Fatalf("not %s: %+v, %+v", what, r.Trust, r.Conditions)
 	}
@@ -186,10 +191,10 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.replaceFile("ca-bundle.crt", b.pem("A"))
 	a := `the CA of ca-bundle.crt ("CN=A")`
 	w.expectReceived(system, a)
-	w.awaitReport("the admin's", func(s report.Trust, c report.Condition) bool {
+	w.awaitReport("the administrator's bundle", func(s report.Trust, c report.Condition) bool {
 		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) && !s.Since.IsZero() && c.Reason == report.TrustInForce
 	})
-	w.write("ca-bundle.crt", "") // refused: the last good one stays, and nothing is sent
+	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
 	w.awaitReason(report.TrustRefused, "False")
 	w.awaitReport("last good", func(s report.Trust, _ report.Condition) bool {
 		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
@@ -199,10 +204,10 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.replaceFile("ca-bundle.crt", b.pem("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
-	if got := describeLeftOut(report.IgnoredCertificate{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
-		t.Errorf("what has no subject is %s", got)
+	if got := describeIgnored(report.IgnoredCertificate{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
+		t.Errorf("a block without a subject is %s", got)
 	}
-	w.awaitReport("one left out", func(s report.Trust, c report.Condition) bool {
+	w.awaitReport("one ignored certificate", func(s report.Trust, c report.Condition) bool {
 		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && c.Status == "True"
 	})
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
@@ -211,32 +216,32 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("system.crt", b.pem("S1"))
 	w.expectReceived(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
-		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-left-out ": 2, `subject="CN=old1" serial=1 reason="expired on `: 1, `subject="CN=old2" serial=2 `: 1,
+		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-ignored ": 2, `subject="CN=old1" serial=1 reason="`: 1, `subject="CN=old2" serial=2 `: 1,
 	} {
-		// The last line is written after the gate has been told.
+		// The last line is written after the CAs are passed on.
 		if !nstest.Poll(func() bool { return w.log.Count(text) == n }) {
 			t.Errorf("%d lines with %q, want %d:\n%s", w.log.Count(text), text, n, w.log.String())
 		}
 	}
 }
 
-// TestLastGoodCABundleAfterRestart: the last good bundle is found again.
+// The last good CAs are available after a restart.
 func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	t.Parallel()
 	b := newTestCAs(t)
 	dir := t.TempDir()
 	first := newCAWatcherTest(t, dir)
 	first.write("ca-bundle.crt", b.pem("A"))
-	first.configure(first.config)
+	first.configure()
 	first.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
 	first.write("ca-bundle.crt", "x")
-	other := newCAWatcherTest(t, dir) // whose configuration names another file, which is refused
+	other := newCAWatcherTest(t, dir) // whose configuration names another, invalid file
 	other.config.Upstream.TrustedCA = filepath.Join(dir, "other.crt")
 	other.write("other.crt", "x")
-	other.configure(other.config)
+	other.configure()
 	other.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	other.awaitReport("that of the former file", func(s report.Trust, c report.Condition) bool {
-		return s.Kind == report.TrustLastGood && s.Source == first.config.Upstream.TrustedCA && strings.Contains(c.Message, "; the last good text of "+s.Source+" (1 CA) stays in force")
+	other.awaitReport("the previous file", func(s report.Trust, _ report.Condition) bool {
+		return s.Kind == report.TrustLastGood && s.Source == first.config.Upstream.TrustedCA
 	})
 	second := newCAWatcherTest(t, dir).start()
 	second.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
@@ -259,17 +264,17 @@ func TestCABundleIsReadOnlyForTLS(t *testing.T) {
 	w.expectReceived("none")
 	w.awaitReason(report.NotRequired, "True")
 	w.config.Upstream.Scheme = config.SchemeHTTPS
-	w.configure(w.config)
+	w.settings.put(proxySettings{config: w.config})
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`)
-	w.configure(w.config)
+	w.settings.put(proxySettings{config: w.config})
 	w.write("other.crt", b.pem("B"))
 	w.config.Upstream.TrustedCA = filepath.Join(w.dir, "other.crt")
-	w.configure(w.config)
+	w.settings.put(proxySettings{config: w.config})
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`, `the CA of other.crt ("CN=B")`)
 }
 
-// TestLeftOutCertificateIsLoggedOnce, and not more than 20 of them.
-func TestLeftOutCertificateIsLoggedOnce(t *testing.T) {
+// Each ignored certificate is logged once, and not more than 20 of them.
+func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	b := newTestCAs(t)
 	old := make([]string, 30)
@@ -283,7 +288,7 @@ func TestLeftOutCertificateIsLoggedOnce(t *testing.T) {
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
 	w.replaceFile("ca-bundle.crt", "# the same, and others\n"+text+b.pem("B"))
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`, `the 2 CAs of ca-bundle.crt ("CN=A", "CN=B")`)
-	if n := w.log.Count("event=trust-left-out "); n != 21 {
+	if n := w.log.Count("event=trust-ignored "); n != 21 {
 		t.Errorf("%d lines, want 20 and a sum", n)
 	}
 	if n := w.log.Count("10 more certificates of "); n != 1 {
@@ -291,13 +296,13 @@ func TestLeftOutCertificateIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestCABundleIsFollowedDuringEvents: after a rename, a write in place, and a flip of the link,
-// amid a stream of events beside it.
+// A bundle takes effect after a rename, a write in place, and a changed symbolic link,
+// during a stream of other events.
 func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 	t.Parallel()
 	b := newTestCAs(t)
 	w := newCAWatcherTest(t, t.TempDir())
-	flip := func(text string) {
+	changeLink := func(text string) {
 		t.Helper()
 		version := filepath.Join(w.dir, fmt.Sprintf("v%d", time.Now().UnixNano()))
 		must(t, os.Mkdir(version, 0o700))
@@ -305,12 +310,12 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 		must(t, os.Symlink(filepath.Base(version), filepath.Join(w.dir, "..new")))
 		must(t, os.Rename(filepath.Join(w.dir, "..new"), filepath.Join(w.dir, "..data")))
 	}
-	flip(b.pem("A"))
+	changeLink(b.pem("A"))
 	must(t, os.Symlink("..data/ca-bundle.crt", filepath.Join(w.dir, "ca-bundle.crt")))
 	w.start()
 	stop := make(chan struct{})
 	streaming := make(chan struct{})
-	go func() { // a busy neighbour, whose events matter as much as a flip's
+	go func() { // events that are as relevant as those of a changed link
 		defer close(streaming)
 		tick := time.NewTicker(3 * time.Millisecond)
 		defer tick.Stop()
@@ -325,12 +330,13 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 		}
 	}()
 	want := []string{`the CA of ca-bundle.crt ("CN=A")`}
+	w.expectReceived(want...)
 	for i := range 6 {
 		name := fmt.Sprintf("N%d", i)
 		text := b.pem(name)
 		switch i % 3 {
 		case 0:
-			flip(text)
+			changeLink(text)
 		case 1:
 			w.write("ca-bundle.crt", text)
 		default:
@@ -341,111 +347,4 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 	}
 	close(stop)
 	<-streaming
-}
-
-// newConnPair are both ends of a connection to a gate.
-func newConnPair(t *testing.T) (near *wire.Parent, gate *wire.Child) {
-	t.Helper()
-	near, far, err := wire.NewPair()
-	must(t, err)
-	gate, err = wire.NewChild(far)
-	must(t, err)
-	t.Cleanup(func() {
-		_ = near.Close()
-		_ = gate.Close()
-	})
-	return near, gate
-}
-
-// newProxyManagerTest is a door whose gate is in the test's hand.
-func newProxyManagerTest(t *testing.T) (d *proxyManager, near *wire.Parent, gate *wire.Child, g *proxyProcess) {
-	t.Helper()
-	near, gate = newConnPair(t)
-	// What runs does not matter: the test has its end of the connection.
-	process, err := sandbox.Start(exec.CommandContext(t.Context(), "sleep", "600"))
-	must(t, err)
-	t.Cleanup(func() {
-		_ = process.Kill()
-		<-process.Done()
-	})
-	d = &proxyManager{log: slog.New(slog.DiscardHandler), onUpstreamChange: func([]netip.Addr, uint16) {}, beforeConfigure: func([]netip.Addr) {}, closing: make(map[uint16]chan struct{})}
-	return d, near, gate, &proxyProcess{&child.Process{Parent: near, Process: process}}
-}
-
-// TestEgressIsSentWithConfiguration: the gate is to hold what leads through a
-// proxy until it is configured for it.
-func TestEgressIsSentWithConfiguration(t *testing.T) {
-	t.Parallel()
-	d, near, gate, g := newProxyManagerTest(t)
-	ways := func(port uint16) protocol.EgressRoutes {
-		return protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
-	}
-	c := config.Default()
-	d.beforeConfigure = func([]netip.Addr) { d.SetEgress(ways(c.Upstream.Port)) }
-	d.attach(g)
-	d.Configure(c, nil)
-	c.Upstream.Port = 81
-	d.Configure(c, nil)
-	d.SetEgress(ways(82)) // a change of the proxy alone
-	d.beforeConfigure = func([]netip.Addr) { d.SetEgress(ways(83)) }
-	d.Configure(c, nil)
-	d.Configure(c, nil)
-	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
-	expectCommands(t, near, gate, want, func(o protocol.Command) string {
-		switch {
-		case o.Egress != nil && len(o.Egress.Routes) > 0:
-			return fmt.Sprint("egress ", o.Egress.Routes[0].Ingress.Port(), " ", o.DeferUntilConfigured)
-		case o.Egress != nil:
-			return "egress none"
-		case o.Configure != nil:
-			return fmt.Sprint("configure ", o.Configure.Port)
-		}
-		return ""
-	})
-}
-
-// expectCommands sends a last order, and checks those that the gate has received before. An
-// order whose text is "" is left out.
-func expectCommands(t *testing.T, near *wire.Parent, gate *wire.Child, want []string, text func(protocol.Command) string) {
-	t.Helper()
-	must(t, near.Send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1))
-	var all []string
-	for {
-		var o protocol.Command
-		if _, err := gate.Receive(&o); err != nil || o.ProbeIngress != nil {
-			break
-		}
-		if s := text(o); s != "" {
-			all = append(all, s)
-		}
-	}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("the gate hears (-want +got):\n%s", diff)
-	}
-}
-
-// TestTrustIsSentFirst: a gate hears of it before it is configured, and of the
-// same once.
-func TestTrustIsSentFirst(t *testing.T) {
-	t.Parallel()
-	d, near, gate, g := newProxyManagerTest(t)
-	trusted := func(der byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
-	}
-	d.SetTrust(trusted(1))
-	d.Configure(config.Default(), nil)
-	d.attach(g)
-	d.SetTrust(trusted(1))
-	d.SetTrust(trusted(2))
-	d.SetTrust(nil)
-	d.SetTrust(trusted(3))
-	expectCommands(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o protocol.Command) string {
-		switch {
-		case o.Trust != nil:
-			return fmt.Sprint("trust ", o.Trust.Roots)
-		case o.Configure != nil:
-			return "configure"
-		}
-		return ""
-	})
 }

@@ -9,12 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -22,164 +23,183 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Options are what the command line decides.
+// Options are the settings of the command line.
 type Options struct {
 	ConfigPath        string
 	StateDir          string
 	StatusSocket      string
 	Manifests         string
 	DisabledManifests string
-	APIServerURLFile  string   // tells the name of the API
-	SystemCABundles   []string // where this host's own trusted CAs may be
+	APIServerURLFile  string   // contains the name of the API
+	SystemCABundles   []string // where the CAs that this host trusts can be
 	ResolvConf        string   // names the DNS servers
-	HostsFile         string   // names of addresses, before the DNS is asked
+	HostsFile         string   // names of addresses, which precede the DNS
 	Version           string
 	Log               *slog.Logger
-	Reload            <-chan os.Signal // each value asks for a reload
+	Reload            <-chan os.Signal // each value requests a reload
 
 	timing timing
 }
 
-// Run runs the service until ctx ends, and then lets challenges in flight end,
-// for 5 s at the longest, and takes everything away again, or leaves it to the next
-// process where one may follow. An error means that the service could not start or
-// a part of it broke.
+// Run runs the service until ctx ends. Then it completes requests in flight, for 5 s at
+// most, and removes the table and the sockets, or hands them over to the next process of
+// the service if there can be one. An error means that the service could not start or
+// that a part of it failed.
 func Run(ctx context.Context, o Options) error {
 	o.timing = o.timing.withDefaults()
-	s, err := newComponents(ctx, o)
+	c, err := newComponents(ctx, o)
 	if err != nil {
-		return err
+		return errors.Join(err, c.cleanup.run())
 	}
 	t := newTasks(ctx)
-	beatGate, doneGate := s.watchdog.Source("gate")
-	warden := &proxySupervisor{log: o.Log, output: s.proxyOutput, proxy: s.proxy, stats: s.stats, tracker: s.tracker, liveness: s.liveness, heartbeat: beatGate, silenceLimit: o.timing.GateSilence, done: make(chan struct{})}
-	t.group.Go(func() error {
-		defer doneGate()
-		warden.run(s.gate)
-		return nil
-	})
-	beat, done := s.watchdog.Source("reconcile")
-	s.parts.Heartbeat = beat
-	loop := reconcile.New(s.parts)
-	t.start("address watch", s.addresses.Run)
-	t.start("file watch", s.files.Run)
-	t.start("status socket", func(ctx context.Context) error {
-		return report.Serve(ctx, s.statusSocket, s.report, func(err error) {
-			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
-		})
-	})
-	t.start("status line", s.notifier.run)
-	t.start("ingress probe", s.upstreamCheck.run)
-	t.start("serving check", s.liveness.run)
-	t.start("request log", s.stats.run)
-	t.start("exporter", s.exporter.run)
-	t.start("expiry watch", s.expiry.run)
-	t.start("trust watch", s.cas.files.Run)
-	t.start("trust", s.cas.run)
-	t.start("egress file watch", s.egress.files.Run)
-	t.start("egress proxy", s.egress.run)
-	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, loop, o.Reload) })
-	t.start("reconcile", func(ctx context.Context) error {
-		defer close(warden.done) // once the loop has closed the door
-		defer done()
-		return loop.Run(ctx)
-	})
+	c.startTasks(t, o)
 	err = t.wait()
-	s.stats.finish()
-	err = errors.Join(err, s.addresses.Close())
-	if err != nil {
+	c.stats.finish()
+	c.writer.flush()
+	if err = errors.Join(err, c.cleanup.run()); err != nil {
 		return err
 	}
-	said := "stopped; nothing is left behind"
-	if loop.HandedOver {
-		said = "stopped; who connects waits for the next start"
+	message := "stopped; nftables table and sockets removed"
+	if c.loop.HandedOver {
+		message = "stopped; connections are queued until the next start"
 	}
-	o.Log.Info(said, slog.String("event", "stopped"))
+	o.Log.Info(message, slog.String("event", "stopped"))
 	return nil
 }
 
-// service is the parts, built and not yet running.
-type service struct {
-	tracker       *report.Tracker
-	watchdog      *systemd.Watchdog
-	addresses     *address.Watcher
-	files         *filewatch.Watcher
-	statusSocket  *net.UnixListener
-	table         *kernelTable
-	proxyOutput   *child.Output // of the gates
-	gate          *proxyProcess
-	upstreamCheck *upstreamCheck
-	stats         *statsRecorder
-	liveness      *livenessCheck
-	notifier      *notifier
-	exporter      *exporterSupervisor
-	expiry        *expiryWatcher
-	cas           *caWatcher
-	egress        *egressWatcher
-	proxy         *proxyManager
-	parts         reconcile.Dependencies
+// components are the parts of the service in the order of their construction: each one
+// uses only those before it.
+type components struct {
+	cleanup   cleanup // of what was constructed
+	tracker   *tracker.Tracker
+	watchdog  *systemd.Watchdog
+	writer    *stateWriter
+	files     *filewatch.Watcher
+	addresses *address.Watcher
+	socket    *net.UnixListener
+	table     *kernelTable
+
+	stats      *statsRecorder
+	supervisor *proxySupervisor
+	firstProxy *proxyProcess
+	proxyDone  func() // its heartbeats end as planned
+	upstreams  *upstreamCheck
+	liveness   *livenessCheck
+	egress     *egressWatcher
+	cas        *caWatcher
+
+	notifier *notifier
+	exporter *exporterSupervisor
+	expiry   *expiryWatcher
+	loop     *reconcile.Loop
+	loopDone func()
 }
 
-func newComponents(ctx context.Context, o Options) (*service, error) {
+// newComponents constructs the service. After an error, the cleanup of what it returns
+// closes what was opened.
+func newComponents(ctx context.Context, o Options) (*components, error) {
+	c := &components{tracker: tracker.New(o.Version, time.Now(), logTransition(o.Log)), writer: newStateWriter(o.Log)}
 	store := systemd.NewDescriptorStore()
-	kept := inheritedListeners(o.Log, store)
-	s := &service{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
+	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
+	c.table = &kernelTable{persistent: store != nil, log: o.Log}
+	if err := c.openHost(ctx, o); err != nil {
+		return c, err
+	}
+	if err := c.newProxy(o, listeners); err != nil {
+		return c, err
+	}
 	var err error
-	if s.watchdog, err = systemd.NewWatchdog(func(err error) { o.Log.Warn("cannot send a heartbeat to systemd's watchdog", slog.String("event", "notify"), slog.Any("error", err)) }); err != nil {
-		return nil, err
+	if c.egress, err = newEgressWatcher(o, c.tracker, c.writer.save, c.supervisor.settings.put); err != nil {
+		return c, err
 	}
-	if s.files, err = filewatch.New(o.Log); err != nil {
-		return nil, err
+	if c.cas, err = newCAWatcher(o, c.tracker, c.writer.save, c.egress.settings.put); err != nil {
+		return c, err
 	}
-	if s.addresses, err = address.Open(address.WithLogger(o.Log)); err != nil {
-		return nil, fmt.Errorf("watch this host's addresses: %w", err)
+	c.notifier = &notifier{log: o.Log, tracker: c.tracker}
+	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
+	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
+	c.newLoop(o, store != nil, listeners)
+	return c, nil
+}
+
+// openHost opens what the controller watches and serves on this host.
+func (c *components) openHost(ctx context.Context, o Options) (err error) {
+	if c.watchdog, err = systemd.NewWatchdog(logWatchdogError(o.Log)); err != nil {
+		return err
 	}
-	if s.statusSocket, err = report.Listen(ctx, o.StatusSocket); err != nil {
-		return nil, errors.Join(err, s.addresses.Close())
+	if c.files, err = filewatch.New(o.Log); err != nil {
+		return err
 	}
-	s.proxyOutput = newChildOutput(o.Log, "proxy")
-	if s.gate, err = startProxy(s.proxyOutput); err == nil {
-		err = s.gate.awaitAlive()
+	if c.addresses, err = address.Open(address.WithLogger(o.Log)); err != nil {
+		return fmt.Errorf("watch this host's addresses: %w", err)
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
+	c.cleanup.add(c.addresses.Close)
+	if c.socket, err = report.Listen(ctx, o.StatusSocket); err != nil {
+		return err
 	}
-	s.proxy = &proxyManager{log: o.Log, store: store, listeners: kept, closing: make(map[uint16]chan struct{})}
-	if s.cas, err = newCAWatcher(o, s.tracker, s.proxy.SetTrust); err != nil {
-		s.gate.KillAndClose()
-		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
+	c.cleanup.add(func() error { return ignoreClosed(c.socket.Close()) })
+	return nil
+}
+
+// ignoreClosed ignores the error of what its task has closed already.
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	s.upstreamCheck = newUpstreamCheck(s.tracker, s.proxy.ProbeUpstreams, s.proxy.causeContext)
-	s.proxy.onUpstreamChange = s.upstreamCheck.setTargets
-	s.stats = newRecorder(o.Log, s.tracker, s.proxy.causeContext, s.upstreamCheck.requestProbe)
-	s.liveness = newLivenessCheck(s.tracker, s.stats, s.proxy, o.timing)
-	s.notifier = &notifier{log: o.Log, tracker: s.tracker}
-	s.exporter = newExporterSupervisor(o.Log, s.report, s.tracker.SetMetrics, o.timing.ExporterBackOff)
-	s.expiry = newExpiryWatcher(o.Log, s.tracker, o.APIServerURLFile, o.timing.ExpiryTick)
-	if s.egress, err = newEgressWatcher(o, s.tracker, s.addresses.Snapshot, s.proxy.SetEgress); err != nil {
-		s.gate.KillAndClose()
-		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
+	return err
+}
+
+// newProxy starts the first proxy process, so that a host on which it cannot run fails at
+// the start, and constructs what supervises and checks it.
+func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
+	output := newChildOutput(o.Log, "proxy")
+	if c.firstProxy, err = startProxy(output); err != nil {
+		return err
 	}
-	s.proxy.beforeConfigure = s.egress.setIngress
-	s.parts = reconcile.Dependencies{
-		Log:         o.Log,
-		Tracker:     s.tracker,
-		Addresses:   s.addresses,
-		Files:       s.files,
-		Table:       &observedTable{kernelTable: s.table, liveness: s.liveness},
-		Proxy:       s.proxy,
-		Loopback:    loopback.NewManager(o.Log),
-		Notifier:    s.notifier,
-		OnVIPChange: s.upstreamCheck.requestProbe,
-		OnConfig: func(c config.Config) {
-			s.exporter.configure(c)
-			s.expiry.configure(c)
-			s.cas.configure(c)
-			s.egress.configure(c)
-		},
-		SuccessorExpected:    func() bool { return store != nil && restartPossible(o.Log) },
-		Inherited:            s.inheritedState(kept),
-		DrainTimeout:         o.timing.Drain,
+	c.cleanup.add(func() error {
+		c.firstProxy.KillAndClose()
+		return nil
+	})
+	if err := c.firstProxy.awaitAlive(); err != nil {
+		return err
+	}
+	causes, probe := newCauseSnapshot(), newTrigger()
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, probe)
+	var heartbeat func()
+	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
+	c.supervisor = newProxySupervisor(proxyDependencies{
+		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, listeners: listeners,
+		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit,
+	})
+	c.upstreams = newUpstreamCheck(c.tracker, c.supervisor.probeUpstreams, causes, probe)
+	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
+	return nil
+}
+
+// newLoop constructs the reconcile loop over everything before it.
+func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) {
+	proxy := &proxyClient{
+		supervisor: c.supervisor, upstreams: c.upstreams, start: c.cas.settings.put,
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
+	}
+	var heartbeat func()
+	heartbeat, c.loopDone = c.watchdog.Source("reconcile")
+	c.loop = reconcile.New(reconcile.Dependencies{
+		Log:                  o.Log,
+		Tracker:              c.tracker,
+		Addresses:            c.addresses,
+		Files:                c.files,
+		Table:                &observedTable{kernelTable: c.table, liveness: c.liveness},
+		Proxy:                proxy,
+		Loopback:             loopback.NewManager(o.Log),
+		Notifier:             c.notifier,
+		Heartbeat:            heartbeat,
+		OnConfig:             proxy.setConfig,
+		Observed:             c.observe,
+		Save:                 c.writer.save,
+		SuccessorExpected:    func() bool { return handsOver && restartPossible(o.Log) },
+		Inherited:            c.inheritedState(listeners.ports()),
+		DrainTimeout:         o.timing.DrainTimeout,
 		ConfigPath:           o.ConfigPath,
 		StateDir:             o.StateDir,
 		StaticPodDir:         o.Manifests,
@@ -187,46 +207,86 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 		ProcNetDir:           "/proc/net",
 		UnitsDir:             microshift.UnitsDir,
 		DefaultMicroShiftDir: config.Default().MicroShift.Directory,
-	}
-	return s, nil
+	})
 }
 
-// report is what is known now, the gate's last news and the kernel's table included.
-func (s *service) report() report.Report {
-	s.proxy.FlushStats()
-	return s.tracker.Report(s.table.report())
+// observe passes what the reconcile loop has seen to those who need it. It never blocks.
+func (c *components) observe(o reconcile.Observation) {
+	c.upstreams.observe(o.VIPs)
+	c.expiry.observe(o.VIPs)
+	c.egress.observations.put(o)
 }
 
-// stopQueryTimeout bounds the question why the service is to end.
+// startTasks starts every goroutine of the service.
+func (c *components) startTasks(t *tasks, o Options) {
+	t.group.Go(func() error {
+		defer c.proxyDone()
+		c.supervisor.run(c.firstProxy)
+		return nil
+	})
+	t.start("address watch", c.addresses.Run)
+	t.start("file watch", c.files.Run)
+	t.start("state writer", c.writer.run)
+	t.start("status socket", func(ctx context.Context) error {
+		return report.Serve(ctx, c.socket, c.report, func(err error) {
+			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
+		})
+	})
+	t.start("notifier", c.notifier.run)
+	t.start("upstream check", c.upstreams.run)
+	t.start("liveness check", c.liveness.run)
+	t.start("statistics", c.stats.run)
+	t.start("exporter supervisor", c.exporter.run)
+	t.start("expiry watcher", c.expiry.run)
+	t.start("CA file watch", c.cas.files.Run)
+	t.start("CA watcher", c.cas.run)
+	t.start("egress file watch", c.egress.files.Run)
+	t.start("egress watcher", c.egress.run)
+	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
+	t.start("reconcile", func(ctx context.Context) error {
+		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
+		defer c.loopDone()
+		return c.loop.Run(ctx)
+	})
+}
+
+// report returns the state of the service, with the latest statistics of the proxy
+// process and the kernel's table.
+func (c *components) report() report.Report {
+	c.supervisor.flush()
+	return c.tracker.Report(c.table.report())
+}
+
+// stopQueryTimeout bounds the query why the service must end.
 const stopQueryTimeout = time.Second
 
-// restartPossible finds out whether another process of this unit may follow. When
-// nobody knows, one may: if none does, http01-proxyd-table.service takes away what
-// is left.
+// restartPossible reports whether another process of this unit can start. It is true if
+// that is not known: without a successor, http01-proxyd-table.service removes the table.
 func restartPossible(log *slog.Logger) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), stopQueryTimeout)
 	defer cancel()
 	stopping, err := systemd.HasStopJob(ctx)
 	if err != nil {
-		log.Warn("cannot tell a stop from a restart: the table is left to the next start, or to http01-proxyd-table.service, which removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
+		log.Warn("cannot distinguish a stop from a restart: the table stays for the next start, or until http01-proxyd-table.service removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
 	}
 	return !stopping
 }
 
-// inheritedState is what a former process has left: these listening sockets, and maybe a
-// table. Where the table leads to is the port in force.
-func (s *service) inheritedState(kept map[uint16]int) reconcile.Inherited {
-	if !s.table.persistent {
+// inheritedState returns what the previous process left: listening sockets, and the table
+// if the kernel still has it. The port is the one that the table redirects to.
+func (c *components) inheritedState(ports []uint16) reconcile.Inherited {
+	if !c.table.persistent {
 		return reconcile.Inherited{}
 	}
-	port, stands := s.table.findInherited()
-	if _, listening := kept[port]; !listening {
+	port, present := c.table.findInherited()
+	switch {
+	case slices.Contains(ports, port):
+	case len(ports) > 0:
+		port = ports[0]
+	default:
 		port = 0
-		for other := range kept {
-			port = other
-		}
 	}
-	return reconcile.Inherited{Port: port, Table: stands}
+	return reconcile.Inherited{Port: port, Table: present}
 }
 
 // logTransition logs each change of the condition.
@@ -238,6 +298,12 @@ func logTransition(log *slog.Logger) func(before, after report.Condition) {
 		}
 		log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),
 			slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status))
+	}
+}
+
+func logWatchdogError(log *slog.Logger) func(error) {
+	return func(err error) {
+		log.Warn("cannot send a heartbeat to systemd's watchdog", slog.String("event", "notify"), slog.Any("error", err))
 	}
 }
 

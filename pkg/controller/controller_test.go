@@ -27,7 +27,7 @@ const (
 	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
-// addLink gives the namespace a link, with the addresses and routes of the ip commands.
+// addLink adds a link with the addresses and routes of the ip commands.
 func addLink(t *testing.T, commands ...string) {
 	t.Helper()
 	nstest.Require(t)
@@ -38,8 +38,8 @@ func addLink(t *testing.T, commands ...string) {
 	}
 }
 
-// addNetwork gives the namespace a link with the ingress's address on it, and an
-// ingress that answers with handler.
+// addNetwork adds a link with the address of the ingress, and an ingress that answers with
+// handler.
 func addNetwork(t *testing.T, handler http.HandlerFunc) {
 	t.Helper()
 	addLink(t, "addr add "+ingress+"/32 dev lan0")
@@ -48,7 +48,7 @@ func addNetwork(t *testing.T, handler http.HandlerFunc) {
 	}
 }
 
-// receiveNotifications listens until the test ends.
+// listen listens until the test ends.
 func listen(t *testing.T, addr string) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", addr)
@@ -57,7 +57,7 @@ func listen(t *testing.T, addr string) net.Listener {
 	return ln
 }
 
-// answerRequests answers with handler at addr.
+// serve answers with handler at addr.
 func serve(t *testing.T, addr string, handler http.HandlerFunc) {
 	t.Helper()
 	ln := listen(t, addr)
@@ -66,7 +66,7 @@ func serve(t *testing.T, addr string, handler http.HandlerFunc) {
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-// startService is the service on a host with a VIP and an ingress that answers with handler.
+// startService starts the service on a host with a VIP and an ingress that answers with handler.
 func startService(t *testing.T, handler http.HandlerFunc, config string, env ...string) *service {
 	t.Helper()
 	addNetwork(t, handler)
@@ -76,7 +76,7 @@ func startService(t *testing.T, handler http.HandlerFunc, config string, env ...
 	return s
 }
 
-// withoutTestContext lets a cleanup run commands: the test's own context has ended then.
+// withoutTestContext lets a cleanup run commands: the test's context has ended then.
 type withoutTestContext struct{ *testing.T }
 
 func (withoutTestContext) Context() context.Context { return context.Background() }
@@ -96,8 +96,8 @@ func request(t *testing.T, path string) (code int, body string) {
 	return code, body
 }
 
-// answered checks that a challenge is answered.
-func answered(t *testing.T, when string) {
+// checkAnswered checks that a challenge is answered.
+func checkAnswered(t *testing.T, when string) {
 	t.Helper()
 	if code, _ := request(t, token); code != 200 {
 		t.Errorf("challenge %s: %d", when, code)
@@ -130,7 +130,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 	}
 	s.awaitLog("token_prefix=evaGxfAD ")
 	if log := s.log.String(); strings.Contains(log, "evaGxfADs") {
-		t.Errorf("the log must carry the token's first 8 characters and no more:\n%s", log)
+		t.Errorf("the log must contain the token's first 8 characters and no more:\n%s", log)
 	}
 	s.awaitNotification("STATUS=Serving: holds " + vip + ", upstream " + ingress + ":80, 1 challenge, last 200 ")
 	s.stop()
@@ -151,10 +151,10 @@ func TestReloadNotifiesSystemd(t *testing.T) {
 	s.configure(explicit + "mode: CustomDeployment\n")
 	s.awaitNotification("RELOADING=1")
 	if got := s.awaitNotification("READY=1"); !strings.Contains(got, "STATUS=InvalidConfig: ") {
-		t.Errorf("after a refused configuration: %q", got)
+		t.Errorf("after an invalid configuration: %q", got)
 	}
 	r := s.await("old port", func(r report.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
-	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition().Message, want) {
+	if want := "config.yaml:2:7: mode CustomDeployment requires customDeployment"; !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q lacks %q", r.Condition().Message, want)
 	}
 	s.configure(`mode: ""`)
@@ -164,10 +164,10 @@ func TestReloadNotifiesSystemd(t *testing.T) {
 	s.stop()
 	log := s.log.String()
 	if strings.Count(log, "event=state reason=InvalidConfig") != 1 {
-		t.Errorf("a refused configuration is one line:\n%s", log)
+		t.Errorf("want one line about an invalid configuration:\n%s", log)
 	}
 	if strings.Count(log, "config.yaml has not changed") != 1 {
-		t.Errorf("the reload that found nothing new has no line of its own:\n%s", log)
+		t.Errorf("want one line about the reload without changes:\n%s", log)
 	}
 }
 
@@ -189,16 +189,16 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 	s.start(nil)
 	s.awaitNotification("READY=1\nSTATUS=PortInUse: ")
 	r := s.awaitReason(report.PortInUse)
-	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
+	want := fmt.Sprintf("port 8888: it is in use by process %d (", os.Getpid())
 	if !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
 	}
 	if r.Table.Present {
-		t.Error("a table leads to a port that another process has")
+		t.Error("a table redirects to a port of another process")
 	}
 	squatter.Close()
 	s.awaitReason(report.Serving)
-	answered(t, "after that")
+	checkAnswered(t, "after that")
 	s.stop()
 }
 
@@ -214,7 +214,7 @@ func TestWithoutCapNetAdmin(t *testing.T) {
 	}
 	if conn, err := net.DialTimeout("tcp", vip+":8888", patience); err == nil {
 		conn.Close()
-		t.Error("the internal port stands open although no table guards it")
+		t.Error("the internal port is open without a table")
 	}
 	s.stop()
 }
@@ -227,7 +227,7 @@ func TestStartWithInvalidConfig(t *testing.T) {
 	s.start(nil)
 	s.awaitNotification("READY=1\nSTATUS=InvalidConfig: ")
 	if r := s.awaitReason(report.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
-		t.Errorf("with nothing ever accepted: %+v", r)
+		t.Errorf("without a last accepted configuration: %+v", r)
 	}
 	s.configure(explicit)
 	s.awaitReason(report.Serving)
@@ -243,7 +243,7 @@ func TestStartWithInvalidConfig(t *testing.T) {
 	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
 		t.Errorf("message %q", r.Condition().Message)
 	}
-	answered(t, "with the last accepted configuration")
+	checkAnswered(t, "with the last accepted configuration")
 	again.stop()
 }
 
@@ -262,7 +262,7 @@ func TestUnreachableIngress(t *testing.T) {
 	s.stop()
 }
 
-// sendChallenge is the connection of a client that has sent a challenge.
+// sendChallenge returns the connection of a client that has sent a challenge.
 func sendChallenge(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", vip+":80", patience)
@@ -291,7 +291,7 @@ func TestStopDrains(t *testing.T) {
 		}
 		return err != nil
 	}) {
-		t.Error("new connections are still taken")
+		t.Error("new connections are still accepted")
 	}
 	close(answer)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -310,16 +310,16 @@ func TestStopCutsOffAfterDrainTimeout(t *testing.T) {
 	s := startService(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
-	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"Drain": 100000000}`)
+	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"DrainTimeout": 100000000}`)
 	s.awaitNotification("READY=1")
 	sendChallenge(t)
 	<-asked
 	begin := time.Now()
 	s.stop()
 	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
-	s.awaitLog("challenges in flight were cut off")
-	if strings.Contains(s.log.String(), "the gate does not answer") {
-		t.Error("the gate has not cut the challenge off itself")
+	s.awaitLog("requests in flight were cut off")
+	if strings.Contains(s.log.String(), "the proxy process does not answer") {
+		t.Error("the process has not cut the request off itself")
 	}
 }
 
@@ -332,18 +332,18 @@ func TestTwoInstances(t *testing.T) {
 	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
 	}
-	answered(t, "through the first instance")
+	checkAnswered(t, "through the first instance")
 	first.signal(syscall.SIGKILL)
 	if err := <-first.exited; err == nil {
 		t.Error("SIGKILL leaves exit code 0")
 	}
 	second.awaitReason(report.Serving)
-	answered(t, "through the second instance after the first was killed")
+	checkAnswered(t, "through the second instance after the first was killed")
 	second.stop()
 }
 
-// TestVIPsFromStaticPod: a node that takes no part in the ingress
-// has no such instance in its keepalived.conf; the static pod names the VIPs.
+// TestVIPsFromStaticPod has a node without the ingress: its keepalived.conf has no such
+// instance, and the static pod names the VIPs.
 func TestVIPsFromStaticPod(t *testing.T) {
 	addNetwork(t, writeKey)
 	addVIP(t)
@@ -356,15 +356,15 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	s.awaitReason(report.NoVIPs)
 	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
 	s.awaitReason(report.Serving)
-	answered(t, "with the static pod's VIPs")
+	checkAnswered(t, "with the static pod's VIPs")
 	writeFile(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
 	r := s.awaitReason(report.ExternalLoadBalancer)
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
 	}
 	s.awaitLog("port 80 of " + vip + " is released")
-	if log := s.log.String(); strings.Contains(log, "has left this host") {
-		t.Errorf("the VIP is still on this host, and the log must not deny it:\n%s", log)
+	if log := s.log.String(); strings.Contains(log, "left this host") {
+		t.Errorf("the VIP is still on this host, and the log has the opposite:\n%s", log)
 	}
 	s.stop()
 }

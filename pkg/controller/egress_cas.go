@@ -14,45 +14,47 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// caAnchorDirs are the directories of CAs of which distributions make what a host trusts
-// (update-ca-trust(8), update-ca-certificates(8)).
+// caAnchorDirs returns the directories of CAs from which distributions make the bundle that
+// a host trusts (update-ca-trust(8), update-ca-certificates(8)).
 func caAnchorDirs() []string {
 	return []string{
 		"/etc/pki/ca-trust/source/anchors", "/usr/share/pki/ca-trust-source/anchors", "/etc/pki/trust/anchors", "/usr/local/share/ca-certificates",
 	}
 }
 
-// readCAs reads what is trusted for the proxy and beyond it, and what that is.
+// readCAs reads the CAs for connections to the proxy and through it, and describes them.
 //
-// On OpenShift the file is always there, empty as long as the cluster has no such
-// bundle, and for root alone, which this service is not
+// On OpenShift the file always exists. It is empty while the cluster has no such bundle,
+// and only root can read it, which this service cannot
 // (templates/common/_base/files/additional-trust-bundle.yaml of the
-// machine-config-operator). Its CAs are then found among those that the host trusts,
-// where the machine-config-daemon puts them. It needs mu.
-func (e *egressWatcher) readCAs(now time.Time, hinted bool) (roots [][]byte, about string, err error) {
-	_, again := e.system.Refresh(now, hinted)
-	e.readWithin(now, again)
+// machine-config-operator). Its CAs are then among those that the host trusts, where the
+// machine-config-daemon adds them.
+func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, description string, err error) {
+	_, retry := e.system.Refresh(now, fileEvent)
+	e.readWithin(now, retry)
 	if e.caFileEmpty(now) {
 		return nil, "", nil
 	}
-	_, again = e.ca.Refresh(now, hinted)
-	e.readWithin(now, again)
+	_, retry = e.ca.Refresh(now, fileEvent)
+	e.readWithin(now, retry)
 	switch err := e.ca.Err(); {
 	case err == nil:
-		roots = certificateDERs(e.ca.Roots())
+		if certificates := e.ca.Roots(); len(certificates) > 0 {
+			roots = trust.DER(certificates)
+		}
 		return roots, settings.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
 		return nil, "", err
 	}
 	roots = e.systemRoots()
-	return roots, settings.DescribeCAs(len(roots), "this host, among them those of egressProxy.trustedCA"), nil
+	return roots, settings.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
 }
 
-// emptySettleTime is how long a file of CAs has to be empty before it counts as none:
-// it may be amid its replacement.
+// emptySettleTime is how long a file of CAs must be empty before it counts as empty: it can
+// be in the middle of its replacement.
 const emptySettleTime = time.Second
 
-// caFileEmpty reports whether the file of CAs is empty, which is none. It needs mu.
+// caFileEmpty reports whether the file of CAs is empty, which means no CAs.
 func (e *egressWatcher) caFileEmpty(now time.Time) bool {
 	if !egress.IsBlank(e.ca.Path()) {
 		e.emptySince = time.Time{}
@@ -69,18 +71,10 @@ func (e *egressWatcher) caFileEmpty(now time.Time) bool {
 	return true
 }
 
-func certificateDERs(list []trust.Certificate) [][]byte {
-	var all [][]byte
-	for _, c := range list {
-		all = append(all, c.DER)
-	}
-	return all
-}
-
-// systemRoots are what this host trusts. It needs mu.
+// systemRoots returns the CAs that this host trusts.
 func (e *egressWatcher) systemRoots() [][]byte {
-	if at := e.system.Source(); at != nil {
-		return certificateDERs(at.Roots())
+	if source := e.system.Source(); source != nil {
+		return trust.DER(source.Roots())
 	}
 	return nil
 }

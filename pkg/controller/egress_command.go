@@ -16,66 +16,63 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// publish tells the gate and the board what is so now. It needs mu.
-func (e *egressWatcher) publish() {
-	if !e.configured {
+// publish passes the routes on, and reports them if something has changed.
+func (e *egressWatcher) publish(now time.Time) {
+	if !e.configured || !e.observed {
 		return
 	}
-	e.published = time.Now()
 	automatic := e.directTargets().NoProxy()
-	ways := e.routes(automatic)
-	e.setEgress(e.command(ways))
-	shown := e.report(ways, automatic)
-	if reflect.DeepEqual(shown, e.lastReported) {
+	routes := e.routes(automatic)
+	e.pass(routes, now)
+	next := e.report(routes, automatic)
+	if reflect.DeepEqual(next, e.lastReported) {
 		return
 	}
-	logEgressChanges(e.log, e.lastReported, shown)
-	e.lastReported = shown
-	e.tracker.SetEgress(shown, time.Now())
+	logEgressChanges(e.log, e.lastReported, next)
+	e.lastReported = next
+	e.tracker.SetEgress(next, now)
 }
 
-// routes are all that lead through a proxy. A proxy whose name was never tried to be
-// resolved waits, and what the gate goes by meanwhile stays. It needs mu.
+// routes returns all ingress addresses that are reached through a proxy. While the name of
+// a new proxy was never resolved, the previous routes stay.
 func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
-	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.Effective()}
-	ways := e.routesWith(next, automatic)
-	if e.applied == nil || e.allSettled(ways) {
+	next := appliedEgress{e.target.config.EgressProxy, e.acceptance.Effective()}
+	routes := e.routesWith(next, automatic)
+	if e.applied == nil || e.allSettled(routes) {
 		e.applied = &next
-		e.trackNames(ways)
-		return ways
+		e.trackNames(routes)
+		return routes
 	}
 	before := e.routesWith(*e.applied, automatic)
-	e.trackNames(slices.Concat(ways, before))
-	if e.allSettled(ways) {
-		e.applied = &next // by its address, or one that is kept
-		e.trackNames(ways)
-		return ways
+	e.trackNames(slices.Concat(routes, before))
+	if e.allSettled(routes) {
+		e.applied = &next // by an address, or a saved one
+		e.trackNames(routes)
+		return routes
 	}
 	return before
 }
 
-func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []settings.EgressRoute {
-	c := e.appliedConfig
-	c.EgressProxy = used.egress
-	return settings.EgressRoutes(c, used.setting.Settings, e.ingress, automatic)
+func (e *egressWatcher) routesWith(applied appliedEgress, automatic []string) []settings.EgressRoute {
+	c := e.target.config
+	c.EgressProxy = applied.egress
+	return settings.EgressRoutes(c, applied.setting.Settings, e.target.ingress, automatic)
 }
 
-// allSettled reports whether each proxy has an address, or it is known why not. It needs
-// mu.
-func (e *egressWatcher) allSettled(ways []settings.EgressRoute) bool {
-	return !slices.ContainsFunc(ways, func(w settings.EgressRoute) bool {
-		r := e.resolutions[w.Proxy.Hostname()]
-		return r == nil || !r.settled()
+// allSettled reports whether each proxy has an address, or the reason why not is known.
+func (e *egressWatcher) allSettled(routes []settings.EgressRoute) bool {
+	return !slices.ContainsFunc(routes, func(r settings.EgressRoute) bool {
+		name := e.resolutions[r.Proxy.Hostname()]
+		return name == nil || !name.settled()
 	})
 }
 
-// trackNames keeps the names of the proxies that ways lead through, and no others, among
-// those that are resolved. It needs mu.
-func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
-	wanted := make(map[string]bool)
-	for _, w := range ways {
-		name := w.Proxy.Hostname()
-		wanted[name] = true
+// trackNames resolves the names of the proxies of these routes, and no others.
+func (e *egressWatcher) trackNames(routes []settings.EgressRoute) {
+	tracked := make(map[string]bool)
+	for _, route := range routes {
+		name := route.Proxy.Hostname()
+		tracked[name] = true
 		if _, is := e.resolutions[name]; is {
 			continue
 		}
@@ -84,52 +81,51 @@ func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
 			r.addrs, r.next = []netip.Addr{addr.Unmap()}, time.Now().Add(resolveInterval)
 		}
 		e.resolutions[name] = r
-		e.wake()
 	}
-	maps.DeleteFunc(e.resolutions, func(name string, _ *resolution) bool { return !wanted[name] })
+	maps.DeleteFunc(e.resolutions, func(name string, _ *resolution) bool { return !tracked[name] })
 }
 
-// last is what the gate is to do. A proxy whose name cannot be resolved, or of which
-// that is not known in time, has no address. It needs mu.
-func (e *egressWatcher) command(ways []settings.EgressRoute) protocol.EgressRoutes {
+// command returns the routes for the proxy process. A proxy whose name was not resolved has
+// no address.
+func (e *egressWatcher) command(routes []settings.EgressRoute) protocol.EgressRoutes {
 	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
-	return settings.Egress(ways, addrs, e.applied.setting, e.systemRoots())
+	return settings.Egress(routes, addrs, e.applied.setting, e.systemRoots())
 }
 
-// maxReportedNoProxy bounds the list on the board: a file may have a long one.
+// maxReportedNoProxy bounds the list in the report: a file can have a long one.
 const maxReportedNoProxy = 8 << 10
 
-// report is what people and programs are shown. It needs mu.
-func (e *egressWatcher) report(ways []settings.EgressRoute, automatic []string) report.EgressProxy {
+// report returns the state for people and programs.
+func (e *egressWatcher) report(routes []settings.EgressRoute, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
-	shown := report.EgressProxy{
-		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.SpecSince, Pending: e.acceptance.Pending(),
-		NoProxy: truncate(e.acceptance.Effective().Settings.EffectiveNoProxy(automatic)), NextCheck: state.NextProbe, InvalidInput: e.refusedBy,
+	r := report.EgressProxy{
+		Upstream: string(e.target.config.EgressProxy.Upstream), Since: state.SpecSince, Pending: e.acceptance.Pending(),
+		NoProxy: truncate(e.acceptance.Effective().Settings.EffectiveNoProxy(automatic)), NextCheck: state.NextProbe, InvalidInput: e.invalidInput,
 	}
 	if state.Spec != nil {
-		shown.Spec = reportSetting(*state.Spec)
+		r.Spec = reportSetting(*state.Spec)
 	}
 	if state.Accepted != nil {
-		shown.Accepted, shown.AcceptedAt = reportSetting(*state.Accepted), state.AcceptedAt
+		r.Accepted, r.AcceptedAt = reportSetting(*state.Accepted), state.AcceptedAt
 	}
 	for _, p := range state.Endpoints {
-		shown.Endpoints = append(shown.Endpoints, report.EgressEndpoint{URL: redactURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
+		r.Endpoints = append(r.Endpoints, report.EgressEndpoint{URL: redactURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
 	}
 	switch {
 	case state.Rejection != nil:
-		shown.Message = state.Rejection.Error()
-	case shown.Pending:
-		shown.Message = pendingReason(state.Endpoints)
+		r.Message = state.Rejection.Error()
+	case r.Pending:
+		r.Message = pendingReason(state.Endpoints)
 	}
-	for _, w := range ways {
-		shown.Routes = append(shown.Routes, e.reportRoute(w))
+	for _, route := range routes {
+		r.Routes = append(r.Routes, e.reportRoute(route))
 	}
-	return shown
+	return r
 }
 
-func (e *egressWatcher) reportRoute(w settings.EgressRoute) report.EgressRoute {
-	t := report.EgressRoute{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
-	r := e.resolutions[w.Proxy.Hostname()]
+func (e *egressWatcher) reportRoute(route settings.EgressRoute) report.EgressRoute {
+	t := report.EgressRoute{Ingress: route.Ingress.String(), Proxy: egress.Redact(route.Proxy), Addresses: []string{}}
+	r := e.resolutions[route.Proxy.Hostname()]
 	for _, addr := range r.addrs {
 		t.Addresses = append(t.Addresses, addr.String())
 	}
@@ -153,11 +149,11 @@ func truncate(list string) string {
 	return list
 }
 
-// redactURL is an endpoint without what may be a secret in it.
+// redactURL returns an endpoint without the parts that can be secret.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "a URL that is none"
+		return "an invalid URL"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -5,7 +5,6 @@ package controller
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -16,8 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-// egressJobs is what of the egress proxy is being asked just now: the endpoints of
-// one setting, and the names of proxies. It belongs to the goroutine of run.
+// egressJobs are the probes and lookups that run for the egress watcher: the endpoints of
+// one setting, and the names of proxies. It belongs to the goroutine of run; each job has
+// a goroutine of its own.
 type egressJobs struct {
 	*egressWatcher
 
@@ -25,23 +25,23 @@ type egressJobs struct {
 	jobs            sync.WaitGroup
 	endpointResults chan endpointResult
 	lookupResults   chan map[string]lookup
-	probedTurn      uint64 // the turn that is being asked for
+	generation      uint64 // of the setting that is probed
 	cancelProbe     context.CancelFunc
 	resolving       bool
 }
 
 type endpointResult struct {
-	turn   uint64
-	errors []string
+	generation uint64
+	errors     []string
 }
 
-// lookup is what came of resolving a name.
+// lookup is the result of resolving a name.
 type lookup struct {
 	addrs []netip.Addr
 	err   error
 }
 
-// abortProbe ends the questions under way.
+// abortProbe cancels the probe that runs.
 func (w *egressJobs) abortProbe() {
 	if w.cancelProbe != nil {
 		w.cancelProbe()
@@ -49,70 +49,68 @@ func (w *egressJobs) abortProbe() {
 	}
 }
 
-// start does what is due, and returns when something is again.
+// startDue starts what is due, and returns when the next job is.
 func (w *egressJobs) startDue(now time.Time) (next time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.configured && !now.Before(w.nextRead) {
 		w.readFiles(now, false)
 	}
+	if !w.deadline.IsZero() && !now.Before(w.deadline) {
+		w.publish(now)
+	}
 	next = w.nextRead
 	if !w.configured {
-		next = now.Add(egressReadInterval)
+		next = now.Add(fileReadInterval)
 	}
-	if turn := w.acceptance.Generation(); turn != w.probedTurn {
-		w.abortProbe() // nobody waits for it any more
+	if w.acceptance.Generation() != w.generation {
+		w.abortProbe() // its result does not count any more
 	}
-	if turn, setting := w.acceptance.NextProbe(now); setting != nil {
-		w.startProbe(turn, *setting)
+	if generation, setting := w.acceptance.NextProbe(now); setting != nil {
+		w.startProbe(generation, *setting)
 	}
-	if at := w.acceptance.State().NextProbe; !at.IsZero() && at.Before(next) {
-		next = at
-	}
-	if at := w.startLookups(now); !at.IsZero() && at.Before(next) {
-		next = at
+	for _, at := range []time.Time{w.acceptance.State().NextProbe, w.startLookups(now), w.deadline} {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
 	}
 	return next
 }
 
-// request has the endpoints of a setting asked. It needs mu.
-func (w *egressJobs) startProbe(turn uint64, s egress.Configuration) {
-	questions := make([]endpointProbe, len(s.Endpoints))
+// startProbe probes the endpoints of a setting.
+func (w *egressJobs) startProbe(generation uint64, s egress.Configuration) {
+	probes := make([]endpointProbe, len(s.Endpoints))
 	automatic := w.directTargets().NoProxy()
 	for i, endpoint := range s.Endpoints {
 		u, err := url.Parse(endpoint)
 		if err != nil {
-			continue // the configuration has none that cannot be parsed
+			continue // the configuration has no URL that cannot be parsed
 		}
-		questions[i] = endpointProbe{target: u, proxy: s.Settings.ProxyFor(u, automatic)}
+		probes[i] = endpointProbe{target: u, proxy: s.Settings.ProxyFor(u, automatic)}
 	}
 	roots := slices.Concat(w.systemRoots(), s.Roots)
 	ctx, cancel := context.WithCancel(w.ctx)
-	w.probedTurn, w.cancelProbe = turn, cancel
+	w.generation, w.cancelProbe = generation, cancel
 	w.jobs.Go(func() {
 		defer cancel()
-		why := w.prober.probeEndpoints(ctx, questions, roots)
+		errors := w.prober.probeEndpoints(ctx, probes, roots)
 		select {
-		case w.endpointResults <- endpointResult{turn, why}:
+		case w.endpointResults <- endpointResult{generation, errors}:
 		case <-w.ctx.Done():
 		}
 	})
 }
 
-func (w *egressJobs) recordEndpointResult(a endpointResult) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.acceptance.RecordResults(a.turn, a.errors, time.Now()) {
-		w.save()
+func (w *egressJobs) recordEndpointResult(r endpointResult) {
+	now := time.Now()
+	if w.acceptance.RecordResults(r.generation, r.errors, now) {
+		w.saveAccepted()
 	}
-	w.publish()
+	w.publish(now)
 }
 
-// startLookups has the names resolved that are due, and returns when the next is. It
-// needs mu.
+// startLookups resolves the names that are due, and returns when the next is.
 func (w *egressJobs) startLookups(now time.Time) (next time.Time) {
 	if w.resolving {
-		return time.Time{} // its end is heard
+		return time.Time{} // its result wakes run
 	}
 	var due []string
 	for name, r := range w.resolutions {
@@ -128,56 +126,51 @@ func (w *egressJobs) startLookups(now time.Time) (next time.Time) {
 	}
 	w.resolving = true
 	w.jobs.Go(func() {
-		found := w.prober.resolve(w.ctx, due)
+		results := w.prober.resolve(w.ctx, due)
 		select {
-		case w.lookupResults <- found:
+		case w.lookupResults <- results:
 		case <-w.ctx.Done():
 		}
 	})
 	return time.Time{}
 }
 
-// saveAddresses keeps the addresses of the names that are in use over a restart. It needs mu.
+// saveAddresses has the addresses of the names in use written for the next start.
 func (w *egressJobs) saveAddresses(name string, addrs []netip.Addr) {
 	w.savedAddresses[name] = addrs
 	maps.DeleteFunc(w.savedAddresses, func(other string, _ []netip.Addr) bool { return w.resolutions[other] == nil })
-	if err := w.store.SaveAddresses(w.savedAddresses); err != nil {
-		w.log.Warn("after a restart the egress proxy's name has to be resolved before challenges succeed", slog.String("event", "egress"), slog.Any("error", err))
-	}
+	all := maps.Clone(w.savedAddresses)
+	w.save("egress", "list of egress proxy addresses", func() error { return w.store.SaveAddresses(all) })
 }
 
-// sameAddresses compares addresses that servers give in any order.
+// sameAddresses ignores the order, which differs between responses of a server.
 func sameAddresses(a, b []netip.Addr) bool {
 	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Addr.Compare), slices.SortedFunc(slices.Values(b), netip.Addr.Compare))
 }
 
-// recordLookups takes addresses. A name that cannot be resolved any more keeps those that
-// it had.
-func (w *egressJobs) recordLookups(all map[string]lookup) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// recordLookups takes over addresses. A name that cannot be resolved any more keeps the
+// previous ones.
+func (w *egressJobs) recordLookups(results map[string]lookup) {
 	w.resolving = false
 	now := time.Now()
-	for name, f := range all {
+	for name, l := range results {
 		r := w.resolutions[name]
 		if r == nil {
-			continue // no ingress address is reached through it any more
+			continue // no route uses it any more
 		}
-		r.err = f.err
-		if f.err == nil {
+		r.err = l.err
+		if l.err == nil {
 			r.backoff, r.next = 0, now.Add(resolveInterval)
-			if !sameAddresses(r.addrs, f.addrs) {
-				r.addrs = f.addrs
+			if !sameAddresses(r.addrs, l.addrs) {
+				r.addrs = l.addrs
 			}
-			if _, literal := netip.ParseAddr(name); literal != nil && !sameAddresses(w.savedAddresses[name], f.addrs) {
-				w.saveAddresses(name, f.addrs)
+			if _, notAddress := netip.ParseAddr(name); notAddress != nil && !sameAddresses(w.savedAddresses[name], l.addrs) {
+				w.saveAddresses(name, l.addrs)
 			}
 			continue
 		}
-		wait := cmp.Or(r.backoff, minResolveBackoff)
-		r.next, r.backoff = now.Add(wait), min(2*wait, resolveInterval)
+		backoff := cmp.Or(r.backoff, minResolveBackoff)
+		r.next, r.backoff = now.Add(backoff), min(2*backoff, resolveInterval)
 	}
-	w.publish()
-	close(w.resolutionDone)
-	w.resolutionDone = make(chan struct{})
+	w.publish(now)
 }

@@ -18,28 +18,29 @@ import (
 )
 
 const (
-	// endpointTimeout bounds the question to one readiness endpoint, names and all.
+	// endpointTimeout bounds the probe of one readiness endpoint, with its lookups.
 	endpointTimeout = 10 * time.Second
-	// resolveTimeout bounds the resolving of one name.
+	// resolveTimeout bounds the lookup of one name.
 	resolveTimeout = 10 * time.Second
 )
 
-// proxyAuthRequired is 407 (RFC 9110 section 15.5.8). The keeper has no net/http.
+// proxyAuthRequired is 407 (RFC 9110 section 15.5.8). The controller does not link
+// net/http.
 const proxyAuthRequired = 407
 
-// networkProber asks the network.
+// networkProber queries the network.
 type networkProber interface {
-	// ask returns, for each question, why there was no answer, or "".
-	probeEndpoints(ctx context.Context, questions []endpointProbe, roots [][]byte) []string
+	// probeEndpoints returns, for each probe, why it failed, or "".
+	probeEndpoints(ctx context.Context, probes []endpointProbe, roots [][]byte) []string
 	resolve(ctx context.Context, names []string) map[string]lookup
 }
 
-// endpointProbe asks a readiness endpoint. proxy is nil where none leads there.
+// endpointProbe is a readiness endpoint and the proxy to it; nil means directly.
 type endpointProbe struct {
 	target, proxy *url.URL
 }
 
-// childNetworkProber does it through a child, which ends with the questions.
+// childNetworkProber queries through a prober process, which ends with the probes.
 type childNetworkProber struct{ resolvConf, hosts string }
 
 func (c childNetworkProber) resolve(ctx context.Context, names []string) map[string]lookup {
@@ -69,72 +70,72 @@ func (c childNetworkProber) resolve(ctx context.Context, names []string) map[str
 	return all
 }
 
-func (c childNetworkProber) probeEndpoints(ctx context.Context, questions []endpointProbe, roots [][]byte) []string {
-	why := make([]string, len(questions))
+func (c childNetworkProber) probeEndpoints(ctx context.Context, probes []endpointProbe, roots [][]byte) []string {
+	failures := make([]string, len(probes))
 	client, err := prober.Start()
 	if err != nil {
-		for i := range why {
-			why[i] = err.Error()
+		for i := range failures {
+			failures[i] = err.Error()
 		}
-		return why
+		return failures
 	}
 	defer client.Close()
 	r := client.Resolver(c.resolvConf, c.hosts)
 	var group sync.WaitGroup
-	for i, q := range questions {
+	for i, p := range probes {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
 			defer cancel()
-			why[i] = q.run(ctx, client, r, roots)
+			failures[i] = p.run(ctx, client, r, roots)
 		})
 	}
 	group.Wait()
-	return why
+	return failures
 }
 
-// request asks one endpoint, and says why there was no answer.
-func (q endpointProbe) run(ctx context.Context, client *prober.Client, r resolve.Resolver, roots [][]byte) string {
-	if q.target == nil {
-		return "its URL is none"
+// run probes one endpoint, and returns why it failed.
+func (p endpointProbe) run(ctx context.Context, client *prober.Client, r resolve.Resolver, roots [][]byte) string {
+	if p.target == nil {
+		return "invalid URL"
 	}
-	to, through := q.target, ""
-	if q.proxy != nil {
-		to, through = q.proxy, q.proxy.String()
+	to, through := p.target, ""
+	if p.proxy != nil {
+		to, through = p.proxy, p.proxy.String()
 	}
 	addrs, err := r.Lookup(ctx, to.Hostname())
 	if err != nil {
 		return err.Error()
 	}
-	question := protocol.EndpointRequest{URL: q.target.String(), Proxy: through, Roots: roots}
+	request := protocol.EndpointRequest{URL: p.target.String(), Proxy: through, Roots: roots}
 	for _, addr := range addrs {
-		question.Addrs = append(question.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
+		request.Addrs = append(request.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	a, err := client.Query(ctx, protocol.Request{Endpoint: &question})
+	response, err := client.Query(ctx, protocol.Request{Endpoint: &request})
 	if err != nil {
 		return err.Error()
 	}
-	return q.failureReason(a.Endpoint)
+	return p.failureReason(response.Endpoint)
 }
 
-// failureReason says in words why an answer does not count, if it does not.
-func (q endpointProbe) failureReason(t *protocol.EndpointResult) string {
-	known := cause.Context{Host: q.target.Hostname(), TrustedCAs: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
-	proxy := "nobody"
-	if q.proxy != nil {
-		proxy = egress.Redact(q.proxy)
+// failureReason describes why a response does not count as ready, or returns "".
+func (p endpointProbe) failureReason(r *protocol.EndpointResult) string {
+	causes := cause.Context{Host: p.target.Hostname(), TrustedCAs: "the CAs for the egress proxy (egressProxy.trustedCA, and those that this host trusts)"}
+	proxy := "none"
+	if p.proxy != nil {
+		proxy = egress.Redact(p.proxy)
 	}
 	switch {
-	case t.OK():
+	case r.OK():
 		return ""
-	case q.proxy != nil && (t.Status == proxyAuthRequired || t.ProxyStatus == proxyAuthRequired):
-		return fmt.Sprintf("the proxy %s wants other credentials (407): correct user and password in its URL, percent-encoded", proxy)
-	case t.ProxyStatus != 0:
-		return fmt.Sprintf("the proxy %s refuses to connect to it (%d): allow it there", proxy, t.ProxyStatus)
-	case t.Status != 0:
-		return fmt.Sprintf("the answer is %d, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints", t.Status)
-	case q.proxy != nil:
-		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, t.LastAddr, t.Details.Text(known))
+	case p.proxy != nil && (r.Status == proxyAuthRequired || r.ProxyStatus == proxyAuthRequired):
+		return fmt.Sprintf("the proxy %s rejects the credentials (407): correct user and password in its URL, percent-encoded", proxy)
+	case r.ProxyStatus != 0:
+		return fmt.Sprintf("the proxy %s refuses the connection to it (%d): allow it there", proxy, r.ProxyStatus)
+	case r.Status != 0:
+		return fmt.Sprintf("the response status is %d, not 2xx or 3xx: correct the endpoint's server, or name another URL in egressProxy.readinessEndpoints", r.Status)
+	case p.proxy != nil:
+		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, r.LastAddr, r.Details.Text(causes))
 	default:
-		return fmt.Sprintf("directly (%v), since the no-proxy list has it: %s", t.LastAddr, t.Details.Text(known))
+		return fmt.Sprintf("directly (%v), because the no-proxy list contains it: %s", r.LastAddr, r.Details.Text(causes))
 	}
 }

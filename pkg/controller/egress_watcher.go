@@ -9,236 +9,235 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// egressReadInterval is how often the files are read anew without a hint.
-	egressReadInterval = 30 * time.Second
-	// resolveInterval is how often the proxy's name is resolved; after a failure the
-	// waits double from minResolveBackoff up to it.
+	// resolveInterval is how often the name of an egress proxy is resolved. After a
+	// failure the delay doubles from minResolveBackoff to resolveInterval.
 	resolveInterval   = time.Minute
 	minResolveBackoff = time.Second
-	// subnetRefreshInterval is how soon the host's subnets are looked at again.
+	// subnetRefreshInterval bounds how often changes of this host's subnets count.
+	// Addresses of pods change all the time; the host's subnets do not.
 	subnetRefreshInterval = 5 * time.Second
+	// firstResolutionTimeout is how long settings wait for the addresses of a proxy's
+	// name that is new. Without an address, each challenge would fail.
+	firstResolutionTimeout = 3 * time.Second
 )
 
-// egressWatcher keeps the egress proxy: what the files and the configuration ask for,
-// what of it is accepted, and what the gate is to do about it. A child without
-// capabilities asks the network.
+// egressWatcher decides which ingress addresses are reached through the egress proxy: it
+// reads the files and the configuration, has the readiness endpoints probed, resolves
+// the names of proxies, and adds the routes to the settings of the proxy. The prober queries
+// the network. Everything but the mailboxes belongs to the goroutine of run.
 type egressWatcher struct {
-	log          *slog.Logger
-	tracker      *report.Tracker
-	store        egress.Store
-	addresses    func() ([]address.Address, error)
-	setEgress    func(protocol.EgressRoutes) // the gate, through the door
-	prober       networkProber
-	apiServerURL string
-	files        *filewatch.Watcher
-	wakeUp       chan struct{} // yields a value some time after there may be something new to do
+	log              *slog.Logger
+	tracker          *tracker.Tracker
+	store            egress.Store
+	save             saveFunc
+	prober           networkProber
+	apiServerURLFile string
+	files            *filewatch.Watcher
+	settings         *mailbox[proxySettings] // with CAs, without routes
+	observations     *mailbox[reconcile.Observation]
+	next             func(proxySettings) // gets them with routes
 
-	mu             sync.Mutex
-	config         config.Config
-	configured     bool // there is a configuration
-	ingressKnown   bool // lead was called
-	ingress        []netip.Addr
-	appliedConfig  config.Config // the one that the gate goes by: that of the last lead
-	published      time.Time
+	config     config.Config
+	configured bool
+	target     proxySettings // the last settings that serve
+	pending    bool          // target was not passed on yet
+	deadline   time.Time     // until which it waits for the first addresses of a name
+	passed     proxySettings // what was passed on last
+
+	observed bool
+	vips     []netip.Addr   // the API VIPs of this cluster
+	subnets  []netip.Prefix // of this host
+
 	file           *egress.File
 	ca             *trust.Source
-	anchorDirs     []string  // directories of files that are a part of what the host trusts
-	emptySince     time.Time // the file of CAs is empty since
+	anchorDirs     []string  // of files that are a part of what the host trusts
+	emptySince     time.Time // the file of CAs
 	system         *trust.System
 	acceptance     egress.Acceptance
-	refusedBy      report.EgressInput
-	resolutions    map[string]*resolution  // of proxies' hosts
+	invalidInput   report.EgressInput
+	resolutions    map[string]*resolution  // of the names of proxies
 	savedAddresses map[string][]netip.Addr // of such names, over restarts
-	applied        *appliedEgress          // what the gate was told by; nil before
-	resolutionDone chan struct{}           // closed, and made anew, when names have been resolved or could not be
-	nextRead       time.Time               // to look at the files
-	lastReported   report.EgressProxy      // on the board
+	applied        *appliedEgress          // nil before the first routes
+	nextRead       time.Time               // of the files
+	lastReported   report.EgressProxy
 }
 
 // resolution is what is known of a proxy's name.
 type resolution struct {
 	addrs    []netip.Addr // the last that were found
-	err      error        // of the last try
+	err      error        // of the last lookup
 	next     time.Time
 	backoff  time.Duration // after the next failure
-	timedOut bool          // it was waited for long enough
+	timedOut bool          // settings do not wait for it any more
 }
 
-// causeContext reports whether it has an address, or it is known why not.
+// settled reports whether the name has an address, or the reason why not is known.
 func (r *resolution) settled() bool { return len(r.addrs) > 0 || r.err != nil }
 
-// appliedEgress is by which the ways are that the gate goes.
+// appliedEgress is what the routes in force were made from.
 type appliedEgress struct {
 	egress  config.EgressProxy
 	setting egress.Configuration
 }
 
-func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
+func newEgressWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(proxySettings)) (*egressWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
 	}
 	e := &egressWatcher{
-		log: o.Log, tracker: board, store: egress.NewStore(o.StateDir), addresses: addresses, setEgress: tell,
-		prober: childNetworkProber{o.ResolvConf, o.HostsFile}, apiServerURL: o.APIServerURLFile, files: files,
-		wakeUp: make(chan struct{}, 1), system: trust.NewSystem(o.SystemCABundles), anchorDirs: caAnchorDirs(), resolutions: make(map[string]*resolution),
-		savedAddresses: make(map[string][]netip.Addr), resolutionDone: make(chan struct{}),
+		log: o.Log, tracker: tracker, store: egress.NewStore(o.StateDir), save: save, next: next,
+		prober: childNetworkProber{o.ResolvConf, o.HostsFile}, apiServerURLFile: o.APIServerURLFile, files: files,
+		settings: newMailbox[proxySettings](), observations: newMailbox[reconcile.Observation](),
+		system: trust.NewSystem(o.SystemCABundles), anchorDirs: caAnchorDirs(), resolutions: make(map[string]*resolution),
+		savedAddresses: make(map[string][]netip.Addr),
 	}
 	setting, at, err := e.store.Load()
 	switch {
 	case err == nil:
 		e.acceptance.Restore(setting, at)
 	case !errors.Is(err, fs.ErrNotExist):
-		e.log.Warn("the egress proxy that was accepted before this start is not known any more", slog.String("event", "egress"), slog.Any("error", err))
+		e.log.Warn("cannot restore the accepted egress proxy", slog.String("event", "egress"), slog.Any("error", err))
 	}
 	last, err := e.store.LoadAddresses()
 	switch {
 	case err == nil && last != nil:
 		e.savedAddresses = last
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.log.Warn("the last addresses of the egress proxy are not known any more", slog.String("event", "egress"), slog.Any("error", err))
+		e.log.Warn("cannot restore the last addresses of the egress proxy", slog.String("event", "egress"), slog.Any("error", err))
 	}
 	return e, nil
 }
 
-// configure takes the configuration in force. The files are read at once when it has
-// changed, so that the gate knows before the first client comes.
-func (e *egressWatcher) configure(c config.Config) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.configured && e.config.EgressProxy.Equal(c.EgressProxy) {
-		e.config = c
+// apply takes the configuration and, if it serves, the settings to pass on. The files are
+// read if the configuration of the egress proxy has changed.
+func (e *egressWatcher) apply(s proxySettings, now time.Time) {
+	changed := !e.configured || !e.config.EgressProxy.Equal(s.config.EgressProxy)
+	e.config, e.configured = s.config, true
+	switch {
+	case s.serving:
+		e.pending = e.pending || s.generation != e.target.generation
+		e.target = s
+	case e.target.serving:
+		e.target.cas = s.cas
+	default: // for the report
+		e.target.config = s.config
+	}
+	if !changed {
+		e.publish(now)
 		return
 	}
-	e.config, e.configured = c, true
-	if !e.ingressKnown {
-		e.appliedConfig = c
+	if e.file == nil || e.file.Path() != e.config.EgressProxy.File {
+		e.file = egress.NewFile(e.config.EgressProxy.File)
 	}
-	if e.file == nil || e.file.Path() != c.EgressProxy.File {
-		e.file = egress.NewFile(c.EgressProxy.File)
+	if e.ca == nil || e.ca.Path() != e.config.EgressProxy.TrustedCA {
+		e.ca = trust.NewSource(e.config.EgressProxy.TrustedCA, trust.LastGoodCopy{})
 	}
-	if e.ca == nil || e.ca.Path() != c.EgressProxy.TrustedCA {
-		e.ca = trust.NewSource(c.EgressProxy.TrustedCA, trust.LastGoodCopy{})
-	}
-	e.files.Watch(append([]string{c.EgressProxy.File, c.EgressProxy.TrustedCA}, e.system.Paths()...)...)
-	e.readFiles(time.Now(), true)
-	e.wake()
+	e.files.Watch(append([]string{e.config.EgressProxy.File, e.config.EgressProxy.TrustedCA}, e.system.Paths()...)...)
+	e.readFiles(now, true)
 }
 
-// setIngress takes the ingress addresses, and has the ways there follow the configuration.
-// It comes before the gate is told of these two. Until then the gate goes by the
-// former ones, and so do the ways: it would reach an address that they do not have
-// past the proxy. And it waits for the first addresses of a proxy on the way:
-// without, each challenge would fail.
-func (e *egressWatcher) setIngress(ingress []netip.Addr) {
-	e.updateIngress(ingress)
-	e.awaitFirstResolution()
-}
-
-func (e *egressWatcher) updateIngress(ingress []netip.Addr) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	if e.ingressKnown && slices.Equal(e.ingress, ingress) && sameRoutes(e.appliedConfig, e.config) && now.Sub(e.published) < subnetRefreshInterval {
-		// Addresses of pods come and go all the time; the host's subnets do not.
+// observe takes what the reconcile loop has seen: addresses that are never reached through
+// a proxy.
+func (e *egressWatcher) observe(o reconcile.Observation, now time.Time) {
+	var vips []netip.Addr
+	for _, v := range o.VIPs {
+		vips = append(vips, v.Address)
+	}
+	var subnets []netip.Prefix
+	for _, a := range o.Addresses {
+		subnets = append(subnets, netip.PrefixFrom(a.IP, a.Bits))
+	}
+	first, sameVIPs, sameSubnets := !e.observed, slices.Equal(vips, e.vips), slices.Equal(subnets, e.subnets)
+	e.observed, e.vips, e.subnets = true, vips, subnets
+	switch {
+	case first || !sameVIPs:
+		e.publish(now)
+	case !sameSubnets:
 		e.readWithin(now, subnetRefreshInterval)
+	}
+}
+
+// pass passes the settings on with the routes, except while they wait for the first
+// addresses of a proxy's name.
+func (e *egressWatcher) pass(routes []settings.EgressRoute, now time.Time) {
+	if !e.target.serving || !e.observed || e.waits(now) {
 		return
 	}
-	e.ingress, e.appliedConfig, e.ingressKnown = slices.Clone(ingress), e.config, true
-	e.publish()
-	e.wake()
-}
-
-// firstResolutionTimeout bounds the wait for the addresses of names that are new. The loop that
-// waits also takes other news of this host.
-const firstResolutionTimeout = 3 * time.Second
-
-// awaitFirstResolution returns when each name on the way has been tried to be resolved.
-func (e *egressWatcher) awaitFirstResolution() {
-	enough := time.NewTimer(firstResolutionTimeout)
-	defer enough.Stop()
-	for {
-		e.mu.Lock()
-		tried, all := e.resolutionDone, true
-		for _, r := range e.resolutions {
-			all = all && (r.settled() || r.timedOut)
-		}
-		e.mu.Unlock()
-		if all {
-			return
-		}
-		select {
-		case <-tried:
-		case <-enough.C:
-			e.stopWaiting()
-			return
-		}
+	s := e.target
+	s.egress = e.command(routes)
+	if !e.pending && reflect.DeepEqual(s, e.passed) {
+		return
 	}
+	e.pending, e.passed = false, s
+	e.next(s)
 }
 
-// stopWaiting spares the next look at this host the same wait.
-func (e *egressWatcher) stopWaiting() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// waits reports whether the target waits for the first addresses of a name.
+func (e *egressWatcher) waits(now time.Time) bool {
+	unsettled := false
+	for _, r := range e.resolutions {
+		unsettled = unsettled || !r.settled() && !r.timedOut
+	}
+	if !e.pending || !unsettled {
+		e.deadline = time.Time{}
+		return false
+	}
+	if e.deadline.IsZero() {
+		e.deadline = now.Add(firstResolutionTimeout)
+	}
+	if now.Before(e.deadline) {
+		return true
+	}
+	e.deadline = time.Time{}
 	for _, r := range e.resolutions {
 		r.timedOut = true
 	}
+	return false
 }
 
-// sameRoutes reports whether both lead to the same ingress addresses in the same way.
-func sameRoutes(a, b config.Config) bool {
-	return a.Upstream.Equal(b.Upstream) && a.EgressProxy.Upstream == b.EgressProxy.Upstream &&
-		slices.Equal(a.VIPs.API, b.VIPs.API) && a.VIPs.Explicit() == b.VIPs.Explicit()
-}
-
-func (e *egressWatcher) wake() {
-	select {
-	case e.wakeUp <- struct{}{}:
-	default:
-	}
-}
-
-// setObservation reads the files and takes what is asked for now. It needs mu.
-func (e *egressWatcher) readFiles(now time.Time, hinted bool) {
+// readFiles reads the files and takes the setting that they request.
+func (e *egressWatcher) readFiles(now time.Time, fileEvent bool) {
 	if !e.configured {
 		return
 	}
-	e.nextRead = now.Add(egressReadInterval)
-	settings, err := e.settings(now)
+	e.nextRead = now.Add(fileReadInterval)
+	settings, err := e.proxySettings(now)
 	switch {
 	case err != nil:
 		e.rejectSetting(report.EgressInputFile, err, now)
 	case settings.IsEmpty():
 		e.requestSetting(egress.Configuration{Settings: settings}, now)
 	default:
-		roots, about, err := e.readCAs(now, hinted)
+		roots, description, err := e.readCAs(now, fileEvent)
 		if err != nil {
 			e.rejectSetting(report.EgressInputTrustedCA, err, now)
 			break
 		}
-		e.requestSetting(egress.Configuration{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, RootsDescription: about}, now)
+		e.requestSetting(egress.Configuration{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, RootsDescription: description}, now)
 	}
-	e.publish()
+	e.publish(now)
 }
 
-// settings are what the configuration says, or else the file. It needs mu.
-func (e *egressWatcher) settings(now time.Time) (egress.ProxySettings, error) {
+// proxySettings returns the proxies of the configuration, or else of the file.
+func (e *egressWatcher) proxySettings(now time.Time) (egress.ProxySettings, error) {
 	c := e.config.EgressProxy
 	if c.Inline() {
 		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
@@ -247,89 +246,75 @@ func (e *egressWatcher) settings(now time.Time) (egress.ProxySettings, error) {
 	return e.file.Settings()
 }
 
-// readWithin has the files looked at sooner; 0 is no wish. It needs mu.
-func (e *egressWatcher) readWithin(now time.Time, again time.Duration) {
-	if at := now.Add(again); again > 0 && at.Before(e.nextRead) {
+// readWithin has the files read after that time at the latest. 0 changes nothing.
+func (e *egressWatcher) readWithin(now time.Time, wait time.Duration) {
+	if at := now.Add(wait); wait > 0 && at.Before(e.nextRead) {
 		e.nextRead = at
 	}
 }
 
-func (e *egressWatcher) rejectSetting(by report.EgressInput, why error, now time.Time) {
-	e.refusedBy = by
-	e.acceptance.RejectSpec(why, now)
+func (e *egressWatcher) rejectSetting(by report.EgressInput, reason error, now time.Time) {
+	e.invalidInput = by
+	e.acceptance.RejectSpec(reason, now)
 }
 
 func (e *egressWatcher) requestSetting(s egress.Configuration, now time.Time) {
-	e.refusedBy = ""
+	e.invalidInput = ""
 	if e.acceptance.SetSpec(s, now) {
-		e.save()
+		e.saveAccepted()
 	}
 }
 
-// save keeps what is accepted over a restart. It needs mu.
-func (e *egressWatcher) save() {
-	if err := e.store.Save(e.acceptance.Effective(), e.acceptance.State().AcceptedAt); err != nil {
-		e.log.Warn("after a restart the egress proxy has to be accepted anew", slog.String("event", "egress"), slog.Any("error", err))
-	}
+// saveAccepted has the accepted setting written for the next start.
+func (e *egressWatcher) saveAccepted() {
+	accepted, at := e.acceptance.Effective(), e.acceptance.State().AcceptedAt
+	e.save("egress", "accepted egress proxy", func() error { return e.store.Save(accepted, at) })
 }
 
-// directTargets is what of this host and its cluster is never reached through a proxy. It
-// needs mu.
+// directTargets returns what of this host and its cluster is never reached through a
+// proxy.
 func (e *egressWatcher) directTargets() egress.DirectDestinations {
-	a := egress.DirectDestinations{VIPs: slices.Clone(e.appliedConfig.VIPs.API)}
-	for _, v := range e.tracker.VIPs() {
-		a.VIPs = append(a.VIPs, v.Address)
+	c := e.target.config
+	d := egress.DirectDestinations{VIPs: slices.Concat(c.VIPs.API, e.vips), Subnets: e.subnets}
+	// An ingress address of the configuration can be anywhere. One of keepalived is in the
+	// network of the cluster.
+	if !c.VIPs.Explicit() {
+		d.VIPs = append(d.VIPs, e.target.ingress...)
 	}
-	// An ingress address that the admin names may stand anywhere; those that
-	// keepalived keeps are in the cluster's own network.
-	if !e.appliedConfig.VIPs.Explicit() {
-		a.VIPs = append(a.VIPs, e.ingress...)
+	if name, err := apiname.Read(e.apiServerURLFile); err == nil {
+		d.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}
-	if name, err := apiname.Read(e.apiServerURL); err == nil {
-		a.ClusterDomain = strings.TrimPrefix(name, "api.")
-	}
-	found, err := e.addresses()
-	if err != nil {
-		return a // the next look of the reconcile loop says it
-	}
-	for _, own := range found {
-		a.Subnets = append(a.Subnets, netip.PrefixFrom(own.IP, own.Bits))
-	}
-	return a
+	return d
 }
 
-// run asks and resolves until ctx ends.
+// run watches, probes and resolves until ctx ends.
 func (e *egressWatcher) run(ctx context.Context) error {
 	w := &egressJobs{egressWatcher: e, ctx: ctx, endpointResults: make(chan endpointResult, 1), lookupResults: make(chan map[string]lookup, 1)}
 	defer w.jobs.Wait()
 	defer w.abortProbe()
 	for {
-		next := w.startDue(time.Now())
-		timer := time.NewTimer(time.Until(next))
+		timer := time.NewTimer(time.Until(w.startDue(time.Now())))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-e.wakeUp:
+		case s := <-e.settings.values:
+			e.apply(s, time.Now())
+		case o := <-e.observations.values:
+			e.observe(o, time.Now())
 		case <-e.files.Changed():
-			e.onFileChange()
+			e.readFiles(time.Now(), true)
 		case <-timer.C:
-		case a := <-w.endpointResults:
-			w.recordEndpointResult(a)
-		case found := <-w.lookupResults:
-			w.recordLookups(found)
+		case r := <-w.endpointResults:
+			w.recordEndpointResult(r)
+		case r := <-w.lookupResults:
+			w.recordLookups(r)
 		}
 		timer.Stop()
 	}
 }
 
-func (e *egressWatcher) onFileChange() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.readFiles(time.Now(), true)
-}
-
-// pendingReason names what keeps the setting from being accepted.
+// pendingReason names what the acceptance of the setting waits for.
 func pendingReason(endpoints []egress.Endpoint) string {
 	var all []string
 	for _, p := range endpoints {

@@ -27,21 +27,23 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// egressWatcherTest is an egressWatcher at work with real files and the real child, and what it
-// has told the gate.
+// egressWatcherTest is an egress watcher with real files and a real prober process, and the
+// routes that it has passed on.
 type egressWatcherTest struct {
 	*egressWatcher
-	t      *testing.T
-	dir    string
-	config config.Config
-	log    *nstest.Log
-	board  *report.Tracker
-	stop   func() // of what begin has begun
+
+	t          *testing.T
+	dir        string
+	config     config.Config
+	generation uint64
+	log        *nstest.Log
+	stop       func() // what start has started
 
 	mu   sync.Mutex
 	last protocol.EgressRoutes
@@ -56,34 +58,41 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	w.config.EgressProxy.Upstream = config.EgressAuto
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
-	w.board = report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"), APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
 	}
-	own := func() ([]address.Address, error) {
-		return []address.Address{{IP: netip.MustParseAddr("203.0.113.11"), Bits: 24}, {IP: netip.MustParseAddr("127.0.0.1"), Bits: 8}}, nil
-	}
 	var err error
-	if w.egressWatcher, err = newEgressWatcher(o, w.board, own, w.setLastCommand); err != nil {
-		t.Fatal(err)
-	}
+	w.egressWatcher, err = newEgressWatcher(o, newTestTracker(), saveNow, w.setLast)
+	must(t, err)
+	w.observe(reconcile.Observation{Addresses: []ownership.Address{{IP: netip.MustParseAddr("203.0.113.11"), Bits: 24}, {IP: netip.MustParseAddr("127.0.0.1"), Bits: 8}}}, time.Now())
 	return w
 }
 
-func (w *egressWatcherTest) setLastCommand(e protocol.EgressRoutes) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = e
+// settings returns the settings of the reconcile loop.
+func (w *egressWatcherTest) newSettings(ingress ...netip.Addr) proxySettings {
+	w.generation++
+	return proxySettings{generation: w.generation, config: w.config, ingress: ingress, serving: true}
 }
 
-func (w *egressWatcherTest) lastCommand() protocol.EgressRoutes {
+// configure has the running watcher take the configuration.
+func (w *egressWatcherTest) configure() {
+	w.settings.put(w.newSettings(w.config.VIPs.Ingress...))
+}
+
+func (w *egressWatcherTest) setLast(s proxySettings) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = s.egress
+}
+
+func (w *egressWatcherTest) lastRoutes() protocol.EgressRoutes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
 }
 
-// start configures it, as the reconcile loop does, and has it run.
+// start runs the watcher with its configuration.
 func (w *egressWatcherTest) start() *egressWatcherTest {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -100,8 +109,7 @@ func (w *egressWatcherTest) start() *egressWatcherTest {
 		})
 	}
 	w.t.Cleanup(w.stop)
-	w.configure(w.config)
-	w.setIngress(w.config.VIPs.Ingress)
+	w.configure()
 	return w
 }
 
@@ -111,11 +119,11 @@ func (w *egressWatcherTest) write(name, text string) {
 }
 
 func (w *egressWatcherTest) status() report.EgressProxy {
-	return w.board.Report(report.Table{}).EgressProxy
+	return w.tracker.Report(report.Table{}).EgressProxy
 }
 
 func (w *egressWatcherTest) condition() report.Condition {
-	for _, c := range w.board.Report(report.Table{}).Conditions {
+	for _, c := range w.tracker.Report(report.Table{}).Conditions {
 		if c.Type == report.EgressConditionType {
 			return c
 		}
@@ -133,12 +141,12 @@ func (w *egressWatcherTest) await(reason report.Reason, ok func(report.EgressPro
 			return s
 		}
 	}
-	w.t.Fatalf("it is no %s:\n%+v\n%+v\n%s", reason, w.condition(), w.status(), w.log.String())
+	w.t.Fatalf("the reason is not %s:\n%+v\n%+v\n%s", reason, w.condition(), w.status(), w.log.String())
 	return report.EgressProxy{}
 }
 
-// strictProxy is a strict proxy: credentials, the absolute form, and names that it
-// alone knows.
+// strictProxy is an egress proxy that requires credentials and the absolute form, and
+// resolves names that no DNS server has.
 type strictProxy struct {
 	mu          sync.Mutex
 	unavailable bool
@@ -161,10 +169,10 @@ func (g *strictProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *strictProxy) setUnavailable(closed bool) {
+func (g *strictProxy) setUnavailable(unavailable bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.unavailable = closed
+	g.unavailable = unavailable
 }
 
 func startStrictProxy(t *testing.T) (*strictProxy, string) {
@@ -177,30 +185,30 @@ func startStrictProxy(t *testing.T) (*strictProxy, string) {
 
 const credentials = "us%65r:p%40ss%3Aw%25rd"
 
-// checkNoCredentials looks whether credentials are anywhere that people look.
+// checkNoCredentials checks that no report and no log contains credentials.
 func (w *egressWatcherTest) checkNoCredentials() {
 	w.t.Helper()
-	text, err := json.Marshal(w.board.Report(report.Table{}))
+	text, err := json.Marshal(w.tracker.Report(report.Table{}))
 	must(w.t, err)
-	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.lastCommand(), w.lastCommand(), w.board.Report(report.Table{}))
+	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.lastRoutes(), w.lastRoutes(), w.tracker.Report(report.Table{}))
 	for _, hidden := range []string{"us%65r", "user:", "p%40ss", "p@ss", "w%25rd", "dXNlcjpw"} {
 		if strings.Contains(texts, hidden) {
-			w.t.Errorf("%s is shown: %s", hidden, texts)
+			w.t.Errorf("%s is visible: %s", hidden, texts)
 		}
 	}
 }
 
-// TestEgressLifecycle: from no proxy over one that is accepted at once to one that waits
-// for its endpoint, and back; and what of it is there after a restart.
+// TestEgressLifecycle goes from no proxy to one that is accepted immediately, to one whose
+// endpoint is not ready, over a restart, and back to no proxy.
 func TestEgressLifecycle(t *testing.T) {
 	w := newEgressWatcherTest(t, t.TempDir()).start()
 	g, addr := startStrictProxy(t)
 	s := w.await(report.EgressNotConfigured, nil)
-	if got := w.lastCommand(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
+	if got := w.lastRoutes(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
 		t.Errorf("%v, %+v", got, s)
 	}
 
-	// A proxy without readiness endpoints counts at once, for both schemes.
+	// A proxy without readiness endpoints is accepted immediately, for both schemes.
 	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
@@ -208,21 +216,21 @@ func TestEgressLifecycle(t *testing.T) {
 	wanted := protocol.EgressRoutes{Routes: []protocol.EgressRoute{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
-	if diff := cmp.Diff(wanted, w.lastCommand(), compareAddrs()); diff != "" {
-		t.Errorf("the gate is told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(wanted, w.lastRoutes(), compareAddrs()); diff != "" {
+		t.Errorf("passed on (-want +got):\n%s", diff)
 	}
 	if !strings.HasSuffix(s.NoProxy, ",.example.test") || s.Accepted.HTTPProxy != "http://xxxxx@"+addr || s.Accepted.Source != w.config.EgressProxy.File || len(s.Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
-	// A change with endpoints that do not answer changes nothing that is in force.
+	// A change with endpoints that are not ready does not affect the settings in force.
 	g.setUnavailable(true)
 	w.config.EgressProxy.ReadinessEndpoints = []string{"http://ready.test/healthz?token=t0ken"}
-	w.configure(w.config)
+	w.configure()
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "other.test"))
 	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Message != "" && s.Spec.NoProxy == ".other.test" })
-	if s.Message != "http://ready.test/healthz is not ready: the answer is 503, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() || s.Accepted.NoProxy != ".example.test" ||
-		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastCommand().Routes) != 2 {
+	if s.Message != "http://ready.test/healthz is not ready: the response status is 503, not 2xx or 3xx: correct the endpoint's server, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() || s.Accepted.NoProxy != ".example.test" ||
+		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastRoutes().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 	g.setUnavailable(false)
@@ -232,22 +240,22 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	g.mu.Lock()
 	if !slices.Contains(g.requests, "GET http://ready.test/healthz?token=t0ken") {
-		t.Errorf("the proxy was asked for %q", g.requests)
+		t.Errorf("the proxy got requests for %q", g.requests)
 	}
 	g.mu.Unlock()
 
-	// A file that is refused changes nothing, and says where.
+	// An invalid file changes nothing, and the message has the line.
 	w.write("proxy.env", "HTTP_PROXY=\"http://"+credentials)
 	s = w.await(report.EgressInvalid, nil)
-	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastCommand().Routes) != 2 {
+	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastRoutes().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
-	if said := w.log.String(); !strings.Contains(said, "the egress proxy that is asked for is refused, and the last accepted one stays in force") || strings.Contains(said, "before this start") {
-		t.Errorf("it says:\n%s", said)
+	if text := w.log.String(); !strings.Contains(text, "the egress proxy settings are invalid; the last accepted settings stay in force") || strings.Contains(text, "before this start") {
+		t.Errorf("the log has:\n%s", text)
 	}
 
-	// So does a bundle.
+	// An invalid bundle changes nothing either.
 	w.write("proxy.env", env)
 	w.await(report.EgressAccepted, nil)
 	w.write("proxy-ca.crt", "-----BEGIN CERTIFICATE-----\nMII")
@@ -257,51 +265,51 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
 	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
-	if got := w.lastCommand(); len(got.AdditionalCAs.Roots) != 1 || got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
+	if got := w.lastRoutes(); len(got.AdditionalCAs.Roots) != 1 || got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
 		t.Errorf("%v, %+v", got.AdditionalCAs.Description, s)
 	}
 	w.checkNoCredentials()
 
-	// After a restart it is in force at once, while another waits.
+	// After a restart the accepted settings are in force while new ones are probed.
 	g.setUnavailable(true)
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "third.test"))
 	again := newEgressWatcherTest(t, w.dir)
 	again.config = w.config
 	again.start()
-	if got := again.lastCommand(); len(got.Routes) != 2 || len(got.AdditionalCAs.Roots) != 1 {
+	s = again.await(report.EgressNotReady, nil)
+	if got := again.lastRoutes(); len(got.Routes) != 2 || len(got.AdditionalCAs.Roots) != 1 {
 		t.Errorf("after a restart: %v", got)
 	}
-	s = again.await(report.EgressNotReady, nil)
-	if said := again.log.String(); strings.Contains(said, "the egress proxy is accepted") || !strings.Contains(said, "until then the last accepted one stays in force") ||
-		!strings.Contains(said, "the egress proxy stays in force that was accepted before this start, at 20") {
-		t.Errorf("after a restart it says:\n%s", said)
+	if text := again.log.String(); strings.Contains(text, "the egress proxy is accepted") || !strings.Contains(text, "until then the last accepted settings stay in force") ||
+		!strings.Contains(text, "the egress proxy accepted before this start stays in force; accepted at 20") {
+		t.Errorf("after a restart the log has:\n%s", text)
 	}
 	if s.Accepted.NoProxy != ".example.test" || s.Spec.NoProxy != ".third.test" {
 		t.Errorf("%+v", s)
 	}
 
-	// Never means that the gate is told of none.
+	// With Never no route is passed on.
 	again.config.EgressProxy.Upstream = config.EgressNever
-	again.configure(again.config)
-	again.setIngress(again.config.VIPs.Ingress)
-	if got := again.lastCommand(); len(got.Routes) != 0 || len(got.AdditionalCAs.Roots) != 0 {
-		t.Errorf("with never: %v", got)
-	}
-	// A removed file means no proxy, at once, whatever the endpoints say.
+	again.configure()
+	nstest.Await(t, "no route with Never", func() bool {
+		got := again.lastRoutes()
+		return len(got.Routes) == 0 && len(got.AdditionalCAs.Roots) == 0
+	})
+	// A removed file means no proxy, whatever the endpoints answer.
 	must(t, os.Remove(filepath.Join(w.dir, "proxy.env")))
 	again.await(report.EgressNotConfigured, nil)
 	again.checkNoCredentials()
 }
 
-// TestEgressCAFileForRootOnly: as on OpenShift, where the file is there, empty or for root
-// alone, and its CAs are among those of the host.
+// TestEgressCAFileForRootOnly has the file of OpenShift: it exists, it is empty or only
+// root can read it, and its CAs are among those of the host.
 func TestEgressCAFileForRootOnly(t *testing.T) {
 	w := newEgressWatcherTest(t, t.TempDir())
 	w.anchorDirs = []string{w.dir}
 	w.write("proxy.env", "HTTP_PROXY=http://192.0.2.9:3128\n")
 	w.write("system.crt", newTestCAs(t).pem("S1", "Proxy CA"))
 	w.write("proxy-ca.crt", "")
-	// As the service does: a thread whose file access is not root's.
+	// Like the service: a thread without root's access to files.
 	asNobody := func(f func()) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -317,46 +325,44 @@ func TestEgressCAFileForRootOnly(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{"..": 0o755, ".": 0o755, "proxy.env": 0o644, "system.crt": 0o644, "proxy-ca.crt": 0o600} {
 		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
 	}
-	asNobody(func() { w.configure(w.config); w.setIngress(w.config.VIPs.Ingress) })
-	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.lastCommand().AdditionalCAs.Roots) != 0 {
+	asNobody(func() { w.apply(w.newSettings(w.config.VIPs.Ingress...), time.Now()) })
+	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.lastRoutes().AdditionalCAs.Roots) != 0 {
 		t.Errorf("with an empty file: %+v", s)
 	}
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
-	asNobody(w.onFileChange)
-	if s, o := w.status(), w.lastCommand(); s.Accepted.TrustedCAs != 2 || o.AdditionalCAs.Description != "the 2 CAs of this host, among them those of egressProxy.trustedCA" || len(o.AdditionalCAs.Roots) != 2 {
+	asNobody(func() { w.readFiles(time.Now(), true) })
+	if s, o := w.status(), w.lastRoutes(); s.Accepted.TrustedCAs != 2 || o.AdditionalCAs.Description != "the 2 CAs of this host, including those of egressProxy.trustedCA" || len(o.AdditionalCAs.Roots) != 2 {
 		t.Errorf("with a file for root: %+v, %s, %s", s, o.AdditionalCAs.Description, w.log.String())
 	}
-	// Of a file that is no part of the host's trust nobody knows what is in it.
+	// The CAs of any other unreadable file are unknown.
 	w.anchorDirs = nil
-	asNobody(w.onFileChange)
+	asNobody(func() { w.readFiles(time.Now(), true) })
 	if s := w.status(); w.condition().Reason != report.EgressInvalid || s.InvalidInput != report.EgressInputTrustedCA || !strings.Contains(s.Message, "permission denied") {
 		t.Errorf("with another file for root: %+v", s)
 	}
 }
 
-// TestEgressRoutesFollowProxyConfig: what leads through the proxy is told anew with the
-// configuration that it belongs to, and not before. The accepted proxy counts at once.
+// TestEgressRoutesFollowProxyConfig checks that routes are passed on with the configuration
+// that they belong to.
 func TestEgressRoutesFollowProxyConfig(t *testing.T) {
 	w := newEgressWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=http://192.0.2.9:3128\n")
 	w.config.Upstream.FollowRedirects = false
-	w.configure(w.config)
-	w.setIngress(w.config.VIPs.Ingress)
+	configure := func(ingress ...netip.Addr) { w.apply(w.newSettings(ingress...), time.Now()) }
+	configure(w.config.VIPs.Ingress...)
 	through := func(ingress, proxy string) {
 		t.Helper()
-		got := w.lastCommand().Routes
+		got := w.lastRoutes().Routes
 		if len(got) != 1 || got[0].Ingress.String() != ingress || got[0].Proxy.Addrs[0].String() != proxy {
-			t.Errorf("the gate is told %v, want %s through %s", got, ingress, proxy)
+			t.Errorf("passed on %v, want %s through %s", got, ingress, proxy)
 		}
 	}
 	through("198.51.100.6:80", "192.0.2.9:3128")
 	w.config.Upstream.Port = 81
 	w.config.EgressProxy.HTTPProxy = "http://192.0.2.9:3129"
-	w.configure(w.config)
-	through("198.51.100.6:80", "192.0.2.9:3129")
-	w.setIngress(w.config.VIPs.Ingress)
+	configure(w.config.VIPs.Ingress...)
 	through("198.51.100.6:81", "192.0.2.9:3129")
-	w.setIngress([]netip.Addr{netip.MustParseAddr("198.51.100.7")})
+	configure(netip.MustParseAddr("198.51.100.7"))
 	through("198.51.100.7:81", "192.0.2.9:3129")
 }
 
@@ -364,8 +370,8 @@ func compareAddrs() cmp.Option {
 	return cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 }
 
-// TestEgressProxyNameIsResolved: the proxy's name is resolved by a DNS server through the child,
-// and the gate told anew when it is found.
+// TestEgressProxyNameIsResolved has a prober process resolve the proxy's name. The
+// addresses are passed on when they are found.
 func TestEgressProxyNameIsResolved(t *testing.T) {
 	w := newEgressWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=https://proxy.test\n")
@@ -374,14 +380,14 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	w.config.Upstream.FollowRedirects = false
 	w.start()
 	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Routes[0].Error != "" })
-	if got := w.lastCommand(); len(got.Routes) != 1 || len(got.Routes[0].Proxy.Addrs) != 0 || !got.Routes[0].Proxy.TLS {
-		t.Errorf("an address that is not known goes directly: %v", got)
+	if got := w.lastRoutes(); len(got.Routes) != 1 || len(got.Routes[0].Proxy.Addrs) != 0 || !got.Routes[0].Proxy.TLS {
+		t.Errorf("a route without an address is missing: %v", got)
 	}
-	if got := w.lastCommand().ProxyCAs; len(got.Roots) != 3 || got.Description != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
-		t.Errorf("for TLS with the proxy these are trusted: %d, %s", len(got.Roots), got.Description)
+	if got := w.lastRoutes().ProxyCAs; len(got.Roots) != 3 || got.Description != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
+		t.Errorf("CAs for TLS with the proxy: %d, %s", len(got.Roots), got.Description)
 	}
-	if got := w.lastCommand().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
-		t.Errorf("for what comes through it these are trusted: %d, %s", len(got.Roots), got.Description)
+	if got := w.lastRoutes().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
+		t.Errorf("CAs for TLS through the proxy: %d, %s", len(got.Roots), got.Description)
 	}
 	if !strings.Contains(s.Routes[0].Error, "no DNS server in") {
 		t.Errorf("%+v", s)
@@ -391,10 +397,10 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.99"}) && s.Routes[0].Error == ""
 	})
-	if got := w.lastCommand().Routes[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
-		t.Errorf("the gate is told %v", got)
+	if got := w.lastRoutes().Routes[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
+		t.Errorf("passed on %v", got)
 	}
-	// A slow machine can add another reason: that the server has not answered in time.
+	// A slow machine can add another reason: a timeout of the server.
 	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 {
 		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "no DNS server in"), text)
 	}
@@ -407,9 +413,8 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	}
 }
 
-// TestEgressProxyNameIsResolvedBeforeUse: the gate is told of a proxy with its address, at the
-// start, after a change and after a restart without DNS; the one before stays until
-// then.
+// TestEgressProxyNameIsResolvedBeforeUse checks that a proxy is used with its address: at the
+// start, after a change and after a restart without DNS. The previous proxy stays until then.
 func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
 	dir := t.TempDir()
 	released := make(chan struct{})
@@ -419,33 +424,34 @@ func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
 	w.write("proxy.env", "HTTP_PROXY=http://first.test:3128\n")
 	w.config.Upstream.FollowRedirects = false
 	w.start()
-	goes := func(w *egressWatcherTest, name, addr string) {
+	expect := func(w *egressWatcherTest, name, addr string) {
 		t.Helper()
-		got := w.lastCommand().Routes
-		if len(got) != 1 || got[0].Proxy.Name != name || !slices.Equal(got[0].Proxy.Addrs, []netip.AddrPort{netip.MustParseAddrPort(addr)}) {
-			t.Errorf("the gate is told %v, want %s at %s", got, name, addr)
+		var got []protocol.EgressRoute
+		if !nstest.Poll(func() bool { got = w.lastRoutes().Routes; return len(got) > 0 }) || len(got) != 1 || got[0].Proxy.Name != name ||
+			!slices.Equal(got[0].Proxy.Addrs, []netip.AddrPort{netip.MustParseAddrPort(addr)}) {
+			t.Errorf("passed on %v, want %s at %s", got, name, addr)
 		}
 	}
-	goes(w, "first.test", "198.51.100.91:3128") // before it is told of the ingress
+	expect(w, "first.test", "198.51.100.91:3128") // the first routes have the address
 	w.write("proxy.env", "HTTP_PROXY=http://second.test:3128\n")
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
-	goes(w, "first.test", "198.51.100.91:3128")
+	expect(w, "first.test", "198.51.100.91:3128")
 	close(released)
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.92"})
 	})
-	goes(w, "second.test", "198.51.100.92:3128")
+	expect(w, "second.test", "198.51.100.92:3128")
 	w.stop()
 
 	again := newEgressWatcherTest(t, dir)
 	again.config = w.config
-	again.write("resolv.conf", "nameserver 127.0.0.2\n") // is none
+	again.write("resolv.conf", "nameserver 127.0.0.2\n") // no server
 	again.start()
-	goes(again, "second.test", "198.51.100.92:3128")
+	expect(again, "second.test", "198.51.100.92:3128")
 }
 
-// startDNSServer is a DNS server on port 53 of this namespace's loopback. It says nothing
-// about a name that is held.
+// startDNSServer starts a DNS server on port 53 of this namespace's loopback. It does not
+// answer for a held name.
 func startDNSServer(t *testing.T, names map[string]string, held map[string]<-chan struct{}) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:53")

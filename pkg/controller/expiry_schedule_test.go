@@ -23,35 +23,34 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// expiryWatcherTest is an expiry watch in a synctest bubble, with the API server's part
-// played: an hour of its life takes no time here.
+// expiryWatcherTest is an expiry watcher in a synctest bubble, with a fake API server.
 type expiryWatcherTest struct {
 	*expiryWatcher
-	start        time.Time
-	apiServerURL string
+
+	start time.Time
 
 	testMu  sync.Mutex
 	queried []string // when, and what
 	answer  func(protocol.CertificateRequest) report.Certificate
 	fail    error
-	log     strings.Builder
+	output  strings.Builder
 }
 
-// Write takes the log.
+// Write implements io.Writer for the log.
 func (w *expiryWatcherTest) Write(line []byte) (int, error) {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
-	return w.log.Write(line)
+	return w.output.Write(line)
 }
 
-// lines counts those of the log with a text.
+// lines counts the lines of the log with a text.
 func (w *expiryWatcherTest) lines(part string) int {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
-	return strings.Count(w.log.String(), part)
+	return strings.Count(w.output.String(), part)
 }
 
-// change changes what is played.
+// change changes the fake API server.
 func (w *expiryWatcherTest) change(f func()) {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
@@ -65,9 +64,7 @@ func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
 		w.answer = func(q protocol.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
-		board := report.NewTracker("test", w.start, func(_, _ report.Condition) {})
-		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
-		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryCheckInterval)
+		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), newTestTracker(), filepath.Join(t.TempDir(), "apiserver-url.env"), expiryCheckInterval)
 		w.readCertificates = func(_ context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 			w.testMu.Lock()
 			defer w.testMu.Unlock()
@@ -88,7 +85,7 @@ func (w *expiryWatcherTest) setVIPs(vips ...string) {
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Standby, VIPs: all}, time.Now())
+	w.observe(all)
 }
 
 func (w *expiryWatcherTest) advance(d time.Duration) (asked []string) {
@@ -108,25 +105,25 @@ func TestCertificateReadSchedule(t *testing.T) {
 		}
 		check("without VIPs", nil, w.advance(time.Hour+time.Millisecond))
 		w.setVIPs("192.0.2.5", "2001:db8::5")
-		check("VIPs that come", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(time.Minute))
+		check("VIPs that arrive", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(time.Minute))
 		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(2*time.Hour))
 		w.setVIPs("2001:db8::5", "192.0.2.5")
 		check("another order", nil, w.advance(30*time.Minute))
 		w.configure(config.Config{Hosts: []string{"api.example.com"}})
-		check("a name more", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
+		check("another name", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
 
 		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 4 {
-			t.Errorf("%d certificates on the board", n)
+			t.Errorf("%d certificates in the report", n)
 		}
 		w.setVIPs()
 		check("no VIPs any more", []string{"3h32m10s "}, w.advance(3*time.Hour))
 		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 0 {
-			t.Errorf("%d certificates on the board without VIPs", n)
+			t.Errorf("%d certificates in the report without VIPs", n)
 		}
 	})
 }
 
-// An API server that does not answer is asked again soon, and then ever later.
+// After an API server that does not answer, the delay doubles.
 func TestCertificateReadBackoff(t *testing.T) {
 	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		good := w.answer
@@ -151,12 +148,12 @@ func TestCertificateReadBackoff(t *testing.T) {
 		w.advance(2 * time.Hour)
 		w.change(func() { w.answer = silent })
 		if asked := w.advance(time.Hour + 4*time.Minute); len(asked) < 3 {
-			t.Errorf("silent once more: asked %q", asked)
+			t.Errorf("no answer again: read %q", asked)
 		}
 	})
 }
 
-// A look that cannot be taken takes nothing back, and is complained of once.
+// A read that fails keeps the previous results, and is logged once.
 func TestCertificateReadFails(t *testing.T) {
 	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		w.setVIPs("192.0.2.5")
@@ -167,12 +164,12 @@ func TestCertificateReadFails(t *testing.T) {
 			t.Errorf("%d lines about it", n)
 		}
 		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
-			t.Errorf("on the board: %+v", all)
+			t.Errorf("in the report: %+v", all)
 		}
 	})
 }
 
-func TestQueriesAreBounded(t *testing.T) {
+func TestRequestsAreBounded(t *testing.T) {
 	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		var hosts, vips []string
 		for i := range 100 {
@@ -181,14 +178,14 @@ func TestQueriesAreBounded(t *testing.T) {
 		}
 		w.configure(config.Config{Hosts: hosts})
 		w.setVIPs(vips...)
-		if all, why := w.queries(); len(all) != maxExpiryVIPs*maxExpiryNames || why != nil {
-			t.Errorf("%d questions, %v", len(all), why)
+		if all, err := w.requests(); len(all) != maxExpiryVIPs*maxExpiryNames || err != nil {
+			t.Errorf("%d requests, %v", len(all), err)
 		}
 	})
 }
 
-// Without hosts the API's name is the host's to tell. As long as nobody tells it,
-// one line says what that means.
+// Without hosts the API's name comes from a file of this host. Without the file, one line
+// describes the effect.
 func TestAPIServerName(t *testing.T) {
 	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		const unknown = "the API's name is not known"
@@ -202,20 +199,20 @@ func TestAPIServerName(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 			if n := w.lines(unknown); n != lines {
-				t.Errorf("%s: %d lines\n%s", what, n, &w.log)
+				t.Errorf("%s: %d lines\n%s", what, n, &w.output)
 			}
 		}
 		w.setVIPs("192.0.2.5")
 		check("no file", []string{"192.0.2.5/"}, 1)
 		w.advance(3 * time.Hour)
 		check("after hours", nil, 1)
-		must(t, os.WriteFile(w.apiServerURL, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
+		must(t, os.WriteFile(w.apiServerURLFile, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
 		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		w.configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
 		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
 		w.configure(config.Config{Hosts: []string{"192.0.2.5"}})
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
-		must(t, os.Remove(w.apiServerURL))
+		must(t, os.Remove(w.apiServerURLFile))
 		check("no file again", []string{"192.0.2.5/"}, 2)
 	})
 }

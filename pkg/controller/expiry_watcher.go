@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -19,168 +20,178 @@ import (
 )
 
 const (
-	// expiryCheckInterval is how soon a change of what there is to look at is seen; it has to
-	// last for two of them.
+	// expiryCheckInterval is how often the list of requests is computed. A changed list
+	// must be the same twice before it counts.
 	expiryCheckInterval     = 5 * time.Second
 	certificateReadInterval = time.Hour
-	// minCertificateRetry is the wait after a look at an API server that did not answer, as
-	// while a host boots; it doubles up to certificateReadInterval.
+	// minCertificateRetry is the delay after an API server that did not answer, for
+	// example while a host boots. It doubles up to certificateReadInterval.
 	minCertificateRetry = time.Minute
 
-	// The bounds of one look: with all of these, and nobody there to answer, it
-	// takes less than three minutes.
+	// With these maximums and no API server that answers, one read takes less than three
+	// minutes.
 	maxExpiryVIPs  = 4
-	maxExpiryNames = 64 // the empty one included
+	maxExpiryNames = 64 // the empty name included
 )
 
-// expiryWatcher looks at the certificates that the API server presents on the API
-// VIPs, at the start and every hour. A child without capabilities asks, and ends
-// with the look.
+// expiryWatcher reads the certificates that the API server presents on the API VIPs, at
+// the start and every hour. A prober process reads them, and ends with each read.
 type expiryWatcher struct {
 	log              *slog.Logger
-	tracker          *report.Tracker
+	tracker          *tracker.Tracker
 	readCertificates func(context.Context, []protocol.CertificateRequest) ([]report.Certificate, error)
-	history          expiry.History
-	lastError        string // why the last look was none
-	lastNameError    string // why the last look was without a name, for run alone
 	interval         time.Duration
-	apiServerURLFile string // the file by which the host tells where the API is
+	apiServerURLFile string // names the API
 
-	mu    sync.Mutex
-	hosts []string // of the configuration
+	mu    sync.Mutex // without any other lock
+	hosts []string   // of the configuration
+	vips  []netip.Addr
+
+	// Owned by run:
+	history       expiry.History
+	lastError     string // of the last read
+	lastNameError string // why the last read was without a name
 }
 
-func newExpiryWatcher(log *slog.Logger, board *report.Tracker, apiServerURL string, tick time.Duration) *expiryWatcher {
-	return &expiryWatcher{log: log, tracker: board, readCertificates: queryCertificates, apiServerURLFile: apiServerURL, interval: tick}
+func newExpiryWatcher(log *slog.Logger, tracker *tracker.Tracker, apiServerURLFile string, interval time.Duration) *expiryWatcher {
+	return &expiryWatcher{log: log, tracker: tracker, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
 }
 
 // configure takes the configuration in force.
 func (w *expiryWatcher) configure(c config.Config) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	// An address is not asked for by SNI.
-	w.hosts = slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
+	// A client does not send an address as its server name (RFC 6066, section 3).
+	hosts := slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	})
-}
-
-// serverNames are those to ask for besides none: the configured ones, or else the API's by
-// what the host says. Without any, why tells the reason.
-func (w *expiryWatcher) serverNames() (names []string, why error) {
 	w.mu.Lock()
-	names = w.hosts
-	w.mu.Unlock()
-	if len(names) > 0 {
-		return names, nil
-	}
-	name, err := apiname.Read(w.apiServerURLFile)
-	if err != nil {
-		return nil, err
-	}
-	return []string{name}, nil
+	defer w.mu.Unlock()
+	w.hosts = hosts
 }
 
-// queries are what there is to look at: each name, and no name, on each VIP. why
-// tells why there are no names.
-func (w *expiryWatcher) queries() (all []protocol.CertificateRequest, why error) {
-	vips := w.tracker.VIPs()
+// observe takes the API VIPs.
+func (w *expiryWatcher) observe(vips []report.VIP) {
+	addrs := make([]netip.Addr, len(vips))
+	for i, v := range vips {
+		addrs[i] = v.Address
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.vips = addrs
+}
+
+func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hosts, w.vips
+}
+
+// requests returns what to read: each name, and no name, on each VIP. The names are those
+// of the configuration or, without any, the API's name of this host. nameErr is the
+// reason why there are no names.
+func (w *expiryWatcher) requests() (all []protocol.CertificateRequest, nameErr error) {
+	names, vips := w.inputs()
 	if len(vips) == 0 {
 		return nil, nil
 	}
-	names, why := w.serverNames()
+	if len(names) == 0 {
+		var name string
+		if name, nameErr = apiname.Read(w.apiServerURLFile); nameErr == nil {
+			names = []string{name}
+		}
+	}
 	names = append([]string{""}, names...)
-	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
+	for _, vip := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
+			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Name: name})
 		}
 	}
 	slices.SortFunc(all, func(a, b protocol.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
-	return all, why
+	return all, nameErr
 }
 
-// logMissingName says once that the API's own certificate is out of sight.
-func (w *expiryWatcher) logMissingName(why error) {
-	if why == nil {
+// logMissingName logs once that the API's own certificate is not watched.
+func (w *expiryWatcher) logMissingName(err error) {
+	if err == nil {
 		w.lastNameError = ""
 		return
 	}
-	if w.lastNameError == why.Error() {
+	if w.lastNameError == err.Error() {
 		return
 	}
-	w.lastNameError = why.Error()
-	w.log.Warn("the API's name is not known, so only the certificate that the API server presents to who sends no name is watched, and that is as a rule not the one that is renewed by ACME: "+
-		"put the API's name into hosts of the configuration (challenges for other names are refused then)",
-		slog.String("event", "certificate-name"), slog.Any("error", why))
+	w.lastNameError = err.Error()
+	w.log.Warn("the API's name is not known: only the certificate that the API server presents to clients without SNI is watched, and ACME usually renews another one; "+
+		"add the API's name to hosts in the configuration (requests for other names are refused then)",
+		slog.String("event", "certificate-name"), slog.Any("error", err))
 }
 
-// run looks until ctx ends.
+// run reads certificates until ctx ends.
 func (w *expiryWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
-	var looked, last []protocol.CertificateRequest
+	var done, last []protocol.CertificateRequest
 	var next time.Time
-	again := minCertificateRetry
+	retry := minCertificateRetry
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		now, why := w.queries()
+		now, nameErr := w.requests()
 		settled := slices.Equal(now, last)
 		last = now
-		changed := !slices.Equal(now, looked)
+		changed := !slices.Equal(now, done)
 		if !settled || (!changed && (len(now) == 0 || time.Now().Before(next))) {
 			continue
 		}
-		w.logMissingName(why)
+		w.logMissingName(nameErr)
 		if changed {
-			looked, again = now, minCertificateRetry
+			done, retry = now, minCertificateRetry
 		}
 		if w.readAll(ctx, now) {
-			next, again = time.Now().Add(certificateReadInterval), minCertificateRetry
+			next, retry = time.Now().Add(certificateReadInterval), minCertificateRetry
 			continue
 		}
-		next = time.Now().Add(again)
-		again = min(2*again, certificateReadInterval)
+		next = time.Now().Add(retry)
+		retry = min(2*retry, certificateReadInterval)
 	}
 }
 
-// setObservation takes one look, and reports whether every API server has answered.
-func (w *expiryWatcher) readAll(ctx context.Context, questions []protocol.CertificateRequest) bool {
-	found, err := w.readCertificates(ctx, questions)
+// readAll reads all certificates, and reports whether every API server has answered.
+func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.CertificateRequest) bool {
+	results, err := w.readCertificates(ctx, requests)
 	if ctx.Err() != nil {
-		return false // what our own end has broken off says nothing
+		return false // the end of the service has canceled it
 	}
 	if err != nil {
 		if err.Error() != w.lastError {
 			w.lastError = err.Error()
-			w.log.Error("cannot look at the API server's certificates; trying again", slog.String("event", "certificate"), slog.Any("error", err))
+			w.log.Error("cannot read the API server's certificates; retrying", slog.String("event", "certificate"), slog.Any("error", err))
 		}
 		return false
 	}
 	w.lastError = ""
-	known, lines := w.history.Record(found, time.Now())
+	known, events := w.history.Record(results, time.Now())
 	w.tracker.SetCertificates(known)
-	for _, l := range lines {
-		w.logEvent(l)
+	for i := range events {
+		w.logEvent(&events[i])
 	}
-	return !slices.ContainsFunc(found, func(c report.Certificate) bool { return c.Error != "" })
+	return !slices.ContainsFunc(results, func(c report.Certificate) bool { return c.Error != "" })
 }
 
-func (w *expiryWatcher) logEvent(l expiry.Event) {
-	c := l.Certificate
+func (w *expiryWatcher) logEvent(e *expiry.Event) {
+	c := e.Certificate
 	attrs := []slog.Attr{slog.String("event", "certificate"), slog.String("address", c.Address), slog.String("name", c.Name), slog.String("issuer", c.Issuer)}
 	if !c.NotAfter.IsZero() {
 		attrs = append(attrs, slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter))
 	}
-	w.log.LogAttrs(context.Background(), l.Level, l.Text, attrs...)
+	w.log.LogAttrs(context.Background(), e.Level, e.Text, attrs...)
 }
 
-// queryCertificates starts a child, asks it all questions, and ends it.
-func queryCertificates(ctx context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
-	if len(questions) == 0 {
+// queryCertificates starts a prober process, sends it all requests, and ends it.
+func queryCertificates(ctx context.Context, requests []protocol.CertificateRequest) ([]report.Certificate, error) {
+	if len(requests) == 0 {
 		return nil, nil
 	}
 	client, err := prober.Start()
@@ -188,15 +199,15 @@ func queryCertificates(ctx context.Context, questions []protocol.CertificateRequ
 		return nil, err
 	}
 	defer client.Close()
-	var found []report.Certificate
-	for _, p := range client.Certificates(ctx, questions) {
-		c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.CheckedAt}
-		if p.Err != nil {
-			c.Error = p.Err.Error()
+	var all []report.Certificate
+	for _, r := range client.Certificates(ctx, requests) {
+		c := report.Certificate{Address: r.Addr.String(), Name: r.Name, Checked: r.CheckedAt}
+		if r.Err != nil {
+			c.Error = r.Err.Error()
 		} else {
-			c.Issuer, c.Serial, c.NotBefore, c.NotAfter = p.Certificate.Issuer, p.Certificate.Serial, p.Certificate.NotBefore, p.Certificate.NotAfter
+			c.Issuer, c.Serial, c.NotBefore, c.NotAfter = r.Certificate.Issuer, r.Certificate.Serial, r.Certificate.NotBefore, r.Certificate.NotAfter
 		}
-		found = append(found, c)
+		all = append(all, c)
 	}
-	return found, nil
+	return all, nil
 }

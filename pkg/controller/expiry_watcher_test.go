@@ -23,8 +23,8 @@ import (
 
 const apiName = "api.cluster.example.com"
 
-// apiServer stands in for kube-apiserver, which takes an etcd and a cluster's keys
-// to run: a TLS server that presents a certificate by name, as that one does.
+// apiServer replaces kube-apiserver, which requires an etcd and a cluster's keys: a TLS
+// server that presents certificates by name.
 type apiServer struct {
 	mu     sync.Mutex
 	byName map[string]*tls.Certificate // "" for all others
@@ -76,8 +76,8 @@ func startAPIServer(t *testing.T) *apiServer {
 	return a
 }
 
-// What the API server presents is on the board, in the metrics and, when it is
-// about to expire, in the journal; a child has asked, which is gone then.
+// The certificates of the API server are in the report, in the metrics and, before they
+// expire, in the journal. The prober process that has read them ends.
 func TestExpiryWatcher(t *testing.T) {
 	const day = 24 * time.Hour
 	addNetwork(t, writeKey)
@@ -86,7 +86,7 @@ func TestExpiryWatcher(t *testing.T) {
 	api.present(t, "", "cluster-signer", 30*day, 29*day)
 	api.present(t, apiName, "R11", 90*day, 8*day)
 	s := newService(t, withMetrics+"hosts: ["+apiName+"]\n")
-	s.start([]string{serviceTiming + `={"ExpiryTick": 50000000}`})
+	s.start([]string{serviceTiming + `={"ExpiryCheckInterval": 50000000}`})
 	r := s.await("both certificates seen", func(r report.Report) bool { return len(r.Certificates) == 2 })
 	for i, want := range []report.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
 		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer || c.Error != "" || time.Until(c.NotAfter) < 7*day {
@@ -97,17 +97,17 @@ func TestExpiryWatcher(t *testing.T) {
 	s.awaitLog("level=ERROR msg=\"the certificate that the API server presents on " + vip + ":6443 for " + apiName + ", issued by \\\"R11\\\", expires in 7d, at ")
 	s.awaitLog("event=certificate address=" + vip + ":6443 name=" + apiName + " issuer=R11 serial=")
 	if !nstest.Poll(func() bool { return s.childPID(child.Prober) == 0 }) {
-		t.Error("the child that asks stays")
+		t.Error("the prober process does not end")
 	}
 
-	// A name more brings a look before the hour is over.
+	// Another name causes a read before the hour has passed.
 	api.present(t, apiName, "R12", 90*day, 90*day)
 	s.configure(withMetrics + "hosts: [" + apiName + ", api-int.cluster.example.com]\n")
 	r = s.await("the new one seen", func(r report.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
 	if r.Condition().Reason != report.Serving {
 		t.Errorf("the state is %s", r.Condition().Reason)
 	}
-	s.awaitLog("the certificate that the API server presents on " + vip + ":6443 for " + apiName + " was renewed: it is good until ")
+	s.awaitLog("the certificate that the API server presents on " + vip + ":6443 for " + apiName + " was renewed and is valid until ")
 	if n := strings.Count(s.log.String(), "event=certificate"); n != 2 {
 		t.Errorf("%d lines about certificates", n)
 	}

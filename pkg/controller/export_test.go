@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Shorten sets the waits of the service that the JSON text of a timing names.
-func (o *Options) Shorten(text string) error {
+// SetTiming sets the timeouts and intervals that the JSON text of a timing names.
+func (o *Options) SetTiming(text string) error {
 	if text == "" {
 		return nil
 	}

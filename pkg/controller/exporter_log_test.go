@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestExporterErrorIsLoggedOnce has several tries fail for the same reason: each is
-// reported to the status, and one is logged until the configuration changes.
+// TestExporterErrorIsLoggedOnce has several retries fail for the same reason: each is
+// reported in the status, and one is logged until the configuration changes.
 func TestExporterErrorIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	log, reported := &nstest.Log{}, 0
@@ -23,7 +23,7 @@ func TestExporterErrorIsLoggedOnce(t *testing.T) {
 			t.Errorf("reported %+v", m)
 		}
 	}, minExporterBackoff)
-	complain := func(lines int) {
+	fail := func(lines int) {
 		t.Helper()
 		for range 3 {
 			e.recordError(netip.MustParseAddrPort("127.0.0.1:9645"), errors.New("the port is taken"))
@@ -32,9 +32,9 @@ func TestExporterErrorIsLoggedOnce(t *testing.T) {
 			t.Errorf("%d lines, want %d:\n%s", n, lines, log.String())
 		}
 	}
-	complain(1)
+	fail(1)
 	e.resetLog()
-	complain(2)
+	fail(2)
 	if reported != 6 {
 		t.Errorf("reported %d times, want 6", reported)
 	}

@@ -21,41 +21,41 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// An exporter that ends, or that has no socket, is followed by another ever later.
+// After an exporter process exits or cannot listen, the delay before the next one doubles.
 const (
 	minExporterBackoff = time.Second
 	maxExporterBackoff = time.Minute
 )
 
-// exporterSupervisor keeps the process that serves metrics at work while the configuration
-// asks for one. Whatever becomes of it changes nothing else: it is there to watch.
+// exporterSupervisor runs the process that serves metrics while the configuration requires
+// one. Its failures affect nothing else.
 type exporterSupervisor struct {
 	log        *slog.Logger
-	output     *child.Output // of the exporters
+	output     *child.Output // standard error of the processes
 	report     func() report.Report
-	setMetrics func(report.Metrics) // what is so now
-	minBackoff time.Duration        // before the second exporter
-	changed    chan struct{}        // yields a value some time after configure has changed the address
+	setMetrics func(report.Metrics)
+	minBackoff time.Duration
+	changed    trigger // fires after configure has changed the address
 
 	mu            sync.Mutex
-	listenAddress netip.AddrPort // where to serve; the zero value: nowhere
+	listenAddress netip.AddrPort // the zero value: no metrics
 
-	// For run alone:
-	lastError    string // the last complaint
-	servedLogged bool   // that metrics are served was said after that
-	crashing     bool   // an exporter has ended, and none has worked for a while since
+	// Owned by run:
+	lastError    string // the last one that was logged
+	servedLogged bool   // that metrics are served was logged after that
+	crashing     bool   // a process has exited, and none was stable since
 }
 
-// awaitExit is an exporter's end: what it is about does not tell one from another.
+// exitError is the exit of an exporter process. The message is the same for each process.
 type exitError struct {
 	reason string
 	pid    int
 }
 
-func (e exitError) Error() string { return "the exporter " + e.reason }
+func (e exitError) Error() string { return "the exporter process " + e.reason }
 
-func newExporterSupervisor(log *slog.Logger, report func() report.Report, tell func(report.Metrics), backOff time.Duration) *exporterSupervisor {
-	return &exporterSupervisor{log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: tell, minBackoff: backOff, changed: make(chan struct{}, 1)}
+func newExporterSupervisor(log *slog.Logger, report func() report.Report, setMetrics func(report.Metrics), minBackoff time.Duration) *exporterSupervisor {
+	return &exporterSupervisor{log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff, changed: newTrigger()}
 }
 
 // configure takes the configuration in force.
@@ -69,10 +69,7 @@ func (e *exporterSupervisor) configure(c config.Config) {
 	if e.listenAddress.IsValid() {
 		e.setMetrics(report.Metrics{Address: e.listenAddress.String()})
 	}
-	select {
-	case e.changed <- struct{}{}:
-	default:
-	}
+	e.changed.fire()
 }
 
 func (e *exporterSupervisor) address() netip.AddrPort {
@@ -81,15 +78,15 @@ func (e *exporterSupervisor) address() netip.AddrPort {
 	return e.listenAddress
 }
 
-// run attends one exporter after another until ctx ends.
+// run supervises one exporter process after another until ctx ends.
 func (e *exporterSupervisor) run(ctx context.Context) error {
-	var backOff time.Duration
+	var backoff time.Duration
 	for ctx.Err() == nil {
 		at := e.address()
 		if !at.IsValid() {
 			e.setMetrics(report.Metrics{})
 			e.awaitChange(ctx, at, nil)
-			backOff = 0
+			backoff = 0
 			e.resetLog()
 			continue
 		}
@@ -98,17 +95,17 @@ func (e *exporterSupervisor) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case err == nil: // the configuration has changed
-			e.log.Info(fmt.Sprintf("metrics are not served on %v any more", at), slog.String("event", "exporter"))
-			backOff = 0
+			e.log.Info(fmt.Sprintf("metrics are no longer served on %v", at), slog.String("event", "exporter"))
+			backoff = 0
 			e.resetLog()
 		default:
 			if time.Since(begin) > maxExporterBackoff {
-				backOff = 0
+				backoff = 0
 			}
-			backOff = min(max(2*backOff, e.minBackoff), maxExporterBackoff)
+			backoff = min(max(2*backoff, e.minBackoff), maxExporterBackoff)
 			e.recordError(at, err)
-			if changed := e.awaitChange(ctx, at, time.After(backOff)); changed {
-				backOff = 0
+			if changed := e.awaitChange(ctx, at, time.After(backoff)); changed {
+				backoff = 0
 				e.resetLog()
 			}
 		}
@@ -116,17 +113,17 @@ func (e *exporterSupervisor) run(ctx context.Context) error {
 	return nil
 }
 
-// resetResults has everything be said anew: the configuration has changed.
+// resetLog has everything logged again after a change of the configuration.
 func (e *exporterSupervisor) resetLog() { e.lastError, e.servedLogged, e.crashing = "", false, false }
 
-// awaitChange returns whether the configuration says another address, as soon as it does
-// or enough comes.
-func (e *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort, enough <-chan time.Time) (changed bool) {
+// awaitChange waits until the configuration has another address, or for the timeout. It
+// reports whether the address has changed.
+func (e *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort, timeout <-chan time.Time) (changed bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-enough:
+		case <-timeout:
 			return false
 		case <-e.changed:
 			if e.address() != at {
@@ -136,25 +133,25 @@ func (e *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort,
 	}
 }
 
-// recordError says a thing once and not with every try.
+// recordError logs each error once and not with every retry.
 func (e *exporterSupervisor) recordError(at netip.AddrPort, err error) {
 	e.setMetrics(report.Metrics{Address: at.String(), Error: err.Error()})
-	end := (exitError{})
-	e.servedLogged, e.crashing = false, errors.As(err, &end)
-	said := err.Error()
-	if said == e.lastError {
+	exit := (exitError{})
+	e.servedLogged, e.crashing = false, errors.As(err, &exit)
+	text := err.Error()
+	if text == e.lastError {
 		return
 	}
-	e.lastError = said
+	e.lastError = text
 	attrs := []slog.Attr{slog.String("event", "exporter"), slog.Any("error", err)}
 	if e.crashing {
-		attrs = append(attrs, slog.Int("exporter_pid", end.pid))
+		attrs = append(attrs, slog.Int("exporter_pid", exit.pid))
 	}
 	e.log.LogAttrs(context.Background(), slog.LevelError,
-		fmt.Sprintf("metrics are not served on %v, the front door is not affected; trying again", at), attrs...)
+		fmt.Sprintf("metrics are not served on %v; the proxy is not affected; retrying", at), attrs...)
 }
 
-// logServed says once that metrics are served. What was complained of is over then.
+// logServed logs once that metrics are served, which ends the last error.
 func (e *exporterSupervisor) logServed(at netip.AddrPort) {
 	if e.servedLogged {
 		return
@@ -163,8 +160,8 @@ func (e *exporterSupervisor) logServed(at netip.AddrPort) {
 	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
 }
 
-// stablePeriod is how long an exporter has to be at work before that is news: one that
-// follows one that has ended may be about to end, too.
+// stablePeriod is how long a process must run before that is logged: the successor of a
+// process that exited can exit too.
 func (e *exporterSupervisor) stablePeriod() time.Duration {
 	if e.crashing {
 		return maxExporterBackoff
@@ -172,17 +169,16 @@ func (e *exporterSupervisor) stablePeriod() time.Duration {
 	return 0
 }
 
-// setProcess makes a socket and serves an exporter on it. It returns nil when ctx or
-// the configuration wants it to end.
+// supervise runs one process. It returns nil when ctx ends or the configuration changes.
 func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) error {
-	process, err := startExporter(e.output, at)
+	process, err := startExporterProcess(e.output, at)
 	if err != nil {
 		return err
 	}
 	defer process.KillAndClose()
-	served, works := make(chan error, 1), make(chan struct{})
-	go func() { served <- e.answerRequests(process.Parent, works) }()
-	var proven <-chan time.Time
+	served, ready := make(chan error, 1), make(chan struct{})
+	go func() { served <- e.answerRequests(process.Parent, ready) }()
+	var stable <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -191,28 +187,28 @@ func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 			if e.address() != at {
 				return nil
 			}
-		case <-works:
+		case <-ready:
 			e.setMetrics(report.Metrics{Address: at.String(), Served: true})
-			works, proven = nil, time.After(e.stablePeriod())
-		case <-proven:
+			ready, stable = nil, time.After(e.stablePeriod())
+		case <-stable:
 			e.logServed(at)
 		case <-process.Done():
-			return exitError{exitReason(process, nil), process.PID()}
+			return exitError{exitReason(process, nil, 0), process.PID()}
 		case err := <-served:
-			return exitError{exitReason(process, err), process.PID()}
+			return exitError{exitReason(process, err, supervisorTick), process.PID()}
 		}
 	}
 }
 
-// startExporter starts one that has the only copy of its listening socket: when it
-// is gone, so is the port.
-func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, error) {
+// startExporterProcess starts a process with the only descriptor of its listening socket:
+// the port is free again when the process has exited.
+func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Process, error) {
 	fd, err := listenAt(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, socketowner.DescribeTCPPort(at.Port()))
+		return nil, fmt.Errorf("the port is in use by %s: stop that, or set another port in metrics.listenAddress: %w", socketowner.DescribeTCPPort(at.Port()), err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%w: give an address of this host in metrics.listenAddress, or the port alone", err)
+		return nil, fmt.Errorf("set an address of this host in metrics.listenAddress, or the port alone: %w", err)
 	case err != nil:
 		return nil, err
 	}
@@ -228,15 +224,16 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 	return process, nil
 }
 
-// answerRequests answers an exporter until its connection ends, and closes ready when the
-// exporter reports that it is ready. Requests that come too often have to wait.
-func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
+// answerRequests answers the report requests of a process until its connection ends, and
+// closes ready when the process serves. Requests that come faster than our exporter sends
+// them wait.
+func (e *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
 	for {
-		var e protocol.Event
-		if err := conn.Receive(&e); err != nil {
+		var event protocol.Event
+		if err := conn.Receive(&event); err != nil {
 			return err
 		}
-		if e.Ready != nil {
+		if event.Ready != nil {
 			if ready == nil {
 				return errors.New("it has reported twice that it is ready")
 			}
@@ -245,15 +242,15 @@ func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- stru
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: e.Request.ID, Report: metricsReport(s.report())}}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: event.Request.ID, Report: metricsReport(e.report())}}, -1); err != nil {
 			return err
 		}
 		<-next
 	}
 }
 
-// metricsReport is what of a report becomes a metric. Who asked for what is nothing for
-// a process that reads what the network sends.
+// metricsReport returns the part of a report that becomes metrics. Clients and names stay
+// out of a process that reads from the network.
 func metricsReport(r report.Report) report.Report {
 	return report.Report{
 		Build:        r.Build,
@@ -268,7 +265,7 @@ func metricsReport(r report.Report) report.Report {
 	}
 }
 
-// metricsEgress has no names of proxies, endpoints and addresses.
+// metricsEgress removes the names of proxies and endpoints, and the addresses.
 func metricsEgress(e report.EgressProxy) report.EgressProxy {
 	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, InvalidInput: e.InvalidInput, Routes: make([]report.EgressRoute, len(e.Routes))}
 	for _, endpoint := range e.Endpoints {
@@ -277,7 +274,7 @@ func metricsEgress(e report.EgressProxy) report.EgressProxy {
 	return m
 }
 
-// metricsTrust has no names of certificates.
+// metricsTrust removes the names of certificates.
 func metricsTrust(t report.Trust) report.Trust {
 	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, IgnoredTotal: t.IgnoredTotal}
 	if t.Error != "" {

@@ -23,8 +23,8 @@ const (
 	withMetrics = explicit + "metrics: {listenAddress: \":9645\"}\n"
 	metricsURL  = "http://127.0.0.1:9645/metrics"
 
-	// shortExporterBackoff makes the service start the next exporter soon.
-	shortExporterBackoff = serviceTiming + `={"ExporterBackOff": 50000000}`
+	// shortExporterBackoff makes the service start the next exporter sooner.
+	shortExporterBackoff = serviceTiming + `={"ExporterBackoff": 50000000}`
 )
 
 // fetch fetches a page once, on a connection of its own.
@@ -57,7 +57,7 @@ func (s *service) awaitMetric(line string) string {
 	return body
 }
 
-// startWithMetrics is the service with a VIP, an ingress that answers, and metrics.
+// startWithMetrics starts the service with a VIP, an ingress that answers, and metrics.
 func startWithMetrics(t *testing.T, env ...string) *service {
 	t.Helper()
 	s := startService(t, writeKey, withMetrics, env...)
@@ -67,7 +67,7 @@ func startWithMetrics(t *testing.T, env ...string) *service {
 
 func TestMetrics(t *testing.T) {
 	s := startWithMetrics(t)
-	answered(t, "with metrics")
+	checkAnswered(t, "with metrics")
 	if code, _ := request(t, "/"); code != 400 {
 		t.Fatalf("no challenge: %d", code)
 	}
@@ -89,11 +89,11 @@ func TestMetrics(t *testing.T) {
 	}
 	s.stop()
 	if code, _, err := fetch(t, http.MethodGet, metricsURL); err == nil {
-		t.Errorf("metrics after the end: %d", code)
+		t.Errorf("metrics after the stop: %d", code)
 	}
 }
 
-// Only one page is served, and that not on port 80 of the VIP.
+// Only one page is served, and not on port 80 of the VIP.
 func TestOnlyMetricsAreServed(t *testing.T) {
 	s := startWithMetrics(t)
 	s.awaitMetric("http01_proxy_up 1")
@@ -134,8 +134,8 @@ func TestOnlyMetricsAreServed(t *testing.T) {
 	s.stop()
 }
 
-// What reads a scraper's bytes can do nothing with the host, and the keeper reads
-// none: it has no socket there.
+// The process that reads from scrapers has no privilege on the host, and the controller has
+// no socket there.
 func TestExporterIsUnprivileged(t *testing.T) {
 	s := startWithMetrics(t)
 	s.awaitMetric("http01_proxy_up 1")
@@ -146,12 +146,12 @@ func TestExporterIsUnprivileged(t *testing.T) {
 	}
 	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")
 	if strings.Count(listeners, "pid=") != 1 || !strings.Contains(listeners, fmt.Sprintf("pid=%d,", pid)) {
-		t.Errorf("who listens, and should be process %d alone:\n%s", pid, listeners)
+		t.Errorf("the listeners, want process %d alone:\n%s", pid, listeners)
 	}
 	s.stop()
 }
 
-// TestExporterExits kills the exporter three times. The service starts another,
+// TestExporterExits kills the exporter process three times. The service starts another,
 // logs the failure once and keeps its condition.
 func TestExporterExits(t *testing.T) {
 	s := startWithMetrics(t, shortExporterBackoff)
@@ -168,7 +168,7 @@ func TestExporterExits(t *testing.T) {
 		must(t, syscall.Kill(old, syscall.SIGKILL))
 	}
 	s.awaitMetric("http01_proxy_up 1")
-	s.awaitLog("the exporter has ended (signal: killed)")
+	s.awaitLog("the exporter process has exited (signal: killed)")
 	s.awaitLog(fmt.Sprintf("exporter_pid=%d", first))
 	for text, want := range map[string]int{"metrics are served on ": 1, "metrics are not served on ": 1} {
 		if n := strings.Count(s.log.String(), text); n != want {
@@ -181,14 +181,14 @@ func TestExporterExits(t *testing.T) {
 	s.stop()
 }
 
-// The configuration says where, and whether at all; none of that needs a restart.
+// The address and whether metrics are served follow the configuration without a restart.
 func TestMetricsFollowTheConfiguration(t *testing.T) {
 	s := startService(t, writeKey, explicit)
 	s.awaitReason(report.Serving)
 	off := func(r report.Report) bool { return r.Metrics == report.Metrics{} }
 	s.await("metrics that are off", off)
 	if s.childPID("exporter") != 0 {
-		t.Error("there is an exporter although nobody wants one")
+		t.Error("an exporter process runs without a configured address")
 	}
 	s.configure(withMetrics)
 	s.awaitMetric(`http01_proxy_reloads_total{result="accepted"} 1`)
@@ -209,27 +209,26 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 		_, _, err := fetch(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
 		return errors.Is(err, syscall.ECONNREFUSED) && s.childPID("exporter") == 0
 	}) {
-		t.Error("metrics go on although they are off")
+		t.Error("metrics are served although they are off")
 	}
 	s.await("metrics that are off again", off)
-	answered(t, "without metrics")
+	checkAnswered(t, "without metrics")
 	s.stop()
 }
 
-// A port that is taken is named once, and taken as soon as it is free. The front
-// door is not affected.
+// A port in use is logged once, and used as soon as it is free. The proxy is not affected.
 func TestMetricsPortInUse(t *testing.T) {
 	squatter := listen(t, ":9645")
 	s := startWithMetrics(t, shortExporterBackoff)
-	by := fmt.Sprintf("taken by process %d (", os.Getpid())
+	by := fmt.Sprintf("in use by process %d (", os.Getpid())
 	s.awaitLog(by)
 	s.await("the process that has the port", func(r report.Report) bool {
 		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
 	})
-	answered(t, "while the metrics have no port")
+	checkAnswered(t, "while the metrics have no port")
 	squatter.Close()
 	s.awaitMetric(`http01_proxy_ready{reason="Serving"} 1`)
-	s.awaitLog("metrics are served on ") // at once: none has ended
+	s.awaitLog("metrics are served on ") // immediately: no process has exited
 	s.await("metrics that are served", func(r report.Report) bool { return r.Metrics.Served && r.Metrics.Error == "" })
 	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
 		t.Errorf("%d lines about it:\n%s", n, s.log)

@@ -18,20 +18,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
-// receiveNotifications makes a listening socket on a port of every address. It is not in this
-// process's poller: the gate alone is woken by connections.
+// listen creates a listening socket on a port of every address. It is not in the poller of
+// this process: connections wake the proxy process alone.
 func listen(port uint16) (fd int, err error) {
-	// The conversations are short and bounded: TCP keep-alive would be set up
-	// for nothing.
+	// Connections are short and bounded: TCP keep-alive has no use.
 	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	return newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 }
 
-// listenReusePort makes another listening socket on the port of old, which takes all
-// connections from now on; those that old has begun to take arrive there. Only
-// processes of this user can join them (SO_REUSEPORT, socket(7)).
+// listenReusePort creates another listening socket on the port of old, which gets all new
+// connections. Handshakes that old has begun complete there. Only processes of this user
+// can join the group (SO_REUSEPORT, socket(7)).
 func listenReusePort(port uint16, old int) (fd int, err error) {
-	// The kernel looks at it when the other one is bound (inet_csk_bind_conflict).
+	// The kernel checks it when the other socket is bound (inet_csk_bind_conflict).
 	if err := unix.SetsockoptInt(old, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return -1, fmt.Errorf("share port %d: %w", port, err)
 	}
@@ -46,18 +45,18 @@ func listenReusePort(port uint16, old int) (fd int, err error) {
 	if fd, err = newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port)))); err != nil {
 		return -1, err
 	}
-	// The second socket of the group takes every connection. Alone it is the first, and
-	// takes them all the same (reuseport_select_sock).
+	// The second socket of the group gets every connection. Once it is alone it is the
+	// first, and the kernel ignores the filter (reuseport_select_sock).
 	second := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1}
 	program := unix.SockFprog{Len: 1, Filter: &second}
 	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &program); err != nil {
-		return -1, errors.Join(fmt.Errorf("take the connections of port %d: %w", port, err), unix.Close(fd))
+		return -1, errors.Join(fmt.Errorf("attach the filter of port %d: %w", port, err), unix.Close(fd))
 	}
 	return fd, nil
 }
 
-// mutableOptions are those by which a process that shares a listening socket can change
-// what clients get there. Connections inherit them.
+// mutableOptions are the options with which a process that shares a listening socket can
+// affect later clients. Connections inherit them.
 func mutableOptions() map[int][]int {
 	return map[int][]int{
 		unix.SOL_SOCKET: {
@@ -73,31 +72,31 @@ func mutableOptions() map[int][]int {
 	}
 }
 
-// resetOptions gives a listening socket that a gate has had the options of a new one. The
-// error says what cannot be taken back.
+// resetOptions gives a listening socket that a proxy process has shared the options of a
+// new one. The error names what cannot be reset.
 func resetOptions(fd int) error {
 	if _, err := listeningPort(fd); err != nil {
 		return err
 	}
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
-		return fmt.Errorf("ask what it is: %w", err)
+		return fmt.Errorf("query the socket: %w", err)
 	}
 	fresh, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("make a socket to compare it with: %w", err)
+		return fmt.Errorf("create a socket for comparison: %w", err)
 	}
 	defer unix.Close(fresh)
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
 		if err := errors.Join(unix.SetsockoptInt(fresh, unix.SOL_SOCKET, option, socketBuffer), unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer)); err != nil {
-			return fmt.Errorf("bound its buffers: %w", err)
+			return fmt.Errorf("set its buffer sizes: %w", err)
 		}
 	}
 	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}); err != nil {
-		return fmt.Errorf("take SO_LINGER back: %w", err)
+		return fmt.Errorf("reset SO_LINGER: %w", err)
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("take its filter away: %w", err)
+		return fmt.Errorf("detach its filter: %w", err)
 	}
 	for level, names := range mutableOptions() {
 		for _, name := range names {
@@ -113,23 +112,23 @@ func resetOptions(fd int) error {
 			case err != nil:
 				return fmt.Errorf("read option %d of level %d: %w", name, level, err)
 			case got != want:
-				return fmt.Errorf("option %d of level %d is %d and stays so, want %d", name, level, got, want)
+				return fmt.Errorf("option %d of level %d stays at %d, want %d", name, level, got, want)
 			}
 		}
 	}
 	return nil
 }
 
-// closeWithoutLinger closes a socket that a gate has had. The gate may have made a connection
-// of it, with unsent data and SO_LINGER: close(2) by this process, or by systemd for its
-// store, would wait for that. Without SO_LINGER it does not.
+// closeWithoutLinger closes a socket that a proxy process has shared. The process can have
+// turned it into a connection with unsent data and SO_LINGER: close(2) by this process, or
+// by systemd for its store, would wait for that. Without SO_LINGER it does not.
 func closeWithoutLinger(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
 	_ = unix.Close(fd)
 }
 
-// listenAt makes a listening socket for a child that serves others than clients.
-// Where the address is "::" it listens on every one of either family.
+// listenAt creates a listening socket on one address. "::" is every address of either
+// family.
 func listenAt(at netip.AddrPort) (fd int, err error) {
 	network, address := "tcp6", at.String()
 	switch {
@@ -142,7 +141,7 @@ func listenAt(at netip.AddrPort) (fd int, err error) {
 }
 
 func newListeningSocket(config net.ListenConfig, network, address string) (fd int, err error) {
-	// No protocol on a public port that the table says nothing about.
+	// Multipath TCP would be a second protocol, which the table's rules do not match.
 	config.SetMultipathTCP(false)
 	ln, err := config.Listen(context.Background(), network, address)
 	if err != nil {
@@ -159,62 +158,62 @@ func newListeningSocket(config net.ListenConfig, network, address string) (fd in
 	var duplicate error
 	err = raw.Control(func(old uintptr) { fd, duplicate = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
 	if err = errors.Join(err, duplicate, ln.Close()); err != nil {
-		return -1, fmt.Errorf("keep the socket: %w", err)
+		return -1, fmt.Errorf("duplicate the socket: %w", err)
 	}
 	return fd, nil
 }
 
-// socketBuffer bounds what the kernel keeps for one client in each direction:
-// a head has 8 KiB, an answer hardly more than its fields. Left to themselves
-// the buffers of a few thousand hostile clients would grow to gigabytes. It is set
-// before listen: accepted sockets inherit it, and the window is advertised
-// accordingly (tcp(7), SO_RCVBUF).
+// socketBuffer bounds what the kernel buffers for one client in each direction: a request
+// head has 8 KiB, and a response little more than its fields. Without the bound, the
+// buffers of a few thousand hostile clients would grow to gigabytes. It is set before
+// listen: accepted sockets inherit it, and the kernel advertises the window accordingly
+// (tcp(7), SO_RCVBUF).
 const socketBuffer = 16 << 10
 
 const storePrefix = "port-"
 
-// storeName is the name of a port's listening socket in the descriptor store.
+// storeName returns the name of a port's listening socket in the descriptor store.
 func storeName(port uint16) string { return storePrefix + strconv.Itoa(int(port)) }
 
-// inheritedListeners takes over the listening sockets of a former process of this unit,
-// by their ports. What is none, or not one that is named so, is let go: the
-// store's content is what some other version of this program has left.
+// inheritedListeners takes over the listening sockets of the previous process of this
+// unit, by port. Every other descriptor is closed: another version of this program can
+// have left it in the store.
 func inheritedListeners(log *slog.Logger, store *systemd.DescriptorStore) map[uint16]int {
-	kept := make(map[uint16]int)
+	listeners := make(map[uint16]int)
 	for name, fd := range systemd.InheritedDescriptors() {
 		port, err := listeningPort(fd)
 		if err == nil && name != storeName(port) {
 			err = fmt.Errorf("it listens on port %d", port)
 		}
 		if err == nil {
-			kept[port] = fd
+			listeners[port] = fd
 			continue
 		}
-		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not ours; letting it go", name), slog.String("event", "store"), slog.Any("error", err))
+		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service and was closed", name), slog.String("event", "store"), slog.Any("error", err))
 		closeWithoutLinger(fd)
 		if store != nil {
 			_ = store.Remove(name)
 		}
 	}
-	return kept
+	return listeners
 }
 
-// listeningPort is the port that a socket like those of listen listens on.
+// listeningPort returns the port of a socket like those of listen.
 func listeningPort(fd int) (uint16, error) {
 	for _, want := range []struct{ option, value int }{
 		{unix.SO_PROTOCOL, unix.IPPROTO_TCP}, {unix.SO_ACCEPTCONN, 1},
 	} {
 		value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, want.option)
 		if err != nil {
-			return 0, fmt.Errorf("ask what it is: %w", err)
+			return 0, fmt.Errorf("query the socket: %w", err)
 		}
 		if value != want.value {
-			return 0, errors.New("it is no listening TCP socket")
+			return 0, errors.New("not a listening TCP socket")
 		}
 	}
 	local, err := unix.Getsockname(fd)
 	if err != nil {
-		return 0, fmt.Errorf("ask where it listens: %w", err)
+		return 0, fmt.Errorf("query its address: %w", err)
 	}
 	var address netip.AddrPort
 	switch local := local.(type) {

@@ -16,79 +16,78 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// livenessInterval is short enough for a gate that stops answering to be replaced
-	// within 12 s: a pause, and three requests of 2 s with 1 s in between.
+	// livenessInterval is short enough to replace a process that stops answering within
+	// 12 s: one interval, and three requests of 2 s with 1 s in between.
 	livenessInterval      = 4 * time.Second
 	livenessRetryInterval = time.Second
 	livenessTimeout       = 2 * time.Second
 
-	// A gate is replaced after so many requests in a row that it has not answered.
+	// failureThreshold is how many unanswered requests in a row replace a process.
 	failureThreshold = 3
-	// Under load it is never replaced; after so many the state says so.
+	// loadFailureThreshold is how many failures in a row change the condition of a
+	// process under load, which is never replaced.
 	loadFailureThreshold = 10
-	// busyConnections that the gate has told of since the request began are a load.
+	// busyConnections that have ended since the request began count as load.
 	busyConnections = 200
-	// statsDelay is what a gate that has reset a connection takes to tell of it.
+	// statsDelay is how long a process takes to report that it has reset a connection.
 	statsDelay = 3 * 100 * time.Millisecond
 
-	// Replacing a gate helps at once or not at all. Without an answer in between, the
-	// next replacement comes ever later: it costs the challenges in flight, and the
-	// cause may be another.
+	// A replacement helps immediately or not at all. Without an answer in between, the
+	// delay before the next replacement doubles: a replacement cuts off the requests in
+	// flight, and the cause can be another.
 	minReplacementBackoff = time.Minute
 	maxReplacementBackoff = time.Hour
 )
 
-// livenessCheck finds out whether clients are answered, by requests of its own: a gate
-// may be alive and not answer. While this host holds API VIPs and the table leads
-// there, it connects to port 80 of each, through the table's output chain, and
-// expects the answer to a request that is no challenge. It compares the answer's
-// first bytes, and parses nothing. On standby nobody can connect, and it neither.
+// livenessCheck finds out with requests of its own whether clients are answered: a process
+// can run and not answer. While this host holds API VIPs and the table redirects, it
+// connects to port 80 of each, through the table's output chain, and expects the response
+// to a request for another path. It compares the first bytes of the response and parses
+// nothing. On standby no client can connect, and it does not either.
 //
-// When a request fails, the kernel tells whether the gate is at fault: it lists the
-// other end of a connection that has reached the port that the table leads to. If
-// there is none, and the listening socket has room for connections, rules of others keep this
-// host's own connections away, and perhaps nobody else's: the state has a note, and
-// no gate is replaced.
+// When a request fails, the kernel shows whether the proxy process is the cause: it lists
+// the other end of a connection that has reached the port of the redirect. If there is no
+// such connection and the listening socket has room, firewall rules drop this host's own
+// connections, and perhaps no others: the state has a note, and no process is replaced.
 //
-// A flood must not have a gate replaced that is well. One whose limits.maxConnections
-// are all taken by slow clients resets one of them for each new connection, within
-// 20 ms (package gate): the request is answered far within its 2 s. The backlog of
-// 4096 connections is some 0.4 s of work. So three failures, over 2 s at the least,
-// are no matter of load as a rule. Two failures count as load besides: a reset, when
-// the gate has meanwhile told of connections that it has reset for its limits, and no
-// answer, when it has told of many connections that have ended. A gate that lies
-// about that shows in the journal and in the metrics, which have these numbers.
+// A flood must not replace a working process. A process whose limits.maxConnections are
+// all taken by slow clients resets one of them for each new connection, within 20 ms: the
+// request is answered far within its 2 s. The backlog of 4096 connections is some 0.4 s of
+// work. So three failures, over 2 s at least, are not a matter of load as a rule. Two
+// kinds of failures count as load in addition: a reset, if the process has meanwhile
+// reported connections that it has reset for its limits, and no answer, if it has reported
+// many connections that have ended. A process that reports false numbers shows in the
+// journal and in the metrics, which have the same numbers.
 //
-// A gate that answers this host and nobody else is not found out.
+// The check does not detect a process that answers this host and no other.
 type livenessCheck struct {
-	tracker      *report.Tracker
-	stats        *statsRecorder
-	proxy        *proxyManager
-	timing       timing
-	trigger      chan struct{}
-	table        atomic.Pointer[ruleset.Table] // that is in force; nil while none is
-	process      atomic.Pointer[proxyProcess]  // nil while there is none
-	replacements chan replacement              // to the warden
+	tracker *tracker.Tracker
+	stats   *statsRecorder
+	proxy   checkedProxy
+	timing  timing
+	wake    trigger
+	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 
-	// What follows belongs to the goroutine of run.
+	// Owned by run:
 	checkedProcess     *proxyProcess // that answer is about
-	answer             report.VIPProbe
-	unansweredSince    time.Time           // when the first VIP without an answer was seen
+	answer             tracker.VIPProbe
+	unansweredSince    time.Time           // for the first VIP without an answer
 	failures           map[failureKind]int // in a row
 	replacementBackoff time.Duration       // before the next replacement without an answer
 	nextReplacement    time.Time           // is the earliest time for it
 }
 
-// replacement asks the warden for another gate.
-type replacement struct {
-	process *proxyProcess
-	reason  string
+// checkedProxy is what the check needs of the proxy supervisor.
+type checkedProxy interface {
+	servingProcess() (*proxyProcess, <-chan struct{}) // and what fires when it changes
+	hasBacklogRoom(port uint16) bool
+	requestReplacement(p *proxyProcess, reason string) bool
 }
 
 // requestFailure is why a request was not answered.
@@ -97,150 +96,138 @@ type requestFailure struct {
 	reason string
 }
 
-// failureKind says where the request has failed.
+// failureKind is where the request has failed.
 type failureKind int
 
 // The kinds of failures.
 const (
-	notDelivered failureKind = iota // it has not reached the gate
-	proxyFailed                     // it has, or the gate does not accept
+	notDelivered failureKind = iota // it has not reached the proxy process
+	proxyFailed                     // it has, or the process does not accept
 	underLoad
 )
 
-func newLivenessCheck(board *report.Tracker, recorder *statsRecorder, door *proxyManager, t timing) *livenessCheck {
-	board.SetVIPProbe(report.VIPProbe{}, time.Now())
+func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
+	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
-		tracker: board, stats: recorder, proxy: door, timing: t, trigger: make(chan struct{}, 1), replacements: make(chan replacement, 1),
+		tracker: status, stats: stats, proxy: proxy, timing: t, wake: newTrigger(),
 		failures: make(map[failureKind]int), replacementBackoff: minReplacementBackoff,
 	}
 }
 
-// requestCheck asks for requests at once.
-func (c *livenessCheck) requestCheck() {
-	select {
-	case c.trigger <- struct{}{}:
-	default:
-	}
-}
-
-// setTable takes the table that is in force; nil: none is.
+// setTable takes the table in force, or nil.
 func (c *livenessCheck) setTable(t *ruleset.Table) {
 	c.table.Store(t)
-	c.requestCheck()
-}
-
-// setProcess takes the gate that answers from now on; nil: none does.
-func (c *livenessCheck) setProcess(g *proxyProcess) {
-	c.process.Store(g)
-	c.requestCheck()
+	c.wake.fire()
 }
 
 // run makes requests until ctx ends.
 func (c *livenessCheck) run(ctx context.Context) error {
-	timer := time.NewTimer(c.timing.ServingEvery)
+	timer := time.NewTimer(c.timing.LivenessInterval)
 	defer timer.Stop()
+	_, changed := c.proxy.servingProcess()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.trigger:
+		case <-c.wake:
+		case <-changed:
 		case <-timer.C:
 		}
 		timer.Reset(c.checkVIPs(ctx))
 	}
 }
 
-// checkVIPs makes a request to each held VIP, up to the first that fails, and returns
-// when to make the next.
+// checkVIPs makes a request to each held VIP, up to the first that fails, and returns when
+// to make the next.
 func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
-	gate, table := c.process.Load(), c.table.Load()
+	process, _ := c.proxy.servingProcess()
+	table := c.table.Load()
 	var vips []netip.Addr
 	if table != nil {
 		vips = table.VIPs()
 	}
-	if gate != c.checkedProcess || len(vips) == 0 {
-		c.checkedProcess, c.unansweredSince = gate, time.Time{}
-		c.answer = report.VIPProbe{}
+	if process != c.checkedProcess || len(vips) == 0 {
+		c.checkedProcess, c.unansweredSince = process, time.Time{}
+		c.answer = tracker.VIPProbe{}
 		clear(c.failures)
 	}
 	c.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
-	if gate == nil || len(vips) == 0 {
+	if process == nil || len(vips) == 0 {
 		c.publish()
-		return c.timing.ServingEvery
+		return c.timing.LivenessInterval
 	}
 	if c.unansweredSince.IsZero() && len(c.answer.Answered) < len(vips) {
 		c.unansweredSince = time.Now()
 	}
 	for _, vip := range vips {
 		if vip.IsLinkLocalUnicast() {
-			continue // nobody reaches it without the name of a link
+			continue // unreachable without the name of a link
 		}
 		f := c.request(ctx, vip, table.Port())
+		now, _ := c.proxy.servingProcess()
 		switch {
 		case ctx.Err() != nil:
-			return c.timing.ServingEvery
-		case c.process.Load() != gate || c.table.Load() != table:
-			return 0 // this says nothing of what there is now
+			return c.timing.LivenessInterval
+		case now != process || c.table.Load() != table:
+			return 0 // the result is about a former state
 		case f != nil:
 			c.recordFailure(vips, vip, *f)
-			return c.timing.ServingAgain
+			return c.timing.LivenessRetryInterval
 		}
 	}
-	c.answer = report.VIPProbe{Answered: vips}
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.unansweredSince, c.nextReplacement, c.replacementBackoff = time.Time{}, time.Time{}, minReplacementBackoff
 	clear(c.failures)
 	c.publish()
-	return c.timing.ServingEvery
+	return c.timing.LivenessInterval
 }
 
-// retainAnswers has those VIPs only count as answered.
-func (c *livenessCheck) retainAnswers(these func(netip.Addr) bool) {
-	c.answer.Answered = slices.DeleteFunc(slices.Clone(c.answer.Answered), func(vip netip.Addr) bool { return !these(vip) })
+// retainAnswers drops the answers of other VIPs.
+func (c *livenessCheck) retainAnswers(retain func(netip.Addr) bool) {
+	c.answer.Answered = slices.DeleteFunc(slices.Clone(c.answer.Answered), func(vip netip.Addr) bool { return !retain(vip) })
 }
 
 func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.answer, time.Now()) }
 
-// recordFailure draws the conclusions from the failure of one of the held VIPs.
+// recordFailure acts on the failure of one of the held VIPs.
 func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
 	c.failures[f.kind]++
-	late := !slices.Contains(c.answer.Answered, vip) && time.Since(c.unansweredSince) >= c.timing.ServingWithin
-	enough := failureThreshold
+	late := !slices.Contains(c.answer.Answered, vip) && time.Since(c.unansweredSince) >= c.timing.LivenessTimeout
+	threshold := failureThreshold
 	if f.kind == underLoad {
-		enough = loadFailureThreshold
+		threshold = loadFailureThreshold
 	}
-	if c.failures[f.kind] < enough && !late {
+	if c.failures[f.kind] < threshold && !late {
 		return
 	}
 	if f.kind == notDelivered {
-		c.answer = report.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.reason)}
+		c.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
 		c.publish()
 		return
 	}
-	if f.kind == proxyFailed && c.failures[proxyFailed] >= enough && c.requestReplacement(vip, f) {
-		return // the warden says what happens
+	if f.kind == proxyFailed && c.failures[proxyFailed] >= threshold && c.requestReplacement(vip, f) {
+		return // the supervisor reports the replacement
 	}
 	c.retainAnswers(func(other netip.Addr) bool { return other != vip })
-	c.answer.Failure = fmt.Sprintf("the gate, which answers the clients, has not answered requests of this host itself to port 80 of %v: %s; "+
-		"if that goes on, see the journal, and run http01-proxyd check", vip, f.reason)
+	c.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
+		"if this continues, see the journal and run http01-proxyd check", vip, f.reason)
 	c.publish()
 }
 
-// awaitNewProxy has the gate replaced, unless that has not helped.
+// requestReplacement has the process replaced, unless the last replacement has not helped.
 func (c *livenessCheck) requestReplacement(vip netip.Addr, f requestFailure) bool {
 	now := time.Now()
 	if now.Before(c.nextReplacement) {
 		return false
 	}
-	select {
-	case c.replacements <- replacement{c.checkedProcess, fmt.Sprintf("has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason)}:
-	default:
+	if !c.proxy.requestReplacement(c.checkedProcess, fmt.Sprintf("has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason)) {
 		return false
 	}
 	c.nextReplacement, c.replacementBackoff = now.Add(c.replacementBackoff), min(2*c.replacementBackoff, maxReplacementBackoff)
 	return true
 }
 
-// The request, and how the answer to it begins.
+// The request, and the start of the expected response.
 const (
 	livenessRequest    = "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
 	expectedStatusLine = "HTTP/1.1 400 "
@@ -249,22 +236,22 @@ const (
 // request makes one request, and returns why it failed.
 func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) *requestFailure {
 	ended, limited := c.stats.connectionCounts()
-	what, reached := c.attempt(ctx, vip, port)
+	reason, reached := c.attempt(ctx, vip, port)
 	switch {
-	case what == "" && reached:
+	case reason == "" && reached:
 		return nil
-	case what == "":
+	case reason == "":
 		return &requestFailure{notDelivered, "another program answers"}
-	case !reached && what != connectionReset && c.proxy.hasBacklogRoom(port):
-		return &requestFailure{notDelivered, what}
+	case !reached && reason != connectionReset && c.proxy.hasBacklogRoom(port):
+		return &requestFailure{notDelivered, reason}
 	default:
-		return c.considerLoad(ctx, &requestFailure{proxyFailed, what}, ended, limited)
+		return c.considerLoad(ctx, &requestFailure{proxyFailed, reason}, ended, limited)
 	}
 }
 
-// attempt makes one request, and returns what is wrong with the answer and whether the
-// connection has reached a socket on the port that the table leads to.
-func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (what string, reached bool) {
+// attempt makes one request, and returns what is wrong with the response and whether the
+// connection has reached a socket on the port of the redirect.
+func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (reason string, reached bool) {
 	conn, from, err := c.connect(ctx, vip)
 	var errno unix.Errno
 	switch {
@@ -273,10 +260,10 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	case errors.As(err, &errno):
 		return errno.Error(), false
 	case err != nil:
-		return "no connection in time", false
+		return "connection timed out", false
 	}
 	defer func() { _ = conn.Close() }()
-	// Before the request: a socket that is closed with unread bytes is gone at once.
+	// Before the request: a socket that is closed with unread bytes disappears immediately.
 	reached, err = socketowner.HasConnection(netip.AddrPortFrom(vip, port), from)
 	if reached = reached || err != nil; reached {
 		c.stats.expectOwnRequest(time.Now())
@@ -284,13 +271,12 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	return exchange(conn, vip), reached
 }
 
-// connect connects to a VIP of this host from that VIP, as the kernel has it for a
-// host's own addresses. A VIP that has just left this host is not looked for on
-// another one.
+// connect connects to a VIP of this host from that VIP, as the kernel does for a host's
+// own addresses. So a VIP that has just left this host is not reached on another one.
 func (c *livenessCheck) connect(ctx context.Context, vip netip.Addr) (conn net.Conn, from netip.AddrPort, err error) {
-	// The end of the service does not break it off: the gate would count a client that
-	// was gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.ServingWithin)
+	// The end of the service does not cancel it: the proxy process would count a client
+	// that has disconnected.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.LivenessTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(vip, 0)), KeepAlive: -1}
@@ -304,14 +290,14 @@ func (c *livenessCheck) connect(ctx context.Context, vip netip.Addr) (conn net.C
 	return conn, from, nil
 }
 
-// What becomes of a request besides silence.
+// Results of a request besides a timeout.
 const (
 	connectionReset    = "the connection was reset"
-	unexpectedResponse = "the answer is another than 400"
+	unexpectedResponse = "the response status is not 400"
 )
 
-// exchange sends the request and returns what is wrong with the answer. Nothing of
-// that is quoted: who has written it is not to be trusted.
+// exchange sends the request and returns what is wrong with the response. It quotes
+// nothing of the response, which an untrusted process has written.
 func exchange(conn net.Conn, vip netip.Addr) string {
 	host := vip.String()
 	if vip.Is6() {
@@ -330,13 +316,13 @@ func exchange(conn net.Conn, vip netip.Addr) string {
 	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		return connectionReset
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the connection was closed without an answer"
+		return "the connection was closed without a response"
 	default:
-		return "no answer in time"
+		return "response timed out"
 	}
 }
 
-// considerLoad looks whether the gate has told of a load since the request began.
+// considerLoad looks whether the process has reported load since the request began.
 func (c *livenessCheck) considerLoad(ctx context.Context, f *requestFailure, ended, limited uint64) *requestFailure {
 	if f.reason == connectionReset {
 		select {
@@ -351,26 +337,10 @@ func (c *livenessCheck) considerLoad(ctx context.Context, f *requestFailure, end
 	return f
 }
 
-// hasBacklogRoom reports whether the socket on a port listens and has room for connections.
-// Of a listening socket, tcpi_unacked is how many wait to be accepted, and
-// tcpi_sacked how many may (net/ipv4/tcp.c, tcp_get_info).
-func (d *proxyManager) hasBacklogRoom(port uint16) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	fd, open := d.listeners[port]
-	if !open {
-		return false
-	}
-	if _, err := listeningPort(fd); err != nil {
-		return false
-	}
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err != nil || info.Unacked <= info.Sacked
-}
-
-// observedTable is the table, of which the check learns what is in force.
+// observedTable is the table, which reports to the liveness check what is in force.
 type observedTable struct {
 	*kernelTable
+
 	liveness *livenessCheck
 	last     ruleset.Table
 	differs  bool

@@ -8,29 +8,42 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// newFailingLivenessCheck is a check that has had an answer, and whose requests fail now.
-func newFailingLivenessCheck(vip netip.Addr) *livenessCheck {
-	r, _, _ := newStatsRecorderTest()
+// replacements is a proxy supervisor that counts replacements.
+type replacements struct{ count int }
+
+func (*replacements) servingProcess() (*proxyProcess, <-chan struct{}) { return nil, nil }
+func (*replacements) hasBacklogRoom(uint16) bool                       { return false }
+func (r *replacements) requestReplacement(*proxyProcess, string) bool {
+	r.count++
+	return true
+}
+
+// newFailingLivenessCheck returns a check that has had an answer, and whose requests fail
+// now.
+func newFailingLivenessCheck(vip netip.Addr) (*livenessCheck, *replacements) {
+	r, _ := newStatsRecorderTest()
 	vips := []netip.Addr{vip}
-	r.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
-	c := newLivenessCheck(r.tracker, r, nil, timing{}.withDefaults())
-	c.answer = report.VIPProbe{Answered: vips}
+	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
+	proxy := &replacements{}
+	c := newLivenessCheck(r.tracker, r, proxy, timing{}.withDefaults())
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.publish()
-	return c
+	return c, proxy
 }
 
 func (c *livenessCheck) reason() report.Reason {
 	return c.tracker.Report(report.Table{}).Condition().Reason
 }
 
-// A flood has no gate replaced, and shows in the state when it has gone on for long.
+// A flood does not replace a process. It changes the condition after many failures.
 func TestLoadDoesNotReplaceProxy(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
-	c := newFailingLivenessCheck(vip)
+	c, proxy := newFailingLivenessCheck(vip)
 	for n := 1; n <= 2*loadFailureThreshold; n++ {
 		c.recordFailure([]netip.Addr{vip}, vip, requestFailure{underLoad, connectionReset})
 		want := report.Serving
@@ -41,24 +54,22 @@ func TestLoadDoesNotReplaceProxy(t *testing.T) {
 			t.Errorf("after %d failures: %s, want %s", n, got, want)
 		}
 	}
-	if len(c.replacements) > 0 {
-		t.Error("a gate under load is replaced")
+	if proxy.count > 0 {
+		t.Error("a process under load is replaced")
 	}
 }
 
-// A replacement that has not helped is repeated ever later.
+// The delay after a replacement that has not helped doubles.
 func TestReplacementBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vip := netip.MustParseAddr("192.0.2.5")
-		c := newFailingLivenessCheck(vip)
+		c, proxy := newFailingLivenessCheck(vip)
 		var after []time.Duration
 		for begin := time.Now(); time.Since(begin) < 10*time.Minute; <-time.After(time.Second) {
 			c.recordFailure([]netip.Addr{vip}, vip, requestFailure{proxyFailed, "silence"})
-			select {
-			case <-c.replacements:
+			if proxy.count > len(after) {
 				after = append(after, time.Since(begin).Round(10*time.Second))
-			default:
 			}
 		}
 		if len(after) != 4 || after[1] != time.Minute || after[3] != 7*time.Minute {

@@ -21,15 +21,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// shortLivenessTiming has the service's own requests follow one another faster. Their bound
-// has to hold for a gate that is well on a loaded machine.
-const shortLivenessTiming = serviceTiming + `={"ServingEvery": 200000000, "ServingAgain": 100000000, "ServingWithin": 1000000000, "GateSilence": 60000000000}`
+// shortLivenessTiming shortens the intervals of the service's own requests. A working
+// process on a loaded machine must answer within the timeout.
+const shortLivenessTiming = serviceTiming + `={"LivenessInterval": 200000000, "LivenessRetryInterval": 100000000, "LivenessTimeout": 1000000000, "ProxySilenceLimit": 60000000000}`
 
-// runProxy is the gate, or one that lives and does not serve: as the file says whose
-// name is that of the program.
+// runProxy is the proxy process, or one that runs and answers wrongly: in the way that the
+// file names whose path is the name of the program.
 func runProxy(ctx context.Context, conn *wire.Child) error {
-	how, err := os.ReadFile(os.Args[0])
-	if filepath.Base(os.Args[0]) != "gate-acts" || err != nil {
+	behavior, err := os.ReadFile(os.Args[0])
+	if filepath.Base(os.Args[0]) != "wrong-proxy" || err != nil {
 		return proxy.RunConfined(ctx, conn)
 	}
 	go func() {
@@ -39,32 +39,32 @@ func runProxy(ctx context.Context, conn *wire.Child) error {
 	}()
 	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 	for {
-		var order protocol.Command
-		fd, err := conn.Receive(&order)
+		var command protocol.Command
+		fd, err := conn.Receive(&command)
 		if err != nil {
 			return nil //nolint:nilerr // its end
 		}
-		if order.Flush != nil {
+		if command.Flush != nil {
 			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}})
 		}
-		if order.Listen == nil {
+		if command.Listen == nil {
 			continue
 		}
 		ln, err := net.FileListener(os.NewFile(uintptr(fd), "listener"))
 		if err != nil {
 			return err
 		}
-		go answerWrongly(ln, string(how))
+		go answerWrongly(ln, string(behavior))
 	}
 }
 
-func answerWrongly(ln net.Listener, how string) {
+func answerWrongly(ln net.Listener, behavior string) {
 	for {
 		client, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		switch how {
+		switch behavior {
 		case "silent":
 			go func() { _, _ = io.Copy(io.Discard, client) }()
 		case "wrong":
@@ -77,40 +77,40 @@ func answerWrongly(ln net.Listener, how string) {
 	}
 }
 
-// A gate that lives and does not serve is noticed and replaced.
+// A process that runs and does not answer is replaced.
 func TestProxyDoesNotAnswer(t *testing.T) {
-	for _, tt := range []struct{ how, why string }{
-		{"silent", "(no answer in time)"},
-		{"wrong", "(the answer is another than 400)"},
+	for _, tt := range []struct{ behavior, reason string }{
+		{"silent", "(response timed out)"},
+		{"wrong", "(the response status is not 400)"},
 		{"reset", "(the connection was reset)"},
 	} {
-		t.Run(tt.how, func(t *testing.T) {
+		t.Run(tt.behavior, func(t *testing.T) {
 			addNetwork(t, writeKey)
 			s := newService(t, explicit)
-			acts := filepath.Join(s.dir, "gate-acts")
-			if err := os.WriteFile(acts, []byte(tt.how), 0o600); err != nil {
+			behavior := filepath.Join(s.dir, "wrong-proxy")
+			if err := os.WriteFile(behavior, []byte(tt.behavior), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for path, mode := range map[string]os.FileMode{acts: 0o644, filepath.Dir(s.dir): 0o755} { // the gate is another user
+			for path, mode := range map[string]os.FileMode{behavior: 0o644, filepath.Dir(s.dir): 0o755} { // the process has another user
 				if err := os.Chmod(path, mode); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.start([]string{shortLivenessTiming}, "bash", "-c", `exec -a "$0" "$1"`, acts)
+			s.start([]string{shortLivenessTiming}, "bash", "-c", `exec -a "$0" "$1"`, behavior)
 			s.awaitReason(report.Standby)
 			pid := s.awaitNewProxy(0)
-			if err := os.Remove(acts); err != nil { // the next gate is well
+			if err := os.Remove(behavior); err != nil { // the next process answers
 				t.Fatal(err)
 			}
 			begin := time.Now()
 			addVIP(t)
 			s.awaitReason(report.ProxyUnavailable)
 			s.awaitReason(report.Serving)
-			t.Logf("a gate that answers after %v", time.Since(begin).Round(time.Millisecond))
+			t.Logf("answered after %v", time.Since(begin).Round(time.Millisecond))
 			s.awaitNewProxy(pid)
-			s.awaitLog("has not answered 3 requests of this service in a row to port 80 of " + vip + " " + tt.why)
+			s.awaitLog("has not answered 3 requests of this service in a row to port 80 of " + vip + " " + tt.reason)
 			s.awaitLog("Serving: holds " + vip)
-			if text := s.log.String(); strings.Count(text, "Serving: ") != 1 || strings.Count(text, "event=gate\n") != 1 {
+			if text := s.log.String(); strings.Count(text, "Serving: ") != 1 || strings.Count(text, "event=proxy\n") != 1 {
 				t.Errorf("Serving before, or replaced more than once:\n%s", text)
 			}
 			s.stop()
@@ -118,8 +118,8 @@ func TestProxyDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A gate that does not accept any more is replaced before it has been silent for long,
-// and the state says so meanwhile.
+// A process that accepts no connections is replaced before the silence limit. The condition
+// is ProxyUnavailable meanwhile.
 func TestProxyDoesNotAccept(t *testing.T) {
 	s := startServing(t, shortLivenessTiming)
 	pid := s.awaitNewProxy(0)
@@ -141,8 +141,7 @@ func TestProxyDoesNotAccept(t *testing.T) {
 	s.stop()
 }
 
-// The service's own requests are in no number that the operator sees, and change no
-// state.
+// The service's own requests are in no reported number, and change no condition.
 func TestOwnRequestsAreNotReported(t *testing.T) {
 	s := startServing(t, shortLivenessTiming)
 	counted := func(r report.Report) (packets uint64) {
@@ -160,7 +159,7 @@ func TestOwnRequestsAreNotReported(t *testing.T) {
 	if code, _ := request(t, "/"); code != 400 {
 		t.Errorf("a request of another: %d", code)
 	}
-	s.await("that one alone", func(r report.Report) bool { return r.Challenges.Refused[report.NotChallenge] == 1 })
+	s.await("one request of another client", func(r report.Report) bool { return r.Challenges.Refused[report.NotChallenge] == 1 })
 	r = s.await("ten more", func(r report.Report) bool { return counted(r) >= 21 })
 	if n := r.Challenges.Refused[report.NotChallenge]; n != 1 || len(r.Challenges.Refused) != 1 {
 		t.Errorf("the report has %v", r.Challenges.Refused)
@@ -170,13 +169,13 @@ func TestOwnRequestsAreNotReported(t *testing.T) {
 	if !strings.Contains(log, "1 requests refused in the last minute: 1 not-challenge") {
 		t.Errorf("the journal has another number:\n%s", log)
 	}
-	if strings.Count(log, "reason=Serving") != 1 || strings.Contains(log, "reason=GateUnavailable") {
+	if strings.Count(log, "reason=Serving") != 1 || strings.Contains(log, "reason=ProxyUnavailable") {
 		t.Errorf("other transitions:\n%s", log)
 	}
 }
 
-// Rules of others that keep this host's own connections away are no reason to replace
-// a gate, nor for a state that is not Serving: others may be served.
+// Firewall rules that drop this host's own connections replace no process and do not end
+// Serving: other clients can be served.
 func TestOwnRequestsAreDropped(t *testing.T) {
 	for name, rules := range map[string]string{
 		"dropped": "chain input { type filter hook input priority 5; iif lo tcp dport 8888 drop; }",
@@ -196,8 +195,8 @@ func TestOwnRequestsAreDropped(t *testing.T) {
 			}
 			nstest.Run(t, "nft", "delete", "table", "inet", "foreign")
 			s.await("the note is gone", func(r report.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
-			if s.gate() != pid {
-				t.Error("the gate was replaced")
+			if s.proxyPID() != pid {
+				t.Error("the process was replaced")
 			}
 			s.stop()
 		})

@@ -19,12 +19,11 @@ import (
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 )
 
-// serviceDir, when it is set, makes this test binary the service itself, with
-// everything in that directory: signals, exit codes and capabilities are a
-// process's.
+// serviceDir, if it is set, makes this test binary the service itself, with all files in
+// that directory: signals, exit codes and capabilities belong to a process.
 const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
 
-// serviceTiming has waits of the service as JSON, see Options.Shorten.
+// serviceTiming has a timing as JSON, see Options.SetTiming.
 const serviceTiming = "HTTP01_PROXYD_TEST_TIMING"
 
 func TestMain(m *testing.M) {
@@ -80,7 +79,7 @@ func runService(dir string) int {
 		Log:               log,
 		Reload:            reload,
 	}
-	err := options.Shorten(os.Getenv(serviceTiming))
+	err := options.SetTiming(os.Getenv(serviceTiming))
 	if err == nil {
 		err = controller.Run(ctx, options)
 	}

@@ -20,8 +20,8 @@ const (
 	internal = "10.44.0.0"
 )
 
-// newMicroShiftHost makes the namespace a MicroShift host with a router on other addresses than
-// the node's, and returns a service for it and MicroShift's directory.
+// newMicroShiftHost configures a MicroShift host whose router has other addresses than the
+// node. It returns a service and MicroShift's directory.
 func newMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
 	addLink(t, "address add "+node+"/24 dev lan0", "address add "+ingress+"/24 dev lan0", "route add default via 192.0.2.1")
@@ -29,7 +29,7 @@ func newMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	return newService(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
 }
 
-// startRouter has a router answer with text at addr.
+// startRouter starts a router that answers with text at addr.
 func startRouter(t *testing.T, addr, text string) {
 	t.Helper()
 	serve(t, addr, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
@@ -47,15 +47,15 @@ func checkResponse(t *testing.T, what, url, want string) {
 	}
 }
 
-// writeFile writes a file, in a directory that it makes where there is none.
+// writeFile writes a file, and creates its directory.
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// TestMicroShift follows a host through its router's places. Nothing is ever caught
-// of the internal address of the API server.
+// TestMicroShift moves the router of a host. The internal address of the API server is never
+// redirected.
 func TestMicroShift(t *testing.T) {
 	s, dir := newMicroShiftHost(t, "")
 	nstest.Run(t, "ip", "address", "add", internal+"/32", "dev", "lo")
@@ -66,7 +66,7 @@ func TestMicroShift(t *testing.T) {
 	startRouter(t, internal+":80", "inside")
 	s.start(nil)
 	r := s.awaitReason(report.NotRequired)
-	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
+	if c := r.Condition(); c.Message != "MicroShift's router serves port 80 of "+node+", according to its configuration" || r.Table.Present {
 		t.Errorf("%+v, %+v", c, r.Table)
 	}
 	checkResponse(t, "the router's port 80", "http://"+node+"/", "the router itself")
@@ -109,7 +109,7 @@ func awaitOnLo(t *testing.T, addrs ...string) {
 	}
 }
 
-// TestMicroShiftManaged: the internal address is on lo while the service runs.
+// TestMicroShiftManaged checks that the internal address is on lo while the service runs.
 func TestMicroShiftManaged(t *testing.T) {
 	s, dir := newMicroShiftHost(t, ", manageAdvertiseAddress: true")
 	s.start(nil)
@@ -129,7 +129,7 @@ func TestMicroShiftManaged(t *testing.T) {
 	awaitOnLo(t, internal+"/32")
 	s.stop()
 	if loHas(t, internal) {
-		t.Error("the internal address is left on lo")
+		t.Error("the internal address was not removed from lo")
 	}
 }
 
@@ -141,7 +141,7 @@ const (
 	ipv6Only  = "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}\n"
 )
 
-// newDualStackMicroShiftHost gives the host IPv6, too.
+// newDualStackMicroShiftHost adds IPv6 to the host.
 func newDualStackMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
 	s, dir = newMicroShiftHost(t, config)
@@ -153,13 +153,13 @@ func newDualStackMicroShiftHost(t *testing.T, config string) (s *service, dir st
 	return s, dir
 }
 
-// TestMicroShiftFamilies: a dual stack with either family first, and IPv6 alone. The
-// internal addresses are on lo in each, and nothing is caught of them.
+// TestMicroShiftFamilies has a dual stack with either family first, and IPv6 alone. The
+// internal addresses are on lo and are not redirected.
 func TestMicroShiftFamilies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config    string
-		held      []string // addresses that challenges come to, and
-		router    []string // where they go
+		held      []string // addresses of challenges
+		router    []string // addresses that challenges are forwarded to
 		lo        []string
 		notOnLo   string
 		untouched []string
@@ -186,7 +186,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 				startRouter(t, net.JoinHostPort(addr, "80"), "the router")
 			}
 			for _, addr := range tt.untouched {
-				startRouter(t, net.JoinHostPort(addr, "80"), "somebody else")
+				startRouter(t, net.JoinHostPort(addr, "80"), "another server")
 			}
 			s.start(nil)
 			r := s.awaitReason(report.Serving)
@@ -206,36 +206,36 @@ func TestMicroShiftFamilies(t *testing.T) {
 				checkResponse(t, "anything else at "+addr, "http://"+net.JoinHostPort(addr, "80")+"/", "Only /.well-known/acme-challenge/* is allowed")
 			}
 			for _, addr := range tt.untouched {
-				checkResponse(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "somebody else")
+				checkResponse(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "another server")
 			}
 			writeFile(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
 			s.awaitReason(report.NotRequired)
 			s.stop()
 			for _, addr := range tt.lo {
 				if loHas(t, addr) {
-					t.Errorf("%s is left on lo", addr)
+					t.Errorf("%s was not removed from lo", addr)
 				}
 			}
 		})
 	}
 }
 
-// TestMicroShiftNodeAddressRequired: an address that MicroShift would take for the node's is
-// not put on lo before that is given.
+// TestMicroShiftNodeAddressRequired checks that an address that MicroShift would use as the
+// node's is not added to lo before the configuration has the node's.
 func TestMicroShiftNodeAddressRequired(t *testing.T) {
 	s, dir := newDualStackMicroShiftHost(t, ", manageAdvertiseAddress: true")
 	writeFile(t, filepath.Join(dir, "config.yaml"), dualStack)
 	s.start(nil)
-	s.await("one held back", func(r report.Report) bool {
-		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
-			"MicroShift would take it for the node's: give node.nodeIPv6 in MicroShift's configuration")
+	s.await("an address that is not added", func(r report.Report) bool {
+		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not added to lo: "+
+			"MicroShift would use it as the node address: set node.nodeIPv6 in MicroShift's configuration")
 	})
 	if loHas(t, internal) || loHas(t, internal6) {
-		t.Error("one is on lo")
+		t.Error("an address is on lo")
 	}
 	writeFile(t, filepath.Join(dir, "config.yaml"), dualStack+"node: {nodeIPv6: '"+node6+"'}\n")
 	awaitOnLo(t, internal+"/32", internal6+"/128")
-	// What takes an address away, as MicroShift does when it stops, has it put there again.
+	// An address that is removed, as MicroShift does when it stops, is added again.
 	nstest.Run(t, "ip", "address", "del", internal+"/32", "dev", "lo")
 	awaitOnLo(t, internal+"/32")
 	s.stop()

@@ -8,97 +8,99 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// statusLineInterval keeps the "3m ago" of the status line true.
+	// statusLineInterval keeps the "3m ago" of the status line correct.
 	statusLineInterval = 30 * time.Second
 	// minStatusLineInterval bounds how often a stream of challenges changes the line.
 	minStatusLineInterval = time.Second
 )
 
-// notifier tells systemd what the board says.
+// notifier sends the state of the tracker to systemd.
 type notifier struct {
 	log     *slog.Logger
-	tracker *report.Tracker
+	tracker *tracker.Tracker
 	notify  systemd.Notifier
 
-	// mu is held from looking at the board until systemd has been told: an older
-	// line never follows a newer one, and none the end.
+	// mu is held from reading the tracker until systemd has the message: an older line
+	// never follows a newer one, and none follows Stopping. It is taken before the
+	// tracker's own lock. No caller is on the path from an address event to the rule.
 	mu           sync.Mutex
-	lastLine     string // the line that systemd has
-	stoppingSent bool   // systemd has been told that it has begun
+	lastLine     string // that systemd has
+	stoppingSent bool
 }
 
-func (a *notifier) statusLine() string {
-	return a.tracker.Report(report.Table{}).StatusLine(time.Now())
+func (n *notifier) statusLine() string {
+	return n.tracker.Report(report.Table{}).StatusLine(time.Now())
 }
 
-// Ready says that the start or a reload is over.
-func (a *notifier) Ready() {
-	a.send(func(line string) error { return a.notify.Ready(line) })
+// Ready notifies systemd that the start or a reload has completed.
+func (n *notifier) Ready() {
+	n.send(func(line string) error { return n.notify.Ready(line) })
 }
 
-// sendIfChanged sends the line if systemd has another one.
-func (a *notifier) sendIfChanged() {
-	a.send(func(line string) error {
-		if line == a.lastLine {
+// sendIfChanged sends the status line if systemd has another one.
+func (n *notifier) sendIfChanged() {
+	n.send(func(line string) error {
+		if line == n.lastLine {
 			return nil
 		}
-		return a.notify.Status(line)
+		return n.notify.Status(line)
 	})
 }
 
-// recordChallenge has the line of now sent, unless the end has begun.
-func (a *notifier) send(send func(line string) error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.stoppingSent {
+// send sends the current status line, unless the service is stopping.
+func (n *notifier) send(send func(line string) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stoppingSent {
 		return
 	}
-	line := a.statusLine()
+	line := n.statusLine()
 	err := send(line)
 	if err == nil {
-		a.lastLine = line
+		n.lastLine = line
 	}
-	a.logError(err)
+	n.logError(err)
 }
 
-// Reloading says that a reload has begun.
-func (a *notifier) Reloading() { a.logError(a.notify.Reloading()) }
+// Reloading notifies systemd that a reload has begun.
+func (n *notifier) Reloading() { n.logError(n.notify.Reloading()) }
 
-func (a *notifier) sendStopping() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stoppingSent = true
-	a.logError(a.notify.Stopping("Stopping: waiting for challenges in flight"))
+func (n *notifier) sendStopping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stoppingSent = true
+	n.logError(n.notify.Stopping("Stopping: completing requests in flight"))
 }
 
-func (a *notifier) logError(err error) {
+func (n *notifier) logError(err error) {
 	if err != nil {
-		a.log.Warn("systemd was not told", slog.String("event", "notify"), slog.Any("error", err))
+		n.log.Warn("cannot notify systemd", slog.String("event", "notify"), slog.Any("error", err))
 	}
 }
 
-// run keeps the status line up to date until ctx ends, and then says that the
-// end has begun.
-func (a *notifier) run(ctx context.Context) error {
-	ages := time.NewTicker(statusLineInterval)
-	defer ages.Stop()
+// run keeps the status line up to date until ctx ends. Then it notifies systemd that the
+// service is stopping.
+func (n *notifier) run(ctx context.Context) error {
+	refresh := time.NewTicker(statusLineInterval)
+	defer refresh.Stop()
 	pause := time.NewTicker(minStatusLineInterval)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			a.sendStopping()
+			n.sendStopping()
 			return nil
-		case <-ages.C:
-		case <-a.tracker.Changed():
+		case <-refresh.C:
+		case <-n.tracker.Changed():
 		}
 		if ctx.Err() == nil {
-			a.sendIfChanged()
+			n.sendIfChanged()
 		}
 		select {
 		case <-ctx.Done():

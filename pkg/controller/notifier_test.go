@@ -14,12 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// notifierTest is an announcer whose manager is a socket.
+// notifierTest is a notifier whose service manager is a socket.
 type notifierTest struct {
 	*notifier
+
 	t      *testing.T
 	socket *net.UnixConn
 	path   string
@@ -32,16 +34,15 @@ func newNotifierTest(t *testing.T) notifierTest {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	board := report.NewTracker("test", time.Now(), func(report.Condition, report.Condition) {})
-	return notifierTest{&notifier{log: slog.New(slog.DiscardHandler), tracker: board}, t, socket, path}
+	return notifierTest{&notifier{log: slog.New(slog.DiscardHandler), tracker: newTestTracker()}, t, socket, path}
 }
 
-// setObservation puts the result of a look on the board.
-func (a notifierTest) setObservation(n int) {
-	a.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
+// setResult sets the result of a reconciliation.
+func (a notifierTest) setResult(n int) {
+	a.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", n)}, time.Now())
 }
 
-// receive is the next message of the announcer.
+// receive returns the next message of the notifier.
 func (a notifierTest) receive() string {
 	a.t.Helper()
 	must(a.t, a.socket.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -63,59 +64,59 @@ func (a notifierTest) expectMessages(want ...string) {
 		all = append(all, strings.ReplaceAll(message, "\n", " "))
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
-		a.t.Errorf("said (-want +got):\n%s", diff)
+		a.t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
 
-// A line is sent when systemd has another one, whoever has sent that.
+// A line is sent when systemd has another one.
 func TestStatusLineIsSentWhenChanged(t *testing.T) {
 	a := newNotifierTest(t)
-	a.setObservation(1)
+	a.setResult(1)
 	a.sendIfChanged()
 	a.sendIfChanged()
-	a.setObservation(2)
+	a.setResult(2)
 	a.Ready()
 	a.sendIfChanged()
-	a.setObservation(1)
+	a.setResult(1)
 	a.sendIfChanged()
-	a.expectMessages("STATUS=NoVIPs: look 1", "READY=1 STATUS=NoVIPs: look 2", "STATUS=NoVIPs: look 1")
+	a.expectMessages("STATUS=NoVIPs: result 1", "READY=1 STATUS=NoVIPs: result 2", "STATUS=NoVIPs: result 1")
 }
 
-// A line that systemd was not told is told the next time.
+// A line that could not be sent is sent the next time.
 func TestUnsentStatusLineIsSentLater(t *testing.T) {
 	a := newNotifierTest(t)
-	a.setObservation(1)
+	a.setResult(1)
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 	a.sendIfChanged()
 	t.Setenv("NOTIFY_SOCKET", a.path)
 	a.sendIfChanged()
-	a.expectMessages("STATUS=NoVIPs: look 1")
+	a.expectMessages("STATUS=NoVIPs: result 1")
 }
 
-// What the service waits for at its end is not covered by a look that was under way.
+// A result that arrives late does not replace the status line of the stop.
 func TestNoStatusLineAfterStopping(t *testing.T) {
 	a := newNotifierTest(t)
 	a.sendStopping()
-	a.setObservation(1)
+	a.setResult(1)
 	a.Ready()
 	a.sendIfChanged()
-	a.expectMessages("STOPPING=1 STATUS=Stopping: waiting for challenges in flight")
+	a.expectMessages("STOPPING=1 STATUS=Stopping: completing requests in flight")
 }
 
-// The line that readiness comes with stands: what the line was before cannot
-// follow it, however the two ways to say it are scheduled.
+// An older line never follows the one that is sent with readiness, whatever the order of
+// the goroutines.
 func TestStatusLinesAreSentInOrder(t *testing.T) {
 	a := newNotifierTest(t)
 	var both sync.WaitGroup
 	defer both.Wait()
-	defer a.socket.Close() // else who writes would wait for its reader
-	const looks = 5000
-	a.setObservation(0)
+	defer a.socket.Close() // or the writer would wait for its reader
+	const results = 5000
+	a.setResult(0)
 	over := make(chan struct{})
 	both.Go(func() {
 		defer close(over)
-		for n := 1; n <= looks; n++ {
-			a.setObservation(n)
+		for n := 1; n <= results; n++ {
+			a.setResult(n)
 			a.Ready()
 		}
 	})
@@ -129,14 +130,14 @@ func TestStatusLinesAreSentInOrder(t *testing.T) {
 		}
 	})
 
-	for last := 0; last < looks; {
+	for last := 0; last < results; {
 		_, line, _ := strings.Cut(a.receive(), "STATUS=")
 		var number int
-		if _, err := fmt.Sscanf(line, "NoVIPs: look %d", &number); err != nil {
+		if _, err := fmt.Sscanf(line, "NoVIPs: result %d", &number); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if number < last {
-			t.Fatalf("look %d is told after look %d", number, last)
+			t.Fatalf("result %d is sent after result %d", number, last)
 		}
 		last = number
 	}

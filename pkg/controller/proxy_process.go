@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// proxyProcess is a gate that was started, and the connection to it.
+// proxyProcess is a proxy process, and the connection to it.
 type proxyProcess struct{ *child.Process }
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
@@ -23,24 +23,24 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 	return &proxyProcess{process}, nil
 }
 
-// newChildOutput logs the lines of the standard error of a kind of child, as the child's.
-func newChildOutput(log *slog.Logger, who string) *child.Output {
+// newChildOutput logs the lines of the standard error of a kind of child process.
+func newChildOutput(log *slog.Logger, kind string) *child.Output {
 	return child.NewOutput(func(line string) {
-		log.Warn(fmt.Sprintf("the %s wrote to its standard error: %s", who, line), slog.String("event", "child-output"))
+		log.Warn(fmt.Sprintf("the %s process wrote to its standard error: %s", kind, line), slog.String("event", "child-output"))
 	})
 }
 
-// proxyStartTimeout is how long a gate may take to say its first word.
+// proxyStartTimeout is how long a proxy process may take to send its first event.
 const proxyStartTimeout = 5 * time.Second
 
-// awaitAlive returns when the gate is at work.
-func (g *proxyProcess) awaitAlive() error {
+// awaitAlive returns when the process has sent its first heartbeat.
+func (p *proxyProcess) awaitAlive() error {
 	first := make(chan error, 1)
 	go func() {
-		var word protocol.Event
-		err := g.Receive(&word)
-		if err == nil && word.Heartbeat == nil {
-			err = errors.New("its first word is not that it is alive")
+		var event protocol.Event
+		err := p.Receive(&event)
+		if err == nil && event.Heartbeat == nil {
+			err = errors.New("its first event is not a heartbeat")
 		}
 		first <- err
 	}()
@@ -48,12 +48,11 @@ func (g *proxyProcess) awaitAlive() error {
 	select {
 	case err = <-first:
 	case <-time.After(proxyStartTimeout):
-		err = fmt.Errorf("it has said nothing for %v", proxyStartTimeout)
+		err = fmt.Errorf("no event within %v", proxyStartTimeout)
 	}
 	if err == nil {
 		return nil
 	}
-	g.KillAndClose()
-	err = errors.Join(err, g.Err())
-	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; the lines before this one say what it wrote, if anything", err)
+	p.KillAndClose()
+	return fmt.Errorf("cannot start the proxy process; the lines before this one contain what it wrote: %w", errors.Join(err, p.Err()))
 }

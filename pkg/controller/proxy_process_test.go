@@ -26,7 +26,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// startServing is the service with a VIP and an ingress that answers.
+// startServing starts the service with a VIP and an ingress that answers.
 func startServing(t *testing.T, env ...string) *service {
 	t.Helper()
 	addNetwork(t, writeKey)
@@ -37,16 +37,16 @@ func startServing(t *testing.T, env ...string) *service {
 	return s
 }
 
-// process is the process number of the service's gate, of which there is one.
-func (s *service) gate() int { return s.childPID(child.Proxy) }
+// proxyPID returns the PID of the service's proxy process.
+func (s *service) proxyPID() int { return s.childPID(child.Proxy) }
 
-// childPID is the process number of the service's one child that runs a command; 0
-// while there is none, or more than one.
+// childPID returns the PID of the service's only child that runs a command; 0 if there is
+// not exactly one.
 func (s *service) childPID(command string) int {
 	s.t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
 	if err != nil || len(lists) == 0 {
-		s.t.Fatalf("no lists of children: %v", err)
+		s.t.Fatalf("cannot list the children: %v", err)
 	}
 	var found []int
 	for _, list := range lists {
@@ -69,15 +69,15 @@ func (s *service) childPID(command string) int {
 	return found[0]
 }
 
-// awaitNewProxy waits for a gate that is not the old one.
+// awaitNewProxy waits for a proxy process other than the old one.
 func (s *service) awaitNewProxy(old int) int {
 	s.t.Helper()
 	pid := 0
 	if !nstest.Poll(func() bool {
-		pid = s.gate()
+		pid = s.proxyPID()
 		return pid != 0 && pid != old
 	}) {
-		s.t.Fatalf("no gate has followed process %d", old)
+		s.t.Fatalf("no successor of process %d", old)
 	}
 	return pid
 }
@@ -95,13 +95,13 @@ func procStatus(t *testing.T, pid int, names ...string) map[string]string {
 	return found
 }
 
-const none = "0000000000000000" // no capability
+const noCapabilities = "0000000000000000"
 
 // checkUnprivileged checks that a process has no privilege and no user of this host.
 func checkUnprivileged(t *testing.T, pid int) {
 	t.Helper()
 	want := map[string]string{
-		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
+		"CapInh": noCapabilities, "CapPrm": noCapabilities, "CapEff": noCapabilities, "CapAmb": noCapabilities, "NoNewPrivs": "1", "Seccomp": "2",
 		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
 	}
 	if diff := cmp.Diff(want, procStatus(t, pid, slices.Collect(maps.Keys(want))...)); diff != "" {
@@ -109,10 +109,10 @@ func checkUnprivileged(t *testing.T, pid int) {
 	}
 }
 
-// What reads the network's bytes can do nothing with the host.
+// The process that reads from the network has no privilege on the host.
 func TestProxyIsUnprivileged(t *testing.T) {
 	s := startServing(t)
-	answered(t, "by the gate")
+	checkAnswered(t, "by the proxy process")
 	pid := s.awaitNewProxy(0)
 	checkUnprivileged(t, pid)
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
@@ -123,14 +123,14 @@ func TestProxyIsUnprivileged(t *testing.T) {
 		ours := strings.HasPrefix(target, "socket:") || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "pipe:") ||
 			target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // the runtime's, for GOMAXPROCS
 		if !ours && target != "" {
-			t.Errorf("the gate has %s open", target)
+			t.Errorf("the process has %s open", target)
 		}
 	}
 	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(environment), "NOTIFY_SOCKET") {
-		t.Errorf("the gate's environment: %q, %v", environment, err)
+		t.Errorf("the process's environment: %q, %v", environment, err)
 	}
-	if keeper := procStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "CapEff"); keeper["CapEff"] == none {
-		t.Errorf("the keeper has no capability either, so this shows nothing: %v", keeper)
+	if controller := procStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "CapEff"); controller["CapEff"] == noCapabilities {
+		t.Errorf("the controller has no capability either, so this shows nothing: %v", controller)
 	}
 	s.stop()
 }
@@ -177,8 +177,8 @@ func (l *load) finish() {
 	l.clients.Wait()
 }
 
-// A gate that is killed costs what it had accepted: what waits in the backlog is
-// the next one's.
+// A killed process loses the requests that it has accepted. The next process gets the
+// connections of the backlog.
 func TestProxyIsKilled(t *testing.T) {
 	s := startServing(t)
 	l := startLoad()
@@ -188,41 +188,41 @@ func TestProxyIsKilled(t *testing.T) {
 		pid = s.awaitNewProxy(pid)
 		before := l.answered.Load()
 		if !nstest.Poll(func() bool { return l.answered.Load() > before+20 }) {
-			t.Fatal("nobody is answered")
+			t.Fatal("no request is answered")
 		}
 		must(t, unix.Kill(pid, unix.SIGKILL))
 	}
 	s.awaitNewProxy(pid)
 	l.finish()
-	t.Logf("%d answered, %d broken off by %d kills, %d refused", l.answered.Load(), l.failed.Load(), kills, l.refused.Load())
+	t.Logf("%d answered, %d failed by %d kills, %d refused", l.answered.Load(), l.failed.Load(), kills, l.refused.Load())
 	if l.refused.Load() > 0 || l.failed.Load() > kills*clients {
-		t.Errorf("%d refused; %d broken off, where %d can have been in flight", l.refused.Load(), l.failed.Load(), kills*clients)
+		t.Errorf("%d refused; %d failed, where %d can have been in flight", l.refused.Load(), l.failed.Load(), kills*clients)
 	}
-	answered(t, "afterwards")
-	s.awaitLog("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
-	// So many in a minute are a state of the service, though each has a successor.
+	checkAnswered(t, "afterwards")
+	s.awaitLog("has exited (signal: killed): requests in flight are lost; the next process takes over its ports")
+	// Frequent exits change the condition, although each process has a successor.
 	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.ProxyUnavailable })
-	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "the 5. within a minute") {
+	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "(exit 5 within a minute)") {
 		t.Errorf("%+v", r.Condition())
 	}
 	s.stop()
 }
 
-// A gate that hangs is replaced, as one that ends is.
+// A process that hangs is replaced.
 func TestProxyHangs(t *testing.T) {
-	s := startServing(t, serviceTiming+`={"GateSilence": 5000000000}`)
+	s := startServing(t, serviceTiming+`={"ProxySilenceLimit": 5000000000}`)
 	pid := s.awaitNewProxy(0)
 	must(t, unix.Kill(pid, unix.SIGSTOP))
-	// Until all of its threads have stopped it may accept a connection, which ends with it.
+	// Until all of its threads have stopped it can accept a connection, which ends with it.
 	if !nstest.Poll(func() bool { return isStopped(pid) }) {
-		t.Fatal("the gate goes on")
+		t.Fatal("the process continues")
 	}
 	begin := time.Now()
-	answered(t, "meanwhile")
-	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
+	checkAnswered(t, "meanwhile")
+	t.Logf("a challenge waited %v", time.Since(begin))
 	s.awaitNewProxy(pid)
-	s.awaitLog("has been silent for ")
-	s.awaitReason(report.Serving) // one is no more than an accident
+	s.awaitLog("has sent nothing for ")
+	s.awaitReason(report.Serving) // one exit is not frequent
 	s.stop()
 }
 
@@ -239,17 +239,17 @@ func isStopped(pid int) bool {
 	})
 }
 
-// The gate ends with the keeper, however that ends.
+// The proxy process ends with the controller, even if that is killed.
 func TestProxyEndsWithController(t *testing.T) {
 	s := startServing(t)
 	pid := s.awaitNewProxy(0)
 	s.signal(syscall.SIGKILL)
 	if !nstest.Poll(func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
-		t.Errorf("the gate, process %d, outlives the keeper", pid)
+		t.Errorf("process %d outlives the controller", pid)
 	}
 }
 
-// A configuration that is changed reaches the gate that there is and the next.
+// A changed configuration takes effect in the running process and in its successor.
 func TestNextProxyIsConfigured(t *testing.T) {
 	s := startServing(t)
 	pid := s.awaitNewProxy(0)
@@ -259,12 +259,12 @@ func TestNextProxyIsConfigured(t *testing.T) {
 		return code == 400
 	}
 	if !nstest.Poll(refused) {
-		t.Error("a foreign name is answered")
+		t.Error("the process answers a foreign name")
 	}
 	must(t, unix.Kill(pid, unix.SIGKILL))
 	s.awaitNewProxy(pid)
 	if !nstest.Poll(refused) {
-		t.Error("a foreign name is answered by the next gate")
+		t.Error("the next process answers a foreign name")
 	}
 	s.stop()
 }

@@ -3,241 +3,354 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// proxySilenceLimit is how long a gate may be silent: one that is well is heard
-	// every 3 s at the least, and this end well before systemd's watchdog.
+	// proxySilenceLimit is how long a proxy process may send nothing. A working one sends
+	// a heartbeat every 3 s at least. The limit is well below systemd's watchdog.
 	proxySilenceLimit = 8 * time.Second
 	supervisorTick    = time.Second
 
-	// lastMessagesTimeout is how long the messages of a gate that has ended are read.
+	// lastMessagesTimeout is how long the events of a process that has exited are read.
 	lastMessagesTimeout = 100 * time.Millisecond
 
-	// A gate that lives for stableLifetime may be followed by another at once; those
-	// that do not are followed ever later.
+	// A process that lived for stableLifetime is replaced immediately. After shorter
+	// lives the delay doubles.
 	stableLifetime  = time.Second
 	minProxyBackoff = 50 * time.Millisecond
 	maxProxyBackoff = 5 * time.Second
 
-	// So many ends within that time are more than an accident.
+	// frequentExits within exitWindow keep the condition at ProxyUnavailable, although
+	// each process has a successor.
 	frequentExits = 3
 	exitWindow    = time.Minute
 )
 
-// proxySupervisor keeps a gate at work: when it ends, or is silent for too long, another
-// takes over the listening sockets.
+// proxySupervisor owns the proxy process, its listening sockets and its settings: all
+// fields below "owned by run" belong to the goroutine of run. Other goroutines send it
+// commands and settings, and read its snapshots. When a process exits or stops answering,
+// the next one takes over the listening sockets.
 type proxySupervisor struct {
-	log          *slog.Logger
-	output       *child.Output // of the gates
-	proxy        *proxyManager
-	stats        *statsRecorder
-	tracker      *report.Tracker
-	liveness     *livenessCheck
-	heartbeat    func()
-	silenceLimit time.Duration // after which a gate is replaced
-	done         chan struct{} // closed when no gate is needed any more
-	exits        []time.Time   // of gates, within the last exitWindow
+	proxyDependencies
+
+	commands chan proxyCommand
+	settings *mailbox[proxySettings]
+	done     chan struct{} // closed when no proxy process is needed any more
+	stopped  chan struct{} // closed when run has returned
+
+	// Snapshots.
+	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
+	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
+	servingChanged trigger
+
+	// Owned by run, as the listeners are:
+	keep               bool // the listening sockets belong to the next service process
+	current            proxySettings
+	configured         bool   // the process has current, unless the ports are closed
+	minGeneration      uint64 // older settings arrived after the start of a drain
+	sent               sentSettings
+	reducedConnections int // the last logged reduction of limits.maxConnections
+	closing            map[uint16]*closingPort
+	drainReply         chan string
+	probeReply         chan []protocol.Reachability
+	flushReplies       []chan struct{}
+
+	process   *proxyProcess // nil between two processes
+	events    <-chan proxyEvent
+	detached  chan struct{} // closed when the events of process are not read any more
+	connErr   error         // why events ended
+	exited    <-chan struct{}
+	giveUp    <-chan time.Time // the process is replaced then, whatever it still sends
+	started   time.Time
+	lastEvent time.Time
+	stable    *time.Timer // fires when the process counts as working
+	restart   <-chan time.Time
+	backoff   time.Duration
+	exits     []time.Time // within the last exitWindow
 }
 
-// run attends the gate and its successors until finish is closed; none is left
-// then.
-func (w *proxySupervisor) run(g *proxyProcess) {
-	backOff := minProxyBackoff
+// sentSettings is what the current process was sent.
+type sentSettings struct {
+	cas    *protocol.CABundle
+	egress protocol.EgressRoutes
+}
+
+// proxyDependencies are what a proxySupervisor works with.
+type proxyDependencies struct {
+	log          *slog.Logger
+	output       *child.Output // standard error of the processes
+	stats        *statsRecorder
+	tracker      *tracker.Tracker
+	causes       *causeSnapshot
+	listeners    *listenerSet
+	heartbeat    func()        // to systemd's watchdog
+	silenceLimit time.Duration // after which a process is replaced
+}
+
+func newProxySupervisor(d proxyDependencies) *proxySupervisor {
+	s := &proxySupervisor{
+		proxyDependencies: d,
+		commands:          make(chan proxyCommand), settings: newMailbox[proxySettings](), done: make(chan struct{}), stopped: make(chan struct{}),
+		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), backoff: minProxyBackoff,
+	}
+	s.publishPorts()
+	return s
+}
+
+// servingProcess returns the process that answers clients, and what fires when it changes.
+func (s *proxySupervisor) servingProcess() (*proxyProcess, <-chan struct{}) {
+	return s.serving.Load(), s.servingChanged
+}
+
+func (s *proxySupervisor) setServing(p *proxyProcess) {
+	if s.serving.Swap(p) != p {
+		s.servingChanged.fire()
+	}
+}
+
+// openPorts returns the ports of the open listening sockets.
+func (s *proxySupervisor) openPorts() []uint16 { return *s.ports.Load() }
+
+func (s *proxySupervisor) publishPorts() {
+	ports := s.listeners.ports()
+	s.ports.Store(&ports)
+}
+
+// run supervises first and its successors until done is closed. Then no process is left.
+func (s *proxySupervisor) run(first *proxyProcess) {
+	defer close(s.stopped)
+	defer s.detach()
+	s.attach(first)
+	tick := time.NewTicker(supervisorTick)
+	defer tick.Stop()
 	for {
-		w.proxy.attach(g)
-		w.liveness.setProcess(g)
-		begin := time.Now()
-		why := w.supervise(g)
-		w.liveness.setProcess(nil)
-		w.proxy.detach()
-		if why == "" {
+		s.heartbeat()
+		select {
+		case <-s.done:
+			return
+		case c := <-s.commands:
+			c.execute(s)
+		case v := <-s.settings.values:
+			s.applySettings(v)
+		case event := <-s.events:
+			s.receive(event)
+		case <-s.exited:
+			// The last events are in the pipe. A copy of the process could hold it open.
+			s.exited, s.giveUp = nil, time.After(lastMessagesTimeout)
+			if s.events == nil {
+				s.giveUp = time.After(0)
+			}
+		case <-s.giveUp:
+			s.replace(exitReason(s.process.Process, s.connErr, 0))
+		case <-s.stableC():
+			s.tracker.SetProxyFailure("", time.Now())
+		case <-s.restart:
+			s.restart = nil
+			s.startNext()
+		case now := <-tick.C:
+			s.checkTimeouts(now)
+		}
+	}
+}
+
+func (s *proxySupervisor) stableC() <-chan time.Time {
+	if s.stable == nil {
+		return nil
+	}
+	return s.stable.C
+}
+
+// proxyEvent is an event of the process, or the error that ends its events.
+type proxyEvent struct {
+	event protocol.Event
+	err   error
+}
+
+// receive handles an event of the process, or the end of its events.
+func (s *proxySupervisor) receive(e proxyEvent) {
+	if e.err != nil {
+		s.connErr, s.events = e.err, nil
+		if !errors.Is(e.err, io.EOF) { // an invalid event, or commands that it does not read
+			s.replace(fmt.Sprintf("lost its connection (%v)", e.err))
 			return
 		}
-		if time.Since(begin) >= stableLifetime {
-			backOff = minProxyBackoff
+		s.giveUp = time.After(supervisorTick) // unless its exit is reported before
+		if s.exited == nil {
+			s.giveUp = time.After(0)
 		}
-		w.recordExit(why, time.Now())
-		w.log.Error(fmt.Sprintf("the gate (process %d) %s: challenges that it had accepted are lost; another takes over its ports", g.PID(), why),
-			slog.String("event", "gate"))
-		for g = w.startNext(&backOff, begin); g == nil; g = w.startNext(&backOff, time.Now()) {
-			if w.isDone() {
-				return
-			}
+		return
+	}
+	s.lastEvent = time.Now()
+	s.handleEvent(e.event)
+}
+
+// handleEvent takes over what the process reports, which the connection has validated.
+func (s *proxySupervisor) handleEvent(event protocol.Event) {
+	switch {
+	case event.Stopped != nil:
+		s.recordStopped(event.Stopped.Port)
+	case event.Drained != nil:
+		s.recordDrained(drainMessage(event.Drained.Cut))
+	case event.IngressProbed != nil:
+		s.recordProbed(event.IngressProbed.Results)
+	case event.Stats != nil:
+		s.stats.record(event.Stats)
+	case event.Flushed != nil:
+		s.recordFlushed()
+	}
+}
+
+// checkTimeouts replaces a process that sends nothing, and opens ports that a stuck
+// process has not closed in time.
+func (s *proxySupervisor) checkTimeouts(now time.Time) {
+	for port, c := range s.closing {
+		if now.After(c.deadline) {
+			s.recordStopped(port)
+		}
+	}
+	if s.process != nil && now.Sub(s.lastEvent) > s.silenceLimit {
+		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
+	}
+}
+
+// attach makes a process the current one and sends it its settings.
+func (s *proxySupervisor) attach(p *proxyProcess) {
+	now := time.Now()
+	s.process, s.started, s.lastEvent = p, now, now
+	s.detached, s.exited, s.giveUp, s.connErr = make(chan struct{}), p.Done(), nil, nil
+	events := make(chan proxyEvent)
+	s.events = events
+	go readEvents(p, events, s.detached)
+	s.stable = time.NewTimer(s.stablePeriod())
+	s.sent = sentSettings{}
+	if s.current.cas != nil {
+		s.send(protocol.Command{Trust: s.current.cas}, -1)
+	}
+	s.send(protocol.Command{Egress: &s.current.egress}, -1)
+	s.sent = sentSettings{s.current.cas, s.current.egress}
+	if s.configured {
+		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
+		s.sendListeners()
+		s.setServing(p)
+	}
+}
+
+// readEvents passes the events of a process on until they end or detached is closed.
+func readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
+	for {
+		var event protocol.Event
+		err := p.Receive(&event)
+		select {
+		case events <- proxyEvent{event, err}:
+		case <-detached:
+			return
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-// recordExit takes note of the end of a gate. That clients are not answered is a state
-// of the service until a successor is well: for stableLifetime, or, when gates end again
-// and again, for as long as the ends are counted.
-func (w *proxySupervisor) recordExit(why string, now time.Time) {
-	w.exits = slices.DeleteFunc(w.exits, func(end time.Time) bool { return now.Sub(end) > exitWindow })
-	w.exits = append(w.exits, now)
-	again := ""
-	if n := len(w.exits); n > 1 {
-		again = fmt.Sprintf(", and is the %d. within a minute to end", n)
+// detach ends the current process, if there is one, and everything that it was doing.
+func (s *proxySupervisor) detach() {
+	s.setServing(nil)
+	if s.process == nil {
+		return
 	}
-	w.tracker.SetProxyFailure(fmt.Sprintf("the gate, which answers the clients, %s%s; clients wait until another does: see the journal", why, again), now)
+	close(s.detached)
+	s.process.KillAndClose()
+	s.process, s.events, s.exited, s.giveUp = nil, nil, nil, nil
+	s.stable.Stop()
+	s.stable = nil
+	for port := range s.closing {
+		s.recordStopped(port)
+	}
+	s.recordDrained("")
+	s.recordProbed(nil)
+	s.recordFlushed()
 }
 
-// stablePeriod is how long a gate has to live for the service to be well again.
-func (w *proxySupervisor) stablePeriod() time.Duration {
-	if len(w.exits) >= frequentExits {
+// replace ends the current process and schedules the start of the next one.
+func (s *proxySupervisor) replace(reason string) {
+	pid, lifetime := s.process.PID(), time.Since(s.started)
+	s.detach()
+	s.recordExit(reason, time.Now())
+	s.log.Error(fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports", pid, reason),
+		slog.String("event", "proxy"))
+	if lifetime >= stableLifetime {
+		s.backoff = minProxyBackoff
+	}
+	s.scheduleStart(lifetime)
+}
+
+// scheduleStart starts the next process, after a delay if the last one lived briefly.
+func (s *proxySupervisor) scheduleStart(lifetime time.Duration) {
+	delay := time.Duration(0)
+	if lifetime < stableLifetime && s.backoff > minProxyBackoff {
+		delay = s.backoff
+	}
+	s.backoff = min(2*s.backoff, maxProxyBackoff)
+	s.restart = time.After(delay)
+}
+
+func (s *proxySupervisor) startNext() {
+	p, err := startProxy(s.output)
+	if err != nil {
+		s.log.Error("cannot start a proxy process; retrying", slog.String("event", "proxy"), slog.Any("error", err))
+		s.tracker.SetProxyFailure(fmt.Sprintf("cannot start the proxy process: %v; retrying", err), time.Now())
+		s.scheduleStart(0)
+		return
+	}
+	s.attach(p)
+}
+
+// recordExit sets the condition to ProxyUnavailable until a successor has lived for
+// stablePeriod.
+func (s *proxySupervisor) recordExit(reason string, now time.Time) {
+	s.exits = slices.DeleteFunc(s.exits, func(exit time.Time) bool { return now.Sub(exit) > exitWindow })
+	s.exits = append(s.exits, now)
+	count := ""
+	if n := len(s.exits); n > 1 {
+		count = fmt.Sprintf(" (exit %d within a minute)", n)
+	}
+	s.tracker.SetProxyFailure(fmt.Sprintf("the proxy process %s%s; connections are queued until the next process starts: see the journal", reason, count), now)
+}
+
+// stablePeriod is how long a process must live before the service counts as working.
+func (s *proxySupervisor) stablePeriod() time.Duration {
+	if len(s.exits) >= frequentExits {
 		return exitWindow
 	}
 	return stableLifetime
 }
 
-// awaitNewProxy starts a gate: at once if the last one has lived for a while. It
-// returns nil when that fails or nobody needs one any more.
-func (w *proxySupervisor) startNext(backOff *time.Duration, begin time.Time) *proxyProcess {
-	if time.Since(begin) < stableLifetime && *backOff > minProxyBackoff {
-		w.waitBackoff(*backOff)
-	}
-	*backOff = min(2**backOff, maxProxyBackoff)
-	if w.isDone() {
-		return nil
-	}
-	g, err := startProxy(w.output)
-	if err != nil {
-		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
-		w.tracker.SetProxyFailure(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())
-		return nil
-	}
-	return g
-}
-
-func (w *proxySupervisor) isDone() bool {
+// exitReason returns why the connection to a child process has ended. As a rule, the
+// process has exited, and wait bounds how long that may take to show.
+func exitReason(p *child.Process, connErr error, wait time.Duration) string {
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
 	select {
-	case <-w.done:
-		return true
-	default:
-		return false
+	case <-p.Done():
+	case <-timeout.C:
 	}
-}
-
-func (w *proxySupervisor) waitBackoff(patience time.Duration) {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		w.heartbeat()
-		select {
-		case <-w.done:
-			return
-		case <-time.After(min(supervisorTick, time.Until(end))):
-		}
-	}
-}
-
-// setProcess listens to the gate until it ends, and returns why it did; "" when it
-// was to.
-func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
-	words := make(chan protocol.Event)
-	deaf := make(chan struct{})
-	defer close(deaf)
-	var broken error
-	go func() {
-		defer close(words)
-		for {
-			var word protocol.Event
-			if err := g.Receive(&word); err != nil {
-				broken = err
-				return
-			}
-			select {
-			case words <- word:
-			case <-deaf:
-				return
-			}
-		}
-	}()
-	defer g.KillAndClose()
-	tick := time.NewTicker(supervisorTick)
-	defer tick.Stop()
-	heard := time.Now()
-	ended := g.Done()
-	var late <-chan time.Time
-	well := time.AfterFunc(w.stablePeriod(), func() { w.tracker.SetProxyFailure("", time.Now()) })
-	defer well.Stop()
-	for {
-		w.heartbeat()
-		select {
-		case <-w.done:
-			return ""
-		case <-ended:
-			// Its last messages are in the pipe, whose end a copy of it might hold open.
-			ended, late = nil, time.After(lastMessagesTimeout)
-		case <-late:
-			return exitReason(g.Process, nil)
-		case word, more := <-words:
-			if !more {
-				return exitReason(g.Process, broken)
-			}
-			heard = time.Now()
-			if err := w.handleEvent(word); err != nil {
-				return fmt.Sprintf("is not to be trusted (%v)", err)
-			}
-		case r := <-w.liveness.replacements:
-			if r.process == g {
-				return r.reason
-			}
-		case <-tick.C:
-			if time.Since(heard) > w.silenceLimit {
-				return fmt.Sprintf("has been silent for %v", w.silenceLimit)
-			}
-		}
-	}
-}
-
-// exitReason says why the connection to a child has ended: because the process has,
-// as a rule.
-func exitReason(p *child.Process, broken error) string {
 	select {
 	case <-p.Done():
 		if err := p.Err(); err != nil {
-			return fmt.Sprintf("has ended (%v)", err)
+			return fmt.Sprintf("has exited (%v)", err)
 		}
-		return "has ended"
-	case <-time.After(supervisorTick):
-		return fmt.Sprintf("cannot be heard (%v)", broken)
+		return "has exited"
+	default:
+		return fmt.Sprintf("lost its connection (%v)", connErr)
 	}
-}
-
-// receive believes what the gate says, as far as it can be believed.
-func (w *proxySupervisor) handleEvent(word protocol.Event) error {
-	switch {
-	case word.Stopped != nil:
-		w.proxy.recordStopped(word.Stopped.Port)
-	case word.Drained != nil:
-		if err := word.Drained.Validate(); err != nil {
-			return err
-		}
-		w.proxy.mu.Lock()
-		w.proxy.recordDrained(drainMessage(word.Drained.Cut))
-		w.proxy.mu.Unlock()
-	case word.IngressProbed != nil:
-		if err := word.IngressProbed.Validate(); err != nil {
-			return err
-		}
-		w.proxy.mu.Lock()
-		w.proxy.recordProbed(word.IngressProbed.Results)
-		w.proxy.mu.Unlock()
-	case word.Stats != nil:
-		if err := word.Stats.Validate(); err != nil {
-			return err
-		}
-		w.stats.record(word.Stats)
-	case word.Flushed != nil:
-		w.proxy.mu.Lock()
-		w.proxy.recordFlushed()
-		w.proxy.mu.Unlock()
-	}
-	return nil
 }

@@ -16,12 +16,13 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// replacementBackoff bounds every wait for a condition on a loaded machine.
+// patience bounds every wait for a condition on a loaded machine.
 const patience = nstest.Timeout
 
-// must ends the test on an error.
+// must ends the test after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -29,17 +30,17 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// service is the service as a process of its own.
+// service is the service in a process of its own.
 type service struct {
 	t      *testing.T
 	dir    string
 	cmd    *exec.Cmd
 	log    *nstest.Log
-	notify chan string // what it tells the service manager
+	notify chan string // its messages to the service manager
 	exited chan error
 }
 
-// newService makes the directory with a configuration; "" is an absent file.
+// newService creates the directory with a configuration; "" is an absent file.
 func newService(t *testing.T, config string) *service {
 	t.Helper()
 	nstest.Require(t)
@@ -50,7 +51,7 @@ func newService(t *testing.T, config string) *service {
 	return s
 }
 
-// start runs it; wrapper, if any, is a command that runs it in turn.
+// start starts the service, through the command wrapper if there is one.
 func (s *service) start(env []string, wrapper ...string) {
 	s.t.Helper()
 	socket := filepath.Join(s.dir, "notify.sock")
@@ -88,7 +89,7 @@ func (s *service) receiveNotifications(manager *net.UnixConn) {
 	}
 }
 
-// received waits until the manager is told a message that begins so.
+// awaitNotification waits until the manager gets a message with a prefix.
 func (s *service) awaitNotification(prefix string) string {
 	s.t.Helper()
 	deadline := time.After(patience)
@@ -99,9 +100,9 @@ func (s *service) awaitNotification(prefix string) string {
 				return message
 			}
 		case err := <-s.exited:
-			s.t.Fatalf("the service ended (%v) before it told %q", err, prefix)
+			s.t.Fatalf("the service ended (%v) before it sent %q", err, prefix)
 		case <-deadline:
-			s.t.Fatalf("the service has not told %q", prefix)
+			s.t.Fatalf("the service has not sent %q", prefix)
 		}
 	}
 }
@@ -113,16 +114,16 @@ func (s *service) configure(text string) {
 	must(s.t, os.Rename(path+".new", path))
 }
 
-// await polls the service's own report until it is as wanted.
+// await polls the service's report until ok holds.
 func (s *service) await(what string, ok func(report.Report) bool) report.Report {
 	s.t.Helper()
 	var last report.Report
 	var err error
 	if !nstest.Poll(func() bool {
-		last, err = report.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
+		last, err = client.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
 		return err == nil && ok(last)
 	}) {
-		s.t.Fatalf("%s: not so: %+v, %v", what, last, err)
+		s.t.Fatalf("no %s: %+v, %v", what, last, err)
 	}
 	return last
 }
@@ -132,7 +133,7 @@ func (s *service) awaitReason(want report.Reason) report.Report {
 	return s.await("reason "+string(want), func(r report.Report) bool { return r.Condition().Reason == want })
 }
 
-// awaitLog waits until the log has that text: it is written beside the work.
+// awaitLog waits until the log has a text: another goroutine writes it.
 func (s *service) awaitLog(text string) {
 	s.t.Helper()
 	if !nstest.Poll(func() bool { return strings.Contains(s.log.String(), text) }) {
@@ -140,7 +141,7 @@ func (s *service) awaitLog(text string) {
 	}
 }
 
-// cancelProbe asks it to end and wants exit code 0.
+// stop terminates the service and requires exit code 0.
 func (s *service) stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
@@ -163,9 +164,9 @@ func (s *service) awaitExit() {
 		s.t.Fatal("the service does not end")
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "status.sock")); !errors.Is(err, os.ErrNotExist) {
-		s.t.Errorf("the status socket is left behind: %v", err)
+		s.t.Errorf("the status socket was not removed: %v", err)
 	}
 	if out := nstest.Run(s.t, "nft", "list", "ruleset"); out != "" {
-		s.t.Errorf("left in the kernel:\n%s", out)
+		s.t.Errorf("not removed from the kernel:\n%s", out)
 	}
 }

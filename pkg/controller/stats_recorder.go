@@ -15,73 +15,75 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// logWindow bounds what is refused to a line, or a few, in each.
+	// logWindow is the time between two summaries of refused requests.
 	logWindow = time.Minute
 	// challengeCheckInterval is how often the ends of challenges are looked for.
 	challengeCheckInterval = 5 * time.Second
+	// ownRequestTimeout is how long a proxy process, or the next one that finds it in the
+	// backlog, takes to report a request of this service. One that was lost with its
+	// process is not expected any more.
+	ownRequestTimeout = 20 * time.Second
 )
 
-// stats takes what the gate tells to the board and to the log: the story of
-// each challenge, and a line a minute for everything else.
+// statsRecorder passes what the proxy process reports to the tracker and to the journal:
+// the log of each challenge, and a line a minute for everything else.
 type statsRecorder struct {
 	log           *slog.Logger
-	tracker       *report.Tracker
-	causeContext  func() cause.Context
-	onUndelivered func() // called after a challenge that did not reach the ingress
+	tracker       *tracker.Tracker
+	causes        *causeSnapshot
+	onUndelivered trigger // fires after a challenge that did not reach the ingress
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
 	refused         map[report.Refusal]uint64
-	acceptErrors    uint64 // failures of accept in this window
-	lastAcceptErrno uint16 // the system's number of the last of them
+	acceptErrors    uint64 // in this window
+	lastAcceptErrno uint16
 
-	pendingOwnRequests []time.Time // when requests of this service were sent that the gate has not told of
-	endedConnections   uint64      // connections of others that the gate has told of
-	limitedConnections uint64      // those of them that had to make room for others
+	pendingOwnRequests []time.Time // when those were sent that no process has reported
+	endedConnections   uint64      // of others
+	limitedConnections uint64      // of these, reset to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *report.Tracker, known func() cause.Context, failed func()) *statsRecorder {
-	return &statsRecorder{log: log, tracker: board, causeContext: known, onUndelivered: failed, challenges: challengelog.New(), refused: make(map[report.Refusal]uint64)}
+func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
+	return &statsRecorder{
+		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered,
+		challenges: challengelog.New(), refused: make(map[report.Refusal]uint64),
+	}
 }
 
-// record takes what has happened at the gate.
+// record takes over the statistics of the proxy process.
 func (r *statsRecorder) record(n *protocol.Stats) {
 	r.recordCounts(n)
 	for i := range n.Challenges {
 		c := r.completeChallenge(&n.Challenges[i])
 		r.tracker.RecordChallenge(c)
-		r.mu.Lock()
-		lines := r.challenges.Record(c, time.Now())
-		r.mu.Unlock()
-		for _, line := range lines {
-			logChallenge(r.log, line)
-		}
+		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
 	}
 	if n.UpstreamFailed {
-		r.onUndelivered()
+		r.onUndelivered.fire()
 	}
 }
 
-// received is a challenge with what the gate does not report: when its request came, and
-// the sentences about it.
+// completeChallenge adds what the proxy process does not report: the time of the request,
+// and the sentence about its failure.
 func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.Challenge {
 	c := reported.Challenge
 	c.Time = time.Now().Add(-c.Duration)
-	if why := reported.Failure; why != nil {
-		known := r.causeContext()
-		known.Host = hostname(c.Host)
-		c.Cause, c.Detail = why.Cause, why.Summary(known)
+	if f := reported.Failure; f != nil {
+		causes := r.causes.get()
+		causes.Host = hostname(c.Host)
+		c.Cause, c.Detail = f.Cause, f.Summary(causes)
 	}
 	return c
 }
 
-// hostname is a Host field without its port.
+// hostname returns a Host field without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -89,7 +91,6 @@ func hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// recordCounts takes the numbers.
 func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 	all := uint64(0)
 	for i := range n.Sums {
@@ -97,14 +98,10 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 	}
 	r.tracker.CountForwarded(n.Sums)
 	r.mu.Lock()
-	n.Refused = r.withoutOwnRequests(n.Refused, time.Now())
-	r.mu.Unlock()
-	r.tracker.CountRefused(n.Refused)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	refused := r.withoutOwnRequests(n.Refused, time.Now())
 	r.endedConnections += all
 	r.challenges.AddSuppressed(all - min(all, uint64(len(n.Challenges))))
-	for _, s := range n.Refused {
+	for _, s := range refused {
 		r.refused[s.Refusal] += s.Count
 		r.endedConnections += s.Count
 		if s.Refusal == report.SourceLimit || s.Refusal == report.Evicted {
@@ -115,32 +112,28 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 		r.acceptErrors += n.AcceptFailures
 		r.lastAcceptErrno = n.LastAcceptErrno
 	}
+	r.mu.Unlock()
+	r.tracker.CountRefused(refused)
 }
 
-// ownRequestTimeout is how long the gate, or the next one that finds it in the backlog, may
-// take to tell of a request of this service. One that was lost with its gate is
-// expected no longer.
-const ownRequestTimeout = 20 * time.Second
-
-// expectOwnRequest takes note of a request that this service is about to send: the gate counts
-// it as one that is no challenge, and the operator is not to see it.
+// expectOwnRequest records that this service is about to send a request: the proxy process
+// counts it as one for another path, and no report must contain it.
 func (r *statsRecorder) expectOwnRequest(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pendingOwnRequests = append(r.pendingOwnRequests, now)
 }
 
-// withoutOwnRequests returns what was refused but for requests of this service. A gate that
-// tells of fewer than were made has none subtracted that it has not told of. It
-// needs mu.
+// withoutOwnRequests subtracts the requests of this service, but no more than the process
+// has reported. It requires mu.
 func (r *statsRecorder) withoutOwnRequests(refused []report.RefusalCount, now time.Time) []report.RefusalCount {
 	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
 	others := make([]report.RefusalCount, 0, len(refused))
 	for _, s := range refused {
 		if s.Refusal == report.NotChallenge && s.ClientKind == report.OtherClient {
-			told := min(s.Count, uint64(len(r.pendingOwnRequests)))
-			r.pendingOwnRequests = slices.Delete(r.pendingOwnRequests, 0, int(told)) //nolint:gosec // not above the length
-			s.Count -= told
+			own := min(s.Count, uint64(len(r.pendingOwnRequests)))
+			r.pendingOwnRequests = slices.Delete(r.pendingOwnRequests, 0, int(own)) //nolint:gosec // not above the length
+			s.Count -= own
 		}
 		if s.Count > 0 {
 			others = append(others, s)
@@ -149,57 +142,57 @@ func (r *statsRecorder) withoutOwnRequests(refused []report.RefusalCount, now ti
 	return others
 }
 
-// connectionCounts is how many connections of others have ended at the gates, and how many
-// of them had to make room.
+// connectionCounts returns how many connections of others have ended, and how many of them
+// were reset to make room.
 func (r *statsRecorder) connectionCounts() (ended, limited uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endedConnections, r.limitedConnections
 }
 
-// run ends stories, and closes a window every minute, until ctx ends.
+// run logs the ends of challenges and a summary each minute, until ctx ends.
 func (r *statsRecorder) run(ctx context.Context) error {
-	tick := time.NewTicker(logWindow)
-	defer tick.Stop()
-	look := time.NewTicker(challengeCheckInterval)
-	defer look.Stop()
+	window := time.NewTicker(logWindow)
+	defer window.Stop()
+	check := time.NewTicker(challengeCheckInterval)
+	defer check.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-check.C:
 			r.logEntries((*challengelog.ChallengeLog).Expire)
-		case <-tick.C:
+		case <-window.C:
 			r.logWindowCounts()
 		}
 	}
 }
 
-// recordChallenge writes the lines that time has brought.
-func (r *statsRecorder) logEntries(lines func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
+// logEntries writes the entries that a step of the challenge log returns.
+func (r *statsRecorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
 	r.mu.Lock()
-	found := lines(r.challenges, time.Now())
+	entries := step(r.challenges, time.Now())
 	r.mu.Unlock()
-	for _, line := range found {
-		logChallenge(r.log, line)
+	for i := range entries {
+		logChallenge(r.log, &entries[i])
 	}
 }
 
-// drainAndLog writes all that is still to be said.
+// finish writes all that was not written yet.
 func (r *statsRecorder) finish() {
 	r.logEntries((*challengelog.ChallengeLog).EndAll)
 	r.logWindowCounts()
 }
 
-// logWindowCounts writes the sums of a window and begins the next.
+// logWindowCounts writes the summary of a window and starts the next one.
 func (r *statsRecorder) logWindowCounts() {
 	r.mu.Lock()
-	refused, trouble, last := r.refused, r.acceptErrors, r.lastAcceptErrno
+	refused, acceptErrors, errno := r.refused, r.acceptErrors, r.lastAcceptErrno
 	r.refused, r.acceptErrors = make(map[report.Refusal]uint64), 0
 	r.mu.Unlock()
-	if trouble > 0 {
-		r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", trouble),
-			slog.String("event", "accept"), slog.String("error", syscall.Errno(last).Error()))
+	if acceptErrors > 0 {
+		r.log.Error(fmt.Sprintf("accept failed %d times in the last minute: connections were queued in the backlog; raise LimitNOFILE, or lower limits.maxConnections", acceptErrors),
+			slog.String("event", "accept"), slog.String("error", syscall.Errno(errno).Error()))
 	}
 	if len(refused) == 0 {
 		return
@@ -218,32 +211,47 @@ func (r *statsRecorder) logWindowCounts() {
 	logConnectionLimits(r.log, refused)
 }
 
-// logChallenge writes one line that says it all, and the same as fields.
-func logChallenge(log *slog.Logger, l challengelog.Entry) {
+// logConnectionLimits names the fix for connections that were reset to make room, in case
+// they were legitimate.
+func logConnectionLimits(log *slog.Logger, refused map[report.Refusal]uint64) {
+	if n := refused[report.SourceLimit]; n > 0 {
+		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource, and they had sent no request; "+
+			"if a load balancer or address translation hides the clients' addresses, set limits.perSource: 0", n),
+			slog.String("event", "source-limit"), slog.Uint64("count", n))
+	}
+	if n := refused[report.Evicted]; n > 0 {
+		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: all limits.maxConnections slots were in use; "+
+			"if these connections were legitimate, raise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it", n),
+			slog.String("event", "evicted"), slog.Uint64("count", n))
+	}
+}
+
+// logChallenge writes an entry as one complete line, and the same as fields.
+func logChallenge(log *slog.Logger, e *challengelog.Entry) {
 	level := slog.LevelInfo
-	if l.Warn {
+	if e.Warn {
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("event", string(l.Kind))}
-	if l.Kind == challengelog.Suppressed {
-		attrs = append(attrs, slog.Uint64("count", l.Suppressed))
+	attrs := []slog.Attr{slog.String("event", string(e.Kind))}
+	if e.Kind == challengelog.Suppressed {
+		attrs = append(attrs, slog.Uint64("count", e.Suppressed))
 	} else {
-		attrs = append(attrs, requestAttrs(&l.Request)...)
-		attrs = append(attrs, slog.Uint64("requests", l.Challenge.Requests), slog.Uint64("requests_ok", l.Challenge.Answered),
-			slog.Int64("span_ms", l.Challenge.LastRequest.Sub(l.Challenge.FirstRequest).Milliseconds()))
+		attrs = append(attrs, requestAttrs(&e.Request)...)
+		attrs = append(attrs, slog.Uint64("requests", e.Challenge.Requests), slog.Uint64("requests_ok", e.Challenge.Answered),
+			slog.Int64("span_ms", e.Challenge.LastRequest.Sub(e.Challenge.FirstRequest).Milliseconds()))
 	}
-	log.LogAttrs(context.Background(), level, l.Message, attrs...)
+	log.LogAttrs(context.Background(), level, e.Message, attrs...)
 }
 
 func requestAttrs(c *report.Challenge) []slog.Attr {
-	asked := ""
+	upstream := ""
 	if c.Upstream.IsValid() {
-		asked = c.Upstream.String()
+		upstream = c.Upstream.String()
 	}
 	return []slog.Attr{
-		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("asker", string(c.ClientKind)),
+		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("client_kind", string(c.ClientKind)),
 		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
-		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)), slog.String("upstream", asked), slog.String("cause", c.Cause),
+		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)), slog.String("upstream", upstream), slog.String("cause", c.Cause),
 		slog.Float64("duration_ms", float64(c.Duration.Microseconds())/1000),
 	}
 }

@@ -11,33 +11,33 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func newStatsRecorderTest() (*statsRecorder, *strings.Builder, *int) {
-	var out strings.Builder
-	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewTracker("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
-	return r, &out, &failed
+func newTestTracker() *tracker.Tracker {
+	return tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 }
 
-// emptyCauseContext is a controller that has ordered nothing.
-func emptyCauseContext() cause.Context { return cause.Context{} }
+func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {
+	var out strings.Builder
+	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), newCauseSnapshot(), newTrigger()), &out
+}
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {
 	c.ClientKind = report.OtherClient
 	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
-func recordRefusal(r *statsRecorder, why report.Refusal) {
-	r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: why, ClientKind: report.OtherClient, Count: 1}}})
+func recordRefusal(r *statsRecorder, reason report.Refusal) {
+	r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: reason, ClientKind: report.OtherClient, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
 	t.Parallel()
-	r, out, failed := newStatsRecorderTest()
+	r, out := newStatsRecorderTest()
 	c := report.Challenge{
 		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
 		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
@@ -51,9 +51,9 @@ func TestChallengeLines(t *testing.T) {
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
-		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms" event=challenge-begun vip=192.0.2.5 client=203.0.113.9:1234 asker=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 502 in 3.1 ms (refused: 192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port and upstream.httpsPort its HTTPS port) (before: 200)" event=challenge-changed`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" is over: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-over`,
+		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms" event=challenge-started vip=192.0.2.5 client=203.0.113.9:1234 client_kind=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 502 in 3.1 ms (refused: 192.0.2.6:80 refuses connections. Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" has ended: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-ended`,
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines:\n%s", len(lines), out)
@@ -63,26 +63,26 @@ func TestChallengeLines(t *testing.T) {
 			t.Errorf("line %d:\n%s\nlacks\n%s", i, lines[i], want[i])
 		}
 	}
-	if *failed != 1 {
-		t.Errorf("the failure was passed on %d times", *failed)
+	if len(r.onUndelivered) != 1 {
+		t.Error("the failure does not request a probe")
 	}
 }
 
 func TestFloodWritesFewLines(t *testing.T) {
 	t.Parallel()
-	r, out, _ := newStatsRecorderTest()
+	r, out := newStatsRecorderTest()
 	for i := range 1200 {
 		recordChallenge(r, report.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: report.NotFound})
 		recordRefusal(r, report.NotChallenge)
 	}
 	recordRefusal(r, report.BadRequest)
-	begun := strings.Count(out.String(), "\n")
+	started := strings.Count(out.String(), "\n")
 	r.finish()
-	if all := strings.Count(out.String(), "\n"); begun > 20 || all != begun+2 {
-		t.Errorf("%d lines as they came, %d at the end", begun, all)
+	if all := strings.Count(out.String(), "\n"); started > 20 || all != started+2 {
+		t.Errorf("%d lines immediately, %d at the end", started, all)
 	}
 	for _, want := range []string{
-		"more requests for challenges in the last minute than have lines of their own",
+		"more requests for challenges in the last minute have no entries of their own",
 		`msg="1201 requests refused in the last minute: 1 bad-request, 1200 not-challenge" event=refused refused_bad_request=1 refused_not_challenge=1200 count=1201`,
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -92,14 +92,14 @@ func TestFloodWritesFewLines(t *testing.T) {
 	out.Reset()
 	r.finish()
 	if out.Len() > 0 {
-		t.Errorf("a quiet minute writes %s", out)
+		t.Errorf("a minute without requests writes %s", out)
 	}
 }
 
-// TestCountsAreRecorded: what the gate does not tell one by one is counted as well.
+// TestCountsAreRecorded checks that requests without details are counted as well.
 func TestCountsAreRecorded(t *testing.T) {
 	t.Parallel()
-	r, _, _ := newStatsRecorderTest()
+	r, _ := newStatsRecorderTest()
 	r.record(&protocol.Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Count: 7}}})
 	got := r.tracker.Report(report.Table{}).Traffic
 	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
@@ -109,7 +109,7 @@ func TestCountsAreRecorded(t *testing.T) {
 
 func TestConnectionLimitsAreLogged(t *testing.T) {
 	t.Parallel()
-	r, out, _ := newStatsRecorderTest()
+	r, out := newStatsRecorderTest()
 	for range 3 {
 		recordRefusal(r, report.SourceLimit)
 	}
@@ -127,7 +127,7 @@ func TestConnectionLimitsAreLogged(t *testing.T) {
 
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	t.Parallel()
-	r, out, _ := newStatsRecorderTest()
+	r, out := newStatsRecorderTest()
 	r.logWindowCounts()
 	r.record(&protocol.Stats{AcceptFailures: 3, LastAcceptErrno: uint16(unix.ENOBUFS)})
 	r.record(&protocol.Stats{AcceptFailures: 4, LastAcceptErrno: uint16(unix.EMFILE)})
@@ -138,20 +138,20 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	}
 }
 
-// Requests of the service's own are subtracted from what the gate tells, and nothing
-// else: not from other refusals, not below zero, and not for ever.
+// Requests of this service are subtracted from the reported ones: not from other refusals,
+// not below zero, and not after a timeout.
 func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
-	r, _, _ := newStatsRecorderTest()
-	count := func(asker report.ClientKind, why report.Refusal, n uint64) uint64 {
-		r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: n}}})
-		return r.tracker.Report(report.Table{}).Challenges.Refused[why]
+	r, _ := newStatsRecorderTest()
+	count := func(kind report.ClientKind, reason report.Refusal, n uint64) uint64 {
+		r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: reason, ClientKind: kind, Count: n}}})
+		return r.tracker.Report(report.Table{}).Challenges.Refused[reason]
 	}
 	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))
 	r.expectOwnRequest(time.Now())
 	r.expectOwnRequest(time.Now())
 	for i, step := range []struct {
-		asker    report.ClientKind
+		kind     report.ClientKind
 		why      report.Refusal
 		n, total uint64
 	}{
@@ -161,11 +161,11 @@ func TestOwnRequestsAreNotCounted(t *testing.T) {
 		{report.OtherClient, report.NotChallenge, 3, 3},
 		{report.OtherClient, report.NotChallenge, 1, 4},
 	} {
-		if got := count(step.asker, step.why, step.n); got != step.total {
+		if got := count(step.kind, step.why, step.n); got != step.total {
 			t.Errorf("step %d: %d counted, want %d", i, got, step.total)
 		}
 	}
 	if ended, limited := r.connectionCounts(); ended != 5 || limited != 1 {
-		t.Errorf("%d connections of others have ended, %d of them made room", ended, limited)
+		t.Errorf("%d connections of others have ended, %d of them were reset to make room", ended, limited)
 	}
 }

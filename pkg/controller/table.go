@@ -7,50 +7,57 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// kernelTable is the kernel's table over a connection that is opened when it is
-// first needed: a host where nothing is to be installed needs no nftables.
+// kernelTable is the kernel's table over a connection that is opened when it is first
+// needed: a host without a table does not need nftables. Reports read over a connection of
+// their own, so that Apply never waits for one. Everything but report belongs to the
+// goroutine of the reconcile loop.
 type kernelTable struct {
-	persistent bool // the table shall outlive this process
+	persistent bool // the table must outlive this process
 	log        *slog.Logger
 
-	mu                sync.Mutex
 	conn              *nftables.Conn
 	persistenceWarned bool
-	installed         bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
+	installed         bool          // our table is in the kernel; it is removed with the connection unless it is persistent
+	owner             atomic.Uint32 // the netlink port that owns the table; 0 while there is no connection
+
+	readerMu sync.Mutex // held during the reads of reports, by these alone
+	reader   *nftables.Conn
 }
 
-// findInherited finds out whether a former process has left a table behind, and where
-// that leads to. A kernel that cannot be asked holds none; why it cannot be, the
-// first Apply tells.
-func (k *kernelTable) findInherited() (port uint16, left bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// findInherited finds out whether the previous process has left a table, and the port that
+// it redirects to. If the kernel cannot be queried the result is false, and the first
+// Apply reports the reason.
+func (k *kernelTable) findInherited() (port uint16, present bool) {
 	if k.open() != nil {
 		return 0, false
 	}
 	s, err := k.conn.State()
-	k.installed = err == nil && s.Present && s.Owner == ""
+	k.installed = err == nil && s.Present && s.OwnerPort == 0
 	if !k.installed {
-		_ = k.close() // a host where nothing is to be installed keeps no connection
+		_ = k.close() // a host without a table keeps no connection
 	}
 	return s.Port, k.installed
 }
 
-// listeners needs mu.
 func (k *kernelTable) open() error {
 	if k.conn != nil {
 		return nil
 	}
 	if !k.persistent {
 		conn, err := nftables.Open()
+		if err != nil {
+			return err
+		}
 		k.conn = conn
-		return err
+		k.owner.Store(conn.NetlinkPort())
+		return nil
 	}
 	conn, persistent, err := nftables.OpenPersistent()
 	if err != nil {
@@ -58,31 +65,29 @@ func (k *kernelTable) open() error {
 	}
 	if !persistent && !k.persistenceWarned {
 		k.persistenceWarned = true
-		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service is back; across a restart they are not",
+		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service runs again; a restart refuses none",
 			slog.String("event", "table"))
 	}
 	k.conn = conn
+	k.owner.Store(conn.NetlinkPort())
 	return nil
 }
 
-// Leave lets the table stand for the next process. After an error there is
-// none.
+// Retain implements reconcile.Table: the table stays for the next process. After an error
+// there is no table.
 func (k *kernelTable) Retain() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.conn == nil {
 		return nil
 	}
 	conn := k.conn
 	k.conn, k.installed = nil, false
+	k.owner.Store(0)
 	return conn.CloseKeepingTable()
 }
 
-// Apply puts t in force. After a failure that left nothing in force, the next
-// attempt begins with a fresh connection.
+// Apply implements reconcile.Table. After a failure that left no table, the next attempt
+// begins with a new connection.
 func (k *kernelTable) Apply(t ruleset.Table) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if err := k.open(); err != nil {
 		return err
 	}
@@ -93,13 +98,12 @@ func (k *kernelTable) Apply(t ruleset.Table) error {
 		return err
 	}
 	k.installed = true
+	k.owner.Store(k.conn.NetlinkPort())
 	return nil
 }
 
-// Verify compares what stands in the kernel with what was applied last.
+// Verify implements reconcile.Table.
 func (k *kernelTable) Verify() (differs bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.conn == nil {
 		return false, nil
 	}
@@ -107,10 +111,8 @@ func (k *kernelTable) Verify() (differs bool, err error) {
 	return errors.Is(err, nftables.ErrDiffers), err
 }
 
-// Remove takes the table out of the kernel.
+// Remove implements reconcile.Table.
 func (k *kernelTable) Remove() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.conn == nil {
 		return nil
 	}
@@ -121,32 +123,41 @@ func (k *kernelTable) Remove() error {
 	return k.close()
 }
 
-// close needs mu.
 func (k *kernelTable) close() error {
 	conn := k.conn
 	k.conn = nil
+	k.owner.Store(0)
 	if err := conn.Close(); err != nil {
 		return fmt.Errorf("close the nftables connection: %w", err)
 	}
 	return nil
 }
 
-// report reads the table back from the kernel.
+// report reads the table from the kernel if this process has made one. Any goroutine can
+// call it.
 func (k *kernelTable) report() report.Table {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.conn == nil {
+	k.readerMu.Lock()
+	defer k.readerMu.Unlock()
+	owner := k.owner.Load()
+	if owner == 0 {
 		return report.Table{}
 	}
-	s, err := k.conn.State()
+	if k.reader == nil {
+		reader, err := nftables.Open()
+		if err != nil {
+			return report.Table{Error: err.Error()}
+		}
+		k.reader = reader
+	}
+	s, err := k.reader.State()
 	if err != nil {
 		return report.Table{Error: err.Error()}
 	}
-	return reportTable(s)
+	return reportTable(s, owner)
 }
 
-func reportTable(s nftables.State) report.Table {
-	t := report.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
+func reportTable(s nftables.State, owner uint32) report.Table {
+	t := report.Table{Present: s.Present, Owned: s.Present && s.OwnerPort == owner, Port: s.Port, Elements: s.VIPs}
 	for _, c := range s.Counters {
 		t.Counters = append(t.Counters, report.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})
 	}

@@ -4,12 +4,14 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// tasks is the one group that owns every long-running goroutine.
+// tasks is the group that owns every long-running goroutine.
 type tasks struct {
 	group *errgroup.Group
 	ctx   context.Context // the group's own, which ends with its first error
@@ -20,18 +22,32 @@ func newTasks(ctx context.Context) *tasks {
 	return &tasks{group, ctx}
 }
 
-// start runs a task that has to go on until the group's context ends.
+// start runs a task that must continue until the group's context ends.
 func (t *tasks) start(name string, run func(context.Context) error) {
 	t.group.Go(func() error {
 		if err := run(t.ctx); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if t.ctx.Err() == nil {
-			return fmt.Errorf("%s: ended although nobody had asked it to", name)
+			return fmt.Errorf("%s: ended unexpectedly", name)
 		}
 		return nil
 	})
 }
 
-// awaitChange returns when all tasks have ended, with the first error.
+// wait returns when all tasks have ended, with the first error.
 func (t *tasks) wait() error { return t.group.Wait() }
+
+// cleanup is a stack of what must be closed.
+type cleanup []func() error
+
+func (c *cleanup) add(closeOne func() error) { *c = append(*c, closeOne) }
+
+// run closes everything, the latest first.
+func (c *cleanup) run() (err error) {
+	for _, closeOne := range slices.Backward(*c) {
+		err = errors.Join(err, closeOne())
+	}
+	*c = nil
+	return err
+}

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// timing holds the waits of the service that tests change. Zero means the default.
+// timing holds the timeouts and intervals that tests change. Zero means the default.
 type timing struct {
-	GateSilence     time.Duration // after which a gate is replaced
-	ExporterBackOff time.Duration // before an exporter is followed by the second one
-	ExpiryTick      time.Duration // between two looks for a change of what the expiry watch looks at
-	FollowAgain     time.Duration // between two looks at the files of CAs that no hint causes
-	ServingEvery    time.Duration // between two requests of the service's own
-	ServingAgain    time.Duration // after one that was not answered
-	ServingWithin   time.Duration // for the answer
-	Drain           time.Duration // for challenges in flight when the door closes; the default is that of package reconcile
+	ProxySilenceLimit     time.Duration // after which a proxy process is replaced
+	ExporterBackoff       time.Duration // before the second exporter process
+	ExpiryCheckInterval   time.Duration // between two computations of the certificates to read
+	CAReadInterval        time.Duration // between two reads of the files of CAs without a file event
+	LivenessInterval      time.Duration // between two requests of the service's own
+	LivenessRetryInterval time.Duration // after a request that was not answered
+	LivenessTimeout       time.Duration // of a request
+	DrainTimeout          time.Duration // of requests in flight when the ports close; package reconcile has the default
 }
 
-// withDefaults returns the waits with the default for each that is zero.
+// withDefaults replaces each zero value with the default.
 func (t timing) withDefaults() timing {
-	t.GateSilence = cmp.Or(t.GateSilence, proxySilenceLimit)
-	t.ExporterBackOff = cmp.Or(t.ExporterBackOff, minExporterBackoff)
-	t.ExpiryTick = cmp.Or(t.ExpiryTick, expiryCheckInterval)
-	t.FollowAgain = cmp.Or(t.FollowAgain, caReadInterval)
-	t.ServingEvery = cmp.Or(t.ServingEvery, livenessInterval)
-	t.ServingAgain = cmp.Or(t.ServingAgain, livenessRetryInterval)
-	t.ServingWithin = cmp.Or(t.ServingWithin, livenessTimeout)
+	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, proxySilenceLimit)
+	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, minExporterBackoff)
+	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiryCheckInterval)
+	t.CAReadInterval = cmp.Or(t.CAReadInterval, fileReadInterval)
+	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
+	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
+	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)
 	return t
 }

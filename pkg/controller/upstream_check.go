@@ -7,42 +7,43 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	probeRetryInterval = 5 * time.Second  // while the ingress cannot be reached
-	probeInterval      = 30 * time.Second // while it can
-	minProbeInterval   = time.Second      // between two looks at the least, whatever clients do
-	// probeDelay is how long a look waits after what asked for it: right after
-	// a VIP has come, what waits for it comes first.
+	probeRetryInterval = 5 * time.Second  // while the ingress is unreachable
+	probeInterval      = 30 * time.Second // while it is reachable
+	minProbeInterval   = time.Second      // whatever clients do
+	// probeDelay is how long a probe waits after its request: right after a VIP has
+	// moved, the waiting connections come first.
 	probeDelay   = 200 * time.Millisecond
-	probeTimeout = 12 * time.Second // the gate's own bound, and a bit
+	probeTimeout = 12 * time.Second // the timeout of the proxy process, and a margin
 )
 
-// prober finds out whether the ingress takes connections, so that the state
-// tells before the next challenge does. It looks only while this host holds a
-// VIP, and the gate looks for it: it does no more than connect.
+// upstreamCheck finds out whether the ingress accepts connections, so that the state
+// reports it before the next challenge fails. It probes only while this host holds a VIP.
+// The proxy process connects and does nothing else.
 type upstreamCheck struct {
-	tracker      *report.Tracker
-	probe        func(context.Context) []protocol.Reachability
-	causeContext func() cause.Context
-	trigger      chan struct{}
+	tracker *tracker.Tracker
+	probe   func(context.Context) []protocol.Reachability
+	causes  *causeSnapshot
+	wake    trigger     // requests a probe soon
+	holding atomic.Bool // this host holds a VIP
 
-	mu      sync.Mutex
+	mu      sync.Mutex // taken before the tracker's own
 	targets []netip.AddrPort
 }
 
-func newUpstreamCheck(board *report.Tracker, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *upstreamCheck {
-	return &upstreamCheck{tracker: board, probe: probe, causeContext: known, trigger: make(chan struct{}, 1)}
+func newUpstreamCheck(tracker *tracker.Tracker, probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, wake trigger) *upstreamCheck {
+	return &upstreamCheck{tracker: tracker, probe: probe, causes: causes, wake: wake}
 }
 
-// setTargets lists the ingress addresses anew; what was known of others is
-// forgotten.
+// setTargets replaces the ingress addresses. Results for others are dropped.
 func (p *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 	targets := make([]netip.AddrPort, len(ingress))
 	for i, addr := range ingress {
@@ -55,11 +56,18 @@ func (p *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 	}
 	p.targets = targets
 	p.tracker.SetUpstreams(unprobed(targets), time.Now())
-	p.requestProbe()
+	p.wake.fire()
 }
 
-// resetResults takes back what was found: by the time that a VIP comes back it says
-// nothing any more.
+// observe takes the VIPs and requests a probe when this host has gained or lost one.
+func (p *upstreamCheck) observe(vips []report.VIP) {
+	holding := slices.ContainsFunc(vips, func(v report.VIP) bool { return v.State == report.VIPHeld })
+	if p.holding.Swap(holding) != holding {
+		p.wake.fire()
+	}
+}
+
+// resetResults drops the results: they will be outdated when a VIP returns.
 func (p *upstreamCheck) resetResults() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,84 +82,71 @@ func unprobed(targets []netip.AddrPort) []report.Upstream {
 	return upstreams
 }
 
-// requestCheck asks for a look as soon as may be: a challenge could not be delivered,
-// or a VIP moved.
-func (p *upstreamCheck) requestProbe() {
-	select {
-	case p.trigger <- struct{}{}:
-	default:
-	}
-}
-
-// run looks now and then until ctx ends.
+// run probes at intervals and on request until ctx ends.
 func (p *upstreamCheck) run(ctx context.Context) error {
 	next := time.NewTimer(probeRetryInterval)
 	defer next.Stop()
 	due := time.Now().Add(probeRetryInterval)
-	plan := func(wait time.Duration) {
+	schedule := func(wait time.Duration) {
 		due = time.Now().Add(wait)
 		next.Reset(wait)
 	}
 	var last time.Time
-	holding := false
+	held := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.trigger:
-			// Never later than planned: a stream of wishes must not put it off.
+		case <-p.wake:
+			// Never later than scheduled: a stream of requests must not delay it.
 			if wait := max(probeDelay, time.Until(last.Add(minProbeInterval))); wait < time.Until(due) {
-				plan(wait)
+				schedule(wait)
 			}
 			continue
 		case <-next.C:
 		}
-		held := p.holdsVIP()
-		if holding && !held {
+		holding := p.holding.Load()
+		if held && !holding {
 			p.resetResults()
 		}
-		holding = held
-		again := probeInterval
+		held = holding
+		interval := probeInterval
 		if holding {
 			last = time.Now()
 			if !p.probeAll(ctx) {
-				again = probeRetryInterval
+				interval = probeRetryInterval
 			}
 		}
-		plan(again)
+		schedule(interval)
 	}
 }
 
-func (p *upstreamCheck) holdsVIP() bool {
-	return slices.ContainsFunc(p.tracker.VIPs(), func(v report.VIP) bool { return v.State == report.VIPHeld })
-}
-
-// setObservation probes all addresses and reports whether each took the connection.
+// probeAll probes all addresses and reports whether each accepted the connection.
 func (p *upstreamCheck) probeAll(ctx context.Context) bool {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	found := p.probe(bounded)
+	results := p.probe(bounded)
 	if ctx.Err() != nil {
-		return false // what was broken off by our own end says nothing of the ingress
+		return false // the end of the service has canceled it
 	}
 	all := true
-	upstreams := make([]report.Upstream, len(found))
-	for i, f := range found {
-		upstreams[i] = report.Upstream{Address: f.Addr, Reachable: f.Failure == nil, Checked: time.Now()}
-		if f.Failure != nil {
+	upstreams := make([]report.Upstream, len(results))
+	for i, r := range results {
+		upstreams[i] = report.Upstream{Address: r.Addr, Reachable: r.Failure == nil, Checked: time.Now()}
+		if r.Failure != nil {
 			all = false
-			upstreams[i].Error = f.Failure.Summary(p.causeContext())
+			upstreams[i].Error = r.Failure.Summary(p.causes.get())
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !sameTargets(found, p.targets) {
-		return false // retargeted meanwhile: this says nothing about the new ones
+	if !sameTargets(results, p.targets) {
+		return false // the targets have changed meanwhile
 	}
 	p.tracker.SetUpstreams(upstreams, time.Now())
 	return all
 }
 
-func sameTargets(found []protocol.Reachability, targets []netip.AddrPort) bool {
-	return slices.EqualFunc(found, targets, func(f protocol.Reachability, t netip.AddrPort) bool { return f.Addr == t })
+func sameTargets(results []protocol.Reachability, targets []netip.AddrPort) bool {
+	return slices.EqualFunc(results, targets, func(r protocol.Reachability, t netip.AddrPort) bool { return r.Addr == t })
 }

@@ -10,16 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// upstreamCheckTest is a prober in a synctest bubble, with an ingress that answers as
-// told.
+// upstreamCheckTest is an upstream check in a synctest bubble, and an ingress that the test
+// controls.
 type upstreamCheckTest struct {
 	*upstreamCheck
-	board  *report.Tracker
+
 	probes atomic.Int64
 	down   atomic.Bool
 }
@@ -28,15 +29,15 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
-		p := &upstreamCheckTest{board: report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})}
-		p.upstreamCheck = &upstreamCheck{tracker: p.board, trigger: make(chan struct{}, 1), causeContext: emptyCauseContext, probe: func(context.Context) []protocol.Reachability {
+		p := &upstreamCheckTest{}
+		p.upstreamCheck = newUpstreamCheck(newTestTracker(), func(context.Context) []protocol.Reachability {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
 				found.Failure = &cause.Failure{Cause: "refused", Addr: found.Addr}
 			}
 			return []protocol.Reachability{found}
-		}}
+		}, newCauseSnapshot(), newTrigger())
 		runDuring(t, p.run, func() {
 			p.setTargets([]netip.Addr{ingress}, 80)
 			test(p)
@@ -58,15 +59,13 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 }
 
 func (p *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
-	p.board.SetReconcileResult(report.ReconcileResult{
-		Reason: reason, Message: "m",
-		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}},
-	}, time.Now())
-	p.requestProbe()
+	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
+	p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
+	p.observe(vips)
 	p.advance(minProbeInterval)
 }
 
-func (p *upstreamCheckTest) advance(d time.Duration) (looks int64) {
+func (p *upstreamCheckTest) advance(d time.Duration) (probes int64) {
 	before := p.probes.Load()
 	<-time.After(d)
 	synctest.Wait()
@@ -74,21 +73,21 @@ func (p *upstreamCheckTest) advance(d time.Duration) (looks int64) {
 }
 
 func (p *upstreamCheckTest) reason() report.Reason {
-	return p.board.Report(report.Table{}).Condition().Reason
+	return p.tracker.Report(report.Table{}).Condition().Reason
 }
 
 func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 	withUpstreamCheck(t, func(p *upstreamCheckTest) {
 		p.setVIPState(report.VIPStandby, report.Standby)
 		if n := p.advance(5 * time.Minute); n != 0 {
-			t.Errorf("%d looks on standby", n)
+			t.Errorf("%d probes on standby", n)
 		}
 		p.setVIPState(report.VIPHeld, report.Serving)
 		if p.probes.Load() != 1 {
-			t.Error("no look when a VIP comes")
+			t.Error("no probe when a VIP arrives")
 		}
 		if n := p.advance(5 * time.Minute); n < 8 || n > 10 {
-			t.Errorf("%d looks in five minutes while all is well", n)
+			t.Errorf("%d probes in five minutes while the ingress is reachable", n)
 		}
 		p.down.Store(true)
 		p.advance(probeInterval + probeRetryInterval)
@@ -96,30 +95,29 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 			t.Errorf("reason %s", got)
 		}
 		if n := p.advance(time.Minute); n < 11 || n > 13 {
-			t.Errorf("%d looks a minute while the ingress is away", n)
+			t.Errorf("%d probes a minute while the ingress is unreachable", n)
 		}
 		p.down.Store(false)
 		p.advance(probeRetryInterval)
 		if got := p.reason(); got != report.Serving {
-			t.Errorf("reason %s after the ingress is back", got)
+			t.Errorf("reason %s after the ingress is reachable again", got)
 		}
 		p.setVIPState(report.VIPStandby, report.Standby)
-		if u := p.board.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
-			t.Errorf("what was found then is still told: %+v", u)
+		if u := p.tracker.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
+			t.Errorf("outdated results are still reported: %+v", u)
 		}
 	})
 }
 
 func TestCanceledProbeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &upstreamCheck{tracker: report.NewTracker("test", time.Now(), func(_, _ report.Condition) {}), trigger: make(chan struct{}, 1)}
-		p.probe = func(ctx context.Context) []protocol.Reachability {
+		p := newUpstreamCheck(newTestTracker(), func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
-		}
+		}, newCauseSnapshot(), newTrigger())
 		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
+		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.probeAll(ctx)
@@ -134,11 +132,11 @@ func TestProbeRateIsBounded(t *testing.T) {
 		p.setVIPState(report.VIPHeld, report.Serving)
 		before := p.probes.Load()
 		for range 1000 { // ten seconds of failures
-			p.requestProbe()
+			p.wake.fire()
 			p.advance(10 * time.Millisecond)
 		}
 		if n := p.probes.Load() - before; n < 9 || n > 11 {
-			t.Errorf("%d looks in ten seconds of failing challenges", n)
+			t.Errorf("%d probes in ten seconds of failing challenges", n)
 		}
 	})
 }

@@ -53,22 +53,22 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	for _, p := range h.prober.Certificates(ctx, questions) {
 		all = append(all, presentedCertificate{p})
 	}
-	dead, at := h.unreachableAPIServers(all)
-	var silent groupedTexts
+	unreachable, at := h.unreachableAPIServers(all)
+	var noResponse groupedTexts
 	all = slices.DeleteFunc(all, func(p presentedCertificate) bool {
 		if p.Err != nil && !slices.Contains(at, p.Addr) {
-			silent.add(p.Addr, "%v", p.Err)
+			noResponse.add(p.Addr, "%v", p.Err)
 		}
 		return p.Err != nil
 	})
-	if len(all) == 0 && len(dead) == 0 {
-		return skippedResult("no API server presents a certificate: %v", &silent)
+	if len(all) == 0 && len(unreachable) == 0 {
+		return skippedResult("no API server presents a certificate: %v", &noResponse)
 	}
 	if len(all) == 0 {
-		return findingsResult(dead, "")
+		return findingsResult(unreachable, "")
 	}
-	return findingsResult(append(dead, judgeCertificates(all, time.Now())...),
-		"%s", all[0].describe()).withNotChecked(silent.String())
+	return findingsResult(append(unreachable, judgeCertificates(all, time.Now())...),
+		"%s", all[0].describe()).withNotChecked(noResponse.String())
 }
 
 // unreachableAPIServers are the VIPs on this host whose API server answered no request
@@ -76,9 +76,9 @@ func checkCertificate(ctx context.Context, h *host) Result {
 func (h *host) unreachableAPIServers(all []presentedCertificate) (matches []findings.Finding, at []netip.AddrPort) {
 	for _, vip := range h.ownership.Held {
 		addr := netip.AddrPortFrom(vip, prober.APIPort)
-		here := slices.DeleteFunc(slices.Clone(all), func(p presentedCertificate) bool { return p.Addr != addr })
-		if len(here) > 0 && !slices.ContainsFunc(here, func(p presentedCertificate) bool { return p.Err == nil }) {
-			matches = mergeFinding(matches, findings.New(findings.APIServerUnreachable, findings.Values{"server": addr.String(), "error": here[0].Err.Error()}), addr)
+		results := slices.DeleteFunc(slices.Clone(all), func(p presentedCertificate) bool { return p.Addr != addr })
+		if len(results) > 0 && !slices.ContainsFunc(results, func(p presentedCertificate) bool { return p.Err == nil }) {
+			matches = mergeFinding(matches, findings.New(findings.APIServerUnreachable, findings.Values{"server": addr.String(), "error": results[0].Err.Error()}), addr)
 			at = append(at, addr)
 		}
 	}
@@ -108,14 +108,14 @@ func judgeCertificates(all []presentedCertificate, now time.Time) []findings.Fin
 	var matches []findings.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
-		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
-		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
+		identity := p.Certificate.Issuer + "\n" + p.Certificate.Serial
+		if !named[identity+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
 			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
 		}
-		if !dated[which] {
+		if !dated[identity] {
 			matches = append(matches, p.judgeDates(now)...)
 		}
-		named[which+"\n"+p.Name], dated[which] = true, true
+		named[identity+"\n"+p.Name], dated[identity] = true, true
 	}
 	return append(matches, issuerDifferences(all)...)
 }

@@ -30,11 +30,11 @@ func (h *host) recentChallenge(of func(report.RecentChallenge) bool) (report.Rec
 
 // challenges are the last challenges that the service on this host forwarded.
 func (h *host) challenges() []report.RecentChallenge {
-	said, err := h.report()
+	reported, err := h.report()
 	if err != nil {
 		return nil
 	}
-	return said.Challenges.Recent
+	return reported.Challenges.Recent
 }
 
 // lastChallenge is the last completed challenge for these names by cert-manager or a
@@ -53,7 +53,7 @@ func isRelevant(c report.RecentChallenge, all []report.RecentChallenge) bool {
 	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
 	case report.StepCA:
-		// The User-Agent is that of any Go program. But only the CA knows a token that
+		// The User-Agent is that of any Go program. But only the CA has a token that
 		// cert-manager has requested before.
 		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
 			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
@@ -79,7 +79,7 @@ func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 		why := cause.Failure{Cause: c.Cause, Addr: addr}
 		f := why.Finding(cause.Context{})
 		// The detail of the service includes the error.
-		if says, _, is := strings.Cut(c.Detail, ". "+f.Remediation); is {
+		if says, _, ok := strings.Cut(c.Detail, ". "+f.Remediation); ok {
 			f.Message = says
 		}
 		return f, true
@@ -98,7 +98,7 @@ func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
 }
 
 // addChallengeFinding adds the fault of a challenge to the current findings. If it is
-// one of them, that one becomes a problem and is not repeated.
+// one of them, its level becomes Problem and it is not repeated.
 func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
 	fault, bad := challengeFinding(c)
 	if !bad {

@@ -117,7 +117,7 @@ func (h *host) resolveTimeServer(ctx context.Context, name string) (netip.Addr, 
 		return netip.Addr{}, err
 	}
 	for _, s := range servers {
-		if addr, is := h.lookupAny(ctx, s, name); is {
+		if addr, ok := h.lookupAny(ctx, s, name); ok {
 			return addr, nil
 		}
 	}
@@ -141,8 +141,8 @@ func (h *host) lookupAny(ctx context.Context, s dnsServer, name string) (netip.A
 func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 	var all []clockReading
 	add := func(addr netip.Addr, page protocol.FetchResult, when time.Time) {
-		here := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
-		if here || page.Date.IsZero() {
+		local := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
+		if local || page.Date.IsZero() {
 			return
 		}
 		all = append(all, clockReading{server: addr.String(), offset: page.Date.Sub(when.Add(page.FirstByte - page.Total))})

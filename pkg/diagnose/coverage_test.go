@@ -3,9 +3,14 @@
 package diagnose
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -19,7 +24,7 @@ func TestEveryFindingHasTest(t *testing.T) {
 	lab := readTests(t, "../../test/suites/check", "../../test/support/host", "../../test/suites/microshift")
 	ingress := readTests(t, "../../test/suites/ingress")
 	// The hosts of the tests have no SELinux policy.
-	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
+	unreal := map[findings.ID]string{findings.SELinuxLabel: "unit", findings.SELinuxDenies: "unit"}
 	for _, e := range findings.All() {
 		id := regexp.QuoteMeta(string(e.ID))
 		// A test with several possible findings separates them with |.
@@ -60,4 +65,94 @@ func readTests(t *testing.T, folders ...string) []byte {
 		}
 	}
 	return all
+}
+
+// TestPlaceholders: each finding that is created with a literal gets a value for every
+// placeholder of its texts.
+func TestPlaceholders(t *testing.T) {
+	t.Parallel()
+	ids := make(map[string]findings.ID) // by the name of the constant
+	for _, f := range parseFiles(t, "../findings") {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+				if id, err := strconv.Unquote(literal(spec.Values[0])); err == nil {
+					ids[spec.Names[0].Name] = findings.ID(id)
+				}
+			}
+			return true
+		})
+	}
+	placeholder := regexp.MustCompile(`\{([A-Za-z]+)\}`)
+	created := 0
+	for _, f := range parseFiles(t, ".") {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 || !isNew(call.Fun) {
+				return true
+			}
+			name, isConstant := call.Args[0].(*ast.SelectorExpr)
+			values, isLiteral := call.Args[1].(*ast.CompositeLit)
+			if !isConstant || !isLiteral || ids[name.Sel.Name] == "" {
+				return true // the ID is a variable
+			}
+			created++
+			given := make(map[string]bool)
+			for _, element := range values.Elts {
+				key, err := strconv.Unquote(literal(element.(*ast.KeyValueExpr).Key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				given[key] = true
+			}
+			e, known := findings.Lookup(ids[name.Sel.Name])
+			if !known {
+				t.Errorf("no entry for %s", name.Sel.Name)
+			}
+			for _, m := range placeholder.FindAllStringSubmatch(e.Message+e.Remediation, -1) {
+				if !given[m[1]] {
+					t.Errorf("%s: no value for {%s}", e.ID, m[1])
+				}
+			}
+			return true
+		})
+	}
+	if created < 30 {
+		t.Errorf("only %d findings are created with literals", created)
+	}
+}
+
+func parseFiles(t *testing.T, dir string) []*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+func literal(e ast.Expr) string {
+	if l, ok := e.(*ast.BasicLit); ok {
+		return l.Value
+	}
+	return ""
+}
+
+func isNew(e ast.Expr) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != "New" {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == "findings"
 }

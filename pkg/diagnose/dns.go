@@ -34,13 +34,13 @@ func checkDNS(ctx context.Context, h *host) Result {
 		}
 		return findingsResult([]findings.Finding{findings.New(findings.DNSNoServer, findings.Values{"servers": strings.Join(servers, ", ")})}, "")
 	}
-	findings, well := make([][]findings.Finding, len(r.views)), make([]string, len(r.views))
+	findings, texts := make([][]findings.Finding, len(r.views)), make([]string, len(r.views))
 	var all sync.WaitGroup
 	for i, v := range r.views {
-		all.Go(func() { findings[i], well[i] = h.judgeView(ctx, v), v.String() })
+		all.Go(func() { findings[i], texts[i] = h.judgeView(ctx, v), v.String() })
 	}
 	all.Wait()
-	return findingsResult(slices.Concat(findings...), "%s", strings.Join(well, "; "))
+	return findingsResult(slices.Concat(findings...), "%s", strings.Join(texts, "; "))
 }
 
 // String describes the records of the server.
@@ -54,16 +54,16 @@ func (v dnsView) String() string {
 
 // judgeView evaluates the records of a name at a server.
 func (h *host) judgeView(ctx context.Context, v dnsView) []findings.Finding {
-	doors := h.servedVIPs()
+	vips := h.servedVIPs()
 	values := func(family int) findings.Values {
 		return findings.Values{"name": v.name, "server": v.server.addr.Addr().String(), "type": recordType(family == 1)}
 	}
 	if v.complete() && len(v.records[0].Addresses)+len(v.records[1].Addresses) == 0 {
-		return []findings.Finding{findings.New(findings.DNSNoRecord, findings.Values{"name": v.name, "server": v.server.addr.Addr().String(), "vips": joinAddresses(doors)})}
+		return []findings.Finding{findings.New(findings.DNSNoRecord, findings.Values{"name": v.name, "server": v.server.addr.Addr().String(), "vips": joinAddresses(vips)})}
 	}
 	var matches []findings.Finding
 	for family, r := range v.records {
-		vips := slices.DeleteFunc(slices.Clone(doors), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
+		vips := slices.DeleteFunc(slices.Clone(vips), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
 		switch {
 		case r.err != nil:
 		case r.Failure != "":
@@ -94,12 +94,12 @@ const maxOtherAddresses = 4
 // judgeOtherAddresses evaluates the addresses of a name that are not VIPs. They may
 // forward to a VIP.
 func (h *host) judgeOtherAddresses(ctx context.Context, v dnsView) []findings.Finding {
-	doors := h.servedVIPs()
-	strays := slices.DeleteFunc(slices.Concat(v.records[0].Addresses, v.records[1].Addresses), func(a netip.Addr) bool { return slices.Contains(doors, a) })
-	strays = strays[:min(len(strays), maxOtherAddresses)]
-	matches := make([]findings.Finding, len(strays))
+	vips := h.servedVIPs()
+	others := slices.DeleteFunc(slices.Concat(v.records[0].Addresses, v.records[1].Addresses), func(a netip.Addr) bool { return slices.Contains(vips, a) })
+	others = others[:min(len(others), maxOtherAddresses)]
+	matches := make([]findings.Finding, len(others))
 	var all sync.WaitGroup
-	for i, addr := range strays {
+	for i, addr := range others {
 		all.Go(func() {
 			page, err := h.fetchOtherAddress(ctx, addr)
 			if err != nil || isProxyResponse(page) {
@@ -109,7 +109,7 @@ func (h *host) judgeOtherAddresses(ctx context.Context, v dnsView) []findings.Fi
 			if page.Connected == 0 && !h.onLocalNetwork(addr) {
 				id = findings.DNSOtherAddressUnreachable
 			}
-			matches[i] = findings.New(id, findings.Values{"name": v.name, "type": recordType(addr.Is6()), "address": addr.String(), "how": describeFetch(page), "vips": joinAddresses(doors)})
+			matches[i] = findings.New(id, findings.Values{"name": v.name, "type": recordType(addr.Is6()), "address": addr.String(), "how": describeFetch(page), "vips": joinAddresses(vips)})
 		})
 	}
 	all.Wait()
@@ -133,15 +133,15 @@ func (h *host) fetchOtherAddress(ctx context.Context, addr netip.Addr) (protocol
 // judgeFamilies finds a VIP of the name that does not work while another does. On the
 // host that holds the VIP, this indicates a fault of that host only.
 func (h *host) judgeFamilies(ctx context.Context, v dnsView) []findings.Finding {
-	named := slices.Concat(v.records[0].Addresses, v.records[1].Addresses)
+	addresses := slices.Concat(v.records[0].Addresses, v.records[1].Addresses)
 	open, closed := h.vipResponses(ctx)
-	open = slices.DeleteFunc(open, func(d vipResponse) bool { return !slices.Contains(named, d.vip) })
+	open = slices.DeleteFunc(open, func(d vipResponse) bool { return !slices.Contains(addresses, d.vip) })
 	if len(open) == 0 {
 		return nil
 	}
 	var matches []findings.Finding
 	for _, d := range closed {
-		if slices.Contains(named, d.vip) && !h.holdsVIP(d.vip) {
+		if slices.Contains(addresses, d.vip) && !h.holdsVIP(d.vip) {
 			matches = append(matches, findings.New(findings.AddressFamilyBroken, findings.Values{"name": v.name, "endpoint": d.String(), "how": describeFetch(d.page), "other": open[0].String()}))
 		}
 	}

@@ -86,9 +86,9 @@ func (h *host) egressFindings(known []findings.Finding) (matches []findings.Find
 	case settings.IsEmpty():
 		return nil
 	}
-	if f, is := h.egressCAFinding(); is {
+	if f, ok := h.egressCAFinding(); ok {
 		matches = append(matches, f)
-	} else if f, is := h.pendingEgress(); is {
+	} else if f, ok := h.pendingEgress(); ok {
 		matches = append(matches, f)
 	}
 	// A cluster with an egress proxy and the default configuration does not use it
@@ -102,9 +102,9 @@ func (h *host) egressFindings(known []findings.Finding) (matches []findings.Find
 
 // rejectedEgress is the finding about settings that the running service rejects. The
 // service is not root and cannot read all files that root can.
-func (h *host) rejectedEgress() (f findings.Finding, is bool) {
-	said, err := h.report()
-	e, c := said.EgressProxy, h.config.EgressProxy
+func (h *host) rejectedEgress() (f findings.Finding, ok bool) {
+	reported, err := h.report()
+	e, c := reported.EgressProxy, h.config.EgressProxy
 	switch {
 	case err != nil:
 		return f, false
@@ -131,7 +131,7 @@ func (h *host) egressSettings() (egress.ProxySettings, error) {
 }
 
 // egressCAFinding evaluates the CA bundle of the egress proxy like the service does.
-func (h *host) egressCAFinding() (f findings.Finding, is bool) {
+func (h *host) egressCAFinding() (f findings.Finding, ok bool) {
 	path := h.config.EgressProxy.TrustedCA
 	if egress.IsBlank(path) {
 		return f, false // as on OpenShift without a bundle
@@ -147,9 +147,9 @@ func (h *host) egressCAFinding() (f findings.Finding, is bool) {
 
 // pendingEgress is the finding about an egress proxy that the service has not accepted
 // yet.
-func (h *host) pendingEgress() (f findings.Finding, is bool) {
-	said, err := h.report()
-	e := said.EgressProxy
+func (h *host) pendingEgress() (f findings.Finding, ok bool) {
+	reported, err := h.report()
+	e := reported.EgressProxy
 	if err != nil || !e.Pending || e.Message == "" {
 		return f, false
 	}

@@ -18,11 +18,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // Options are the settings of the command line.
@@ -75,7 +77,7 @@ type host struct {
 	config          config.Config // from the file; if that is invalid, the last accepted one, or the defaults
 	configErr       error         // why the file is invalid
 	vips            keepalived.VIPs
-	vipsErr         error             // why there are none
+	vipsErr         error             // why there are no VIPs
 	lastGoodInForce bool              // the VIPs are the last good ones of the service, despite vipsErr
 	addresses       []address.Address // of this host
 	addressErr      error             // why the addresses are unknown
@@ -95,11 +97,11 @@ type host struct {
 // serviceState is reason and message that the running service reports; empty if it does
 // not respond.
 func (h *host) serviceState() (report.Reason, string) {
-	said, err := h.report()
+	reported, err := h.report()
 	if err != nil {
 		return "", ""
 	}
-	return said.Condition().Reason, said.Condition().Message
+	return reported.Condition().Reason, reported.Condition().Message
 }
 
 // inspectHost collects the state that the checks share.
@@ -117,7 +119,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	fetchReport := func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		return report.Fetch(ctx, o.StatusSocket)
+		return client.Fetch(ctx, o.StatusSocket)
 	}
 	first := sync.OnceValues(fetchReport)
 	go func() { _, _ = first() }()
@@ -135,7 +137,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
 		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 		defer cancel()
-		return systemd.QueryUnit(ctx, unitName)
+		return systemd.QueryUnit(ctx, unit.Name)
 	})
 	return h, nil
 }

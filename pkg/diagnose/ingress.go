@@ -53,7 +53,7 @@ func checkIngress(ctx context.Context, h *host) Result {
 		case fault == findings.IngressTLSName && h.observed.apiName(ctx) == placeholderName:
 			return nil, "responds with TLS; its certificate cannot be compared without the API's name (set --name)"
 		}
-		if f, is := h.routerUnreachable(a, fault); is {
+		if f, ok := h.routerUnreachable(a, fault); ok {
 			return []findings.Finding{f}, ""
 		}
 		f := h.attributeToLink(ctx, a.newFinding(fault), a)
@@ -109,7 +109,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 		v := a.judgeChallenge(name, h.Token)
 		return v.findings, v.text
 	})
-	if c, is := h.lastChallenge(h.apiNames(ctx)); is && h.Token == "" && r.Outcome != Skipped {
+	if c, ok := h.lastChallenge(h.apiNames(ctx)); ok && h.Token == "" && r.Outcome != Skipped {
 		return findingsResult(addChallengeFinding(r.Findings, c), "%s", r.Text)
 	}
 	return r
@@ -140,8 +140,8 @@ func (a ingressResponse) newFinding(fault findings.ID) findings.Finding {
 	return f
 }
 
-// mergeFinding adds a finding. If another address has the same finding, the address is
-// added to that one.
+// mergeFinding adds a finding. If another address has the same finding, it adds the
+// address to its message.
 func mergeFinding(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
 	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
@@ -160,18 +160,18 @@ func judgeEachIngress(ctx context.Context, h *host, judge func(ingressResponse) 
 		return skippedResult("%v", g.err)
 	}
 	var findings []findings.Finding
-	var well groupedTexts
+	var texts groupedTexts
 	for _, a := range h.ingressResponses(ctx) {
 		more, text := judge(a)
 		for _, f := range more {
 			findings = mergeFinding(findings, f, a.addr)
 		}
 		if text != "" && len(more) == 0 {
-			well.add(a.addr, "%s", text)
+			texts.add(a.addr, "%s", text)
 		}
 	}
-	if len(findings) == 0 && well.empty() {
+	if len(findings) == 0 && texts.empty() {
 		return skippedResult("no ingress VIP could be checked")
 	}
-	return findingsResult(findings, "%v", &well)
+	return findingsResult(findings, "%v", &texts)
 }

@@ -15,29 +15,29 @@ func (h *host) useLastGoodVIPs() {
 	if _, faulty := h.vipsFault(); !faulty {
 		return
 	}
-	said, err := h.report()
+	reported, err := h.report()
 	if err != nil {
 		return
 	}
-	h.vips, h.lastGoodInForce = lastGoodVIPs(said, h.vips)
+	h.vips, h.lastGoodInForce = lastGoodVIPs(reported, h.vips)
 	if h.microShiftState.active && h.lastGoodInForce {
-		h.config.Upstream.Port = said.Upstreams[0].Address.Port()
+		h.config.Upstream.Port = reported.Upstreams[0].Address.Port()
 	}
 }
 
 // lastGoodVIPs are the VIPs that a service has in force, or the detected ones if it has
 // none.
-func lastGoodVIPs(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
-	switch said.Condition().Reason {
+func lastGoodVIPs(reported report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
+	switch reported.Condition().Reason {
 	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
 	default:
 		return found, false
 	}
 	var v keepalived.VIPs
-	for _, vip := range said.VIPs {
+	for _, vip := range reported.VIPs {
 		v.API = append(v.API, vip.Address)
 	}
-	for _, u := range said.Upstreams {
+	for _, u := range reported.Upstreams {
 		if !slices.Contains(v.Ingress, u.Address.Addr()) {
 			v.Ingress = append(v.Ingress, u.Address.Addr())
 		}

@@ -54,17 +54,17 @@ var errInternalVIP = errors.New("the only VIP is the internal address of MicroSh
 // loadMicroShift loads addresses, router and ports like the service: from the
 // configuration at MicroShift's start, if the service has stored it.
 func (h *host) loadMicroShift(ctx context.Context) {
-	kept := microshift.NewStateFile(h.StateDir)
+	stored := microshift.NewStateFile(h.StateDir)
 	e := &h.microShiftState
 	if dir := h.config.MicroShift.Directory; dir != "" && microshift.Present(dir) {
 		e.active = errors.Is(h.vipsErr, errNoNode)
-		e.Snapshot = readMicroShiftConfig(ctx, dir, kept)
+		e.Snapshot = readMicroShiftConfig(ctx, dir, stored)
 	}
 	if e.Known {
 		e.computed, e.err = h.computeMicroShift(e.Config)
 	}
 	if !e.active {
-		h.excludeInternalVIPs(append(kept.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...))
+		h.excludeInternalVIPs(append(stored.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...))
 		return
 	}
 	p := reconcile.DecideMicroShift(h.config, e.Snapshot, e.computed, e.err, ownershipAddresses(h.addresses))
@@ -84,22 +84,22 @@ func (h *host) loadMicroShift(ctx context.Context) {
 func (h *host) excludeInternalVIPs(last []netip.Addr) {
 	guarded := reconcile.ExcludedAddresses(h.microShiftState.Snapshot, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
 	all := h.vips.API
-	is := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
-	h.vips.API = slices.DeleteFunc(slices.Clone(all), is)
-	h.internalVIPs = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !is(a) })
+	ok := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
+	h.vips.API = slices.DeleteFunc(slices.Clone(all), ok)
+	h.internalVIPs = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !ok(a) })
 	if len(h.internalVIPs) > 0 && len(h.vips.API) == 0 && h.vipsErr == nil {
 		h.vipsErr = errInternalVIP
 	}
 }
 
 // readMicroShiftConfig reads the files again while they are incomplete.
-func readMicroShiftConfig(ctx context.Context, dir string, kept microshift.StateFile) microshift.Snapshot {
+func readMicroShiftConfig(ctx context.Context, dir string, stored microshift.StateFile) microshift.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
-		answer := microshift.NewReader(dir, microshift.UnitsDir, kept).Read(time.Now())
+		answer := microshift.NewReader(dir, microshift.UnitsDir, stored).Read(time.Now())
 		if answer.Err == nil {
 			return answer
 		}
@@ -119,7 +119,7 @@ func (h *host) computeMicroShift(c microshift.Config) (microshift.Computed, erro
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on, err := reconcile.MicroShiftHost(links, h.addresses, routesDir)
+	on, err := microshift.NewHost(links, h.addresses, routesDir)
 	if err != nil {
 		return microshift.Computed{}, err
 	}

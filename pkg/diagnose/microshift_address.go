@@ -26,7 +26,7 @@ func checkInternalAddress(_ context.Context, h *host) Result {
 		return skippedResult("the address is unknown: %v", e.err)
 	}
 	var findings []findings.Finding
-	var well, unknown groupedTexts
+	var texts, unknown groupedTexts
 	internal := e.computed.Internal
 	if e.computed.AdvertiseAddressGiven {
 		internal = internal[:1] // MicroShift adds no other one either
@@ -39,10 +39,10 @@ func checkInternalAddress(_ context.Context, h *host) Result {
 		case f.ID != "":
 			findings = append(findings, f)
 		default:
-			well.add(addr, "%s", text)
+			texts.add(addr, "%s", text)
 		}
 	}
-	return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
+	return findingsResult(findings, "%v", &texts).withNotChecked(unknown.String())
 }
 
 // judgeInternalAddress evaluates one of the addresses; forced means that it is

@@ -80,15 +80,15 @@ func (c certificateClient) displayName() string {
 // checkMicroShiftCertificate checks the certificates that MicroShift's API server
 // presents to external and internal clients.
 func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
-	clients, unasked := h.certificateClients()
+	clients, omitted := h.certificateClients()
 	questions := make([]protocol.CertificateRequest, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateRequest
 	}
 	answers := queryServers(ctx, questions, h.prober.Certificates)
-	late := 0
+	expired := 0
 	var findings []findings.Finding
-	var silent []prober.CertificateResult
+	var noResponse []prober.CertificateResult
 	var texts groupedTexts
 	dated := make(map[string]bool)
 	for i, p := range answers {
@@ -96,31 +96,31 @@ func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 		if p.Err != nil {
 			switch {
 			case errors.Is(p.Err, errTimeUp):
-				late++
+				expired++
 			case c.isService():
 				texts.add(p.Addr, "not checked, because only pods can reach it (%v)", p.Err)
 			default:
-				silent = append(silent, p)
+				noResponse = append(noResponse, p)
 			}
 			continue
 		}
-		if f, is := c.judge(p.Certificate); is {
+		if f, ok := c.judge(p.Certificate); ok {
 			findings = appendUnique(findings, f)
 		} else {
 			texts.add(label(c.displayName()), "issued by %q, until %s", p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
 		}
-		if which := p.Certificate.Issuer + "\n" + p.Certificate.Serial; !dated[which] {
-			dated[which] = true
+		if indexes := p.Certificate.Issuer + "\n" + p.Certificate.Serial; !dated[indexes] {
+			dated[indexes] = true
 			findings = append(findings, c.judgeDates(p, time.Now())...)
 		}
 	}
-	for _, p := range silent {
+	for _, p := range noResponse {
 		findings = appendUnreachable(findings, p)
 	}
-	if late > 0 {
-		unasked = append(unasked, fmt.Sprintf("%d more queries, for lack of time", late))
+	if expired > 0 {
+		omitted = append(omitted, fmt.Sprintf("%d more queries, for lack of time", expired))
 	}
-	return findingsResult(findings, "%v", &texts).withNotChecked(strings.Join(unasked, "; "))
+	return findingsResult(findings, "%v", &texts).withNotChecked(strings.Join(omitted, "; "))
 }
 
 // errTimeUp: the time was up before the response.
@@ -134,39 +134,39 @@ const slowAnswer = time.Second
 // respond. Otherwise a server that drops packets would use up the time of all. Queries
 // that are not sent get the error of the first one.
 func queryServers(
-	ctx context.Context, questions []protocol.CertificateRequest, ask func(context.Context, []protocol.CertificateRequest) []prober.CertificateResult,
+	ctx context.Context, questions []protocol.CertificateRequest, query func(context.Context, []protocol.CertificateRequest) []prober.CertificateResult,
 ) []prober.CertificateResult {
 	answers := make([]prober.CertificateResult, len(questions))
-	put := func(which []int) {
-		some := make([]protocol.CertificateRequest, len(which))
-		for i, at := range which {
-			some[i] = questions[at]
+	send := func(indexes []int) {
+		batch := make([]protocol.CertificateRequest, len(indexes))
+		for i, at := range indexes {
+			batch[i] = questions[at]
 		}
-		for i, p := range ask(ctx, some) {
-			answers[which[i]] = p
+		for i, p := range query(ctx, batch) {
+			answers[indexes[i]] = p
 		}
 	}
 	first := make(map[netip.AddrPort]int)
-	var begin, rest []int
+	var initial, others []int
 	for i, q := range questions {
 		if _, known := first[q.Addr]; !known {
 			first[q.Addr] = i
-			begin = append(begin, i)
+			initial = append(initial, i)
 		}
 	}
-	begun := time.Now()
-	put(begin)
+	started := time.Now()
+	send(initial)
 	for i, q := range questions {
-		if one := first[q.Addr]; one == i {
+		if index := first[q.Addr]; index == i {
 			continue
-		} else if err := answers[one].Err; err != nil && answers[one].CheckedAt.Sub(begun) > slowAnswer {
-			answers[i] = prober.CertificateResult{CertificateRequest: q, Err: err, CheckedAt: answers[one].CheckedAt}
+		} else if err := answers[index].Err; err != nil && answers[index].CheckedAt.Sub(started) > slowAnswer {
+			answers[i] = prober.CertificateResult{CertificateRequest: q, Err: err, CheckedAt: answers[index].CheckedAt}
 		} else {
-			rest = append(rest, i)
+			others = append(others, i)
 		}
 	}
-	put(rest)
-	for _, i := range rest {
+	send(others)
+	for _, i := range others {
 		if answers[i].Err != nil && ctx.Err() != nil {
 			answers[i].Err = errTimeUp // the server has responded before
 		}
@@ -199,9 +199,9 @@ func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Fin
 }
 
 // certificateClients are all clients to check, and the ones that are left out.
-func (h *host) certificateClients() (all []certificateClient, unasked []string) {
-	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+func (h *host) certificateClients() (all []certificateClient, omitted []string) {
+	add := func(at netip.Addr, port uint16, name string, internal, hasCertificate bool) {
+		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, internal, hasCertificate}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -209,10 +209,10 @@ func (h *host) certificateClients() (all []certificateClient, unasked []string) 
 	e := h.microShiftState.computed
 	names, why := h.externalNames()
 	if why != nil {
-		unasked = append(unasked, why.Error())
+		omitted = append(omitted, why.Error())
 	}
 	if over := len(names) - maxMicroShiftNames; over > 0 {
-		unasked = append(unasked, fmt.Sprintf("%d more names", over))
+		omitted = append(omitted, fmt.Sprintf("%d more names", over))
 		names = names[:maxMicroShiftNames]
 	}
 	for _, node := range e.NodeIPs {
@@ -230,17 +230,17 @@ func (h *host) certificateClients() (all []certificateClient, unasked []string) 
 		add(node, prober.APIPort, node.String(), false, false)
 	}
 	if len(e.Internal) == 0 || !e.ServiceIP.IsValid() {
-		return all, unasked
+		return all, omitted
 	}
 	// Connections of pods to the service arrive at this address.
 	if internal := e.Internal[0]; h.hasAddress(internal) {
 		add(internal, prober.APIPort, serviceName, true, false)
 		add(internal, prober.APIPort, e.ServiceIP.String(), true, false)
 	} else {
-		unasked = append(unasked, fmt.Sprintf("%v, which internal clients use, is not on this host", internal))
+		omitted = append(omitted, fmt.Sprintf("%v, which internal clients use, is not on this host", internal))
 	}
 	add(e.ServiceIP, servicePort, e.ServiceIP.String(), true, false)
-	return all, unasked
+	return all, omitted
 }
 
 func (h *host) hasAddress(addr netip.Addr) bool {

@@ -33,8 +33,8 @@ type externalName struct {
 // externalNames are the known names, once each, and the reason for unknown ones. The
 // names of the API server's own certificate are those of MicroShift (certSetup in
 // pkg/cmd/init.go).
-func (h *host) externalNames() (all []externalName, why error) {
-	add := func(name string, named bool) {
+func (h *host) externalNames() (all []externalName, unreadable error) {
+	add := func(name string, hasCertificate bool) {
 		name = strings.ToLower(name)
 		_, notAddress := netip.ParseAddr(name)
 		// A wildcard cannot be queried, and localhost is not external.
@@ -43,14 +43,14 @@ func (h *host) externalNames() (all []externalName, why error) {
 		}
 		i := slices.IndexFunc(all, func(e externalName) bool { return e.name == name })
 		if i < 0 {
-			all = append(all, externalName{name, named})
+			all = append(all, externalName{name, hasCertificate})
 		}
 	}
 	c := h.microShiftState.Config
 	for _, n := range c.NamedCertificates {
 		names, err := certificateNames(n)
 		if err != nil {
-			why = err
+			unreadable = err
 		}
 		for _, name := range names {
 			add(name, true)
@@ -71,7 +71,7 @@ func (h *host) externalNames() (all []externalName, why error) {
 		add(h.name, false)
 	}
 	add(apiPrefix+c.BaseDomain, false)
-	return all, why
+	return all, unreadable
 }
 
 // certificateNames are the names of a named certificate: the configured ones, otherwise

@@ -55,8 +55,8 @@ func TestPresentedCertificate(t *testing.T) {
 		"internal, by a public CA":              {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
 	} {
 		c := certificateClient{protocol.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
-		f, is := c.judge(&protocol.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
-		if f.ID != tt.want || f.Level != tt.level || is != (tt.want != "") {
+		f, ok := c.judge(&protocol.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
+		if f.ID != tt.want || f.Level != tt.level || ok != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
 		}
 	}
@@ -227,8 +227,8 @@ func TestMicroShiftFinding(t *testing.T) {
 		h := &host{microShiftState: tt.edge, privileged: tt.root}
 		h.microShiftState.active = true
 		h.vipsErr = h.microShiftState.vipsError()
-		f, is := h.vipsFault()
-		if f.ID != tt.want || is != (tt.want != "") {
+		f, ok := h.vipsFault()
+		if f.ID != tt.want || ok != (tt.want != "") {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

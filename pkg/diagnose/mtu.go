@@ -25,24 +25,24 @@ func checkMTU(ctx context.Context, h *host) Result {
 		return skippedResult("no ingress VIP is known")
 	}
 	var findings []findings.Finding
-	var well, unknown groupedTexts
+	var texts, unknown groupedTexts
 	for _, vip := range h.vips.Ingress {
 		if h.observed.vipFaulty(ctx, vip) {
 			continue
 		}
-		f, text, is := h.judgeMTU(ctx, vip)
+		f, text, ok := h.judgeMTU(ctx, vip)
 		findings = append(findings, f...)
 		switch {
 		case len(f) > 0:
-		case is:
-			well.add(vip, "%s", text)
+		case ok:
+			texts.add(vip, "%s", text)
 		default:
 			unknown.add(vip, "%s", text)
 		}
 	}
 	switch {
-	case len(findings) > 0, !well.empty():
-		return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
+	case len(findings) > 0, !texts.empty():
+		return findingsResult(findings, "%v", &texts).withNotChecked(unknown.String())
 	case unknown.empty():
 		return skippedResult("no ingress VIP could be checked")
 	default:

@@ -59,8 +59,8 @@ func kubeconfigName(path string) string {
 		return ""
 	}
 	for line := range strings.Lines(string(text)) {
-		_, server, is := strings.Cut(line, "server:")
-		if !is {
+		_, server, ok := strings.Cut(line, "server:")
+		if !ok {
 			continue
 		}
 		where, err := url.Parse(strings.Trim(server, " \t\r\n\"'"))

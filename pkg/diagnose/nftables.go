@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -15,12 +16,12 @@ import (
 // checkNftables evaluates the service's report. If the service has no table, it tests
 // whether the kernel supports the parts of the table.
 func checkNftables(_ context.Context, h *host) Result {
-	said, unheard := h.report()
+	reported, reportErr := h.report()
 	switch {
-	case unheard == nil && said.Table.Present && said.Table.Owned:
+	case reportErr == nil && reported.Table.Present && reported.Table.Owned:
 		return okResult("the service's table is in place")
 	case !h.privileged:
-		return skippedResult("only a process with %s can check it (run it as root)", capability)
+		return skippedResult("only a process with %s can check it (run it as root)", unit.Capability)
 	}
 	err := nftables.CheckSupport()
 	reason, message := h.serviceState()
@@ -34,12 +35,9 @@ func checkNftables(_ context.Context, h *host) Result {
 		return okResult("the kernel supports the service's table")
 	case len(h.deniedBySandbox()) > 0:
 		return okResult("the kernel supports the service's table, but the unit does not permit it")
-	case strings.Contains(message, capability):
+	case strings.Contains(message, unit.Capability):
 		return findingsResult([]findings.Finding{findings.New(findings.NftablesPermissionDenied, findings.Values{"error": message})}, "")
 	default:
 		return findingsResult([]findings.Finding{findings.New(findings.NftablesRejected, findings.Values{"error": message})}, "")
 	}
 }
-
-// capability is required for nftables.
-const capability = "CAP_NET_ADMIN"

@@ -10,15 +10,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-const (
-	unitName    = "http01-proxyd.service" // in systemd
-	programName = "http01-proxyd"         // process name in the kernel
-)
+// programName is the process name in the kernel.
+const programName = "http01-proxyd"
 
 // checkPorts checks which programs use the internal port and the metrics port.
 func checkPorts(_ context.Context, h *host) Result {
@@ -42,11 +42,11 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if listens, err := socketowner.IsListening(at.Port()); err != nil || !listens {
 		return findings.Finding{}, false
 	}
-	who := socketowner.DescribeTCPPort(at.Port())
-	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
+	owner := socketowner.DescribeTCPPort(at.Port())
+	if strings.Contains(owner, unit.Name) || strings.Contains(owner, "("+programName+")") {
 		return findings.Finding{}, false
 	}
-	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": who}), true
+	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
 }
 
 func checkInternalPort(h *host) Result {
@@ -71,17 +71,17 @@ func checkInternalPort(h *host) Result {
 		return okResult("port %d is free for the service", port)
 	}
 	// Sockets that systemd stores for the service were created in its cgroup.
-	who := socketowner.DescribeTCPPort(port)
+	owner := socketowner.DescribeTCPPort(port)
 	_, err = h.report()
 	switch {
-	case strings.Contains(who, unitName):
-		return okResult("port %d belongs to the service: %s", port, who)
-	case errors.Is(err, report.ErrInvalidReport):
-		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, who)
+	case strings.Contains(owner, unit.Name):
+		return okResult("port %d belongs to the service: %s", port, owner)
+	case errors.Is(err, client.ErrInvalidReport):
+		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, owner)
 	case h.serviceUnresponsive():
-		return skippedResult("the service does not respond; port %d is in use by %s", port, who)
+		return skippedResult("the service does not respond; port %d is in use by %s", port, owner)
 	case errors.Is(err, fs.ErrPermission):
-		return skippedResult("port %d is in use by %s; only root can identify the service", port, who)
+		return skippedResult("port %d is in use by %s; only root can identify the service", port, owner)
 	default:
 		return taken()
 	}

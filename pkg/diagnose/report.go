@@ -37,15 +37,15 @@ func worstOutcome(results []Result) Outcome {
 func withoutConsequences(results []Result) []Result {
 	found := make(map[findings.ID]string) // by which check
 	forEachFinding(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
-	roots := maps.Clone(found)
+	causes := maps.Clone(found)
 	forEachFinding(results, func(_ Result, f findings.Finding) {
 		if causeCheck(f, found) != "" {
-			delete(roots, f.ID)
+			delete(causes, f.ID)
 		}
 	})
 	out := slices.Clone(results)
 	for i, r := range results {
-		out[i] = r.withoutCausedBy(roots)
+		out[i] = r.withoutCausedBy(causes)
 	}
 	return out
 }
@@ -69,10 +69,10 @@ func causeCheck(f findings.Finding, found map[findings.ID]string) string {
 }
 
 // withoutCausedBy is the result without the findings that these findings explain.
-func (r Result) withoutCausedBy(roots map[findings.ID]string) Result {
+func (r Result) withoutCausedBy(causes map[findings.ID]string) Result {
 	why := ""
-	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
-		check := causeCheck(f, roots)
+	remaining := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
+		check := causeCheck(f, causes)
 		if check != "" {
 			why = check
 		}
@@ -81,8 +81,8 @@ func (r Result) withoutCausedBy(roots map[findings.ID]string) Result {
 	if why == "" {
 		return r
 	}
-	next := findingsResult(kept, "")
-	if len(kept) == 0 {
+	next := findingsResult(remaining, "")
+	if len(remaining) == 0 {
 		next = skippedResult("explained by the check %q", why)
 	}
 	next.Name, next.DurationMs, next.NotChecked = r.Name, r.DurationMs, r.NotChecked

@@ -41,17 +41,17 @@ type dnsView struct {
 // external clients get. A complete response precedes half of one. A server's error
 // counts too, because a CA that queries it gets the same.
 func (v dnsView) rank() int {
-	said, known := 0, 0
+	reported, known := 0, 0
 	for _, r := range v.records {
 		if r.err != nil || r.Failure == protocol.ServerSilent {
 			continue
 		}
-		said++
+		reported++
 		if r.Failure == "" {
 			known++
 		}
 	}
-	if said == 0 {
+	if reported == 0 {
 		return 0
 	}
 	weight := 1 + known

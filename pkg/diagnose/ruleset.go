@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
@@ -30,7 +31,7 @@ func checkRuleset(ctx context.Context, h *host) Result {
 	case len(vips) == 0:
 		return skippedResult("this service would serve no API VIP")
 	case !h.privileged:
-		return skippedResult("only a process with %s can read the rulesets (run it as root)", capability)
+		return skippedResult("only a process with %s can read the rulesets (run it as root)", unit.Capability)
 	}
 	var all obstacles
 	var err error

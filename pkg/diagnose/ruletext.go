@@ -58,7 +58,7 @@ func nftRuleText(ctx context.Context, o simulator.Outcome) string {
 	}
 	end := fmt.Sprintf(" # handle %d", o.Handle)
 	for line := range strings.Lines(out.String()) {
-		if rule, is := strings.CutSuffix(strings.TrimSpace(line), end); is {
+		if rule, ok := strings.CutSuffix(strings.TrimSpace(line), end); ok {
 			return rule
 		}
 	}

@@ -13,26 +13,27 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // checkService evaluates the service's own report. If the service is not ready, it also
 // evaluates its unit and SELinux.
 func checkService(_ context.Context, h *host) Result {
 	reason, message := h.serviceState()
-	said := fmt.Sprintf("%s: %s", reason, message)
+	reported := fmt.Sprintf("%s: %s", reason, message)
 	if unnoticed := h.unnoticedVIPs(); len(unnoticed) > 0 {
-		said += ", but this host holds " + joinAddresses(unnoticed)
+		reported += ", but this host holds " + joinAddresses(unnoticed)
 	}
 	switch {
 	case h.serviceReady():
-		return okResult("%s", said)
+		return okResult("%s", reported)
 	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
 		return skippedResult("only root can query the service")
 	}
-	if errors.Is(h.reportError(), report.ErrInvalidReport) {
+	if errors.Is(h.reportError(), client.ErrInvalidReport) {
 		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, findings.Values{"error": h.reportError().Error()})}, "")
 	}
 	if findings := h.sandboxFindings(); len(findings) > 0 {
@@ -44,7 +45,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "":
 		return findingsResult([]findings.Finding{findings.New(findings.ServiceNotRunning, findings.Values{"state": h.unitState()})}, "")
 	default:
-		f := findings.New(findings.ServiceNotReady, findings.Values{"state": said})
+		f := findings.New(findings.ServiceNotReady, findings.Values{"state": reported})
 		// Other checks may have found the cause. A file that root can read may be
 		// inaccessible to the service's user.
 		f.CausedBy = reasonCauses(reason)
@@ -61,11 +62,11 @@ func (h *host) reportError() error {
 // serviceUnresponsive reports whether the service runs but does not respond.
 func (h *host) serviceUnresponsive() bool {
 	err := h.reportError()
-	var late net.Error
+	var timeout net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, client.ErrInvalidReport):
 		return false
-	case errors.As(err, &late) && late.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return true
 	default:
 		u, unknown := h.unit()
@@ -95,21 +96,21 @@ const reactionTime = 500 * time.Millisecond
 // queried while a VIP moved. A VIP counts only if this host holds it before and after
 // the service reports standby, twice.
 func (h *host) findStillUnnoticed(ctx context.Context) []netip.Addr {
-	left := h.stillHeld(h.ownership.Held)
-	if len(left) == 0 {
+	vips := h.stillHeld(h.ownership.Held)
+	if len(vips) == 0 {
 		return nil
 	}
 	wait := time.NewTimer(reactionTime)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
-		return left
+		return vips
 	case <-wait.C:
 	}
 	if again, err := h.fetchReport(); err == nil && again.Condition().Reason != report.Standby {
 		return nil
 	}
-	return h.stillHeld(left)
+	return h.stillHeld(vips)
 }
 
 // stillHeld are the VIPs that this host still holds; all of them if its addresses
@@ -161,86 +162,28 @@ func (h *host) mayRun() bool {
 // unitState describes the state of the unit.
 func (h *host) unitState() string {
 	u, err := h.unit()
-	switch {
-	case err != nil:
+	if err != nil {
 		return systemMessage(h.reportError())
-	case u.LoadState == "not-found":
-		return unitName + " is not installed on this host"
-	case u.LoadState != "loaded":
-		return fmt.Sprintf("%s is %s", unitName, u.LoadState)
-	case u.ConditionFailed:
-		return fmt.Sprintf("a condition of %s is not met, for example that %s exists", unitName, u.ExecPath)
 	}
-	state := fmt.Sprintf("%s is %s", unitName, u.ActiveState)
-	if u.UnitFileState != "" {
-		state += " and " + u.UnitFileState
-	}
-	if end := lastExit(u); end != "" {
-		state += ", and " + end
-	}
-	return state
+	return unit.Describe(u)
 }
-
-// lastExit describes the end of the last run, if that was a failure.
-func lastExit(u systemd.Unit) string {
-	if u.Result == "success" && u.ExecMainStatus == 0 {
-		return ""
-	}
-	const exited = 1 // CLD_EXITED of sigaction(2)
-	how := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
-	if u.ExecMainCode == exited {
-		how = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
-		if name := exitName(u.ExecMainStatus); name != "" {
-			how += "/" + name
-		}
-	}
-	if u.Restarts > 0 {
-		how += fmt.Sprintf(" after %d restarts", u.Restarts)
-	}
-	return how
-}
-
-// exitName is systemd's name for one of its exit codes (systemd.exec(5), "Process Exit
-// Codes"), for those that indicate a sandbox fault.
-func exitName(code int) string {
-	switch code {
-	case exitExec:
-		return "EXEC"
-	case 217:
-		return "USER"
-	case 218:
-		return "CAPABILITIES"
-	case 226:
-		return "NAMESPACE"
-	case 228:
-		return "SECCOMP"
-	case 233:
-		return "RUNTIME_DIRECTORY"
-	case 238:
-		return "STATE_DIRECTORY"
-	default:
-		return ""
-	}
-}
-
-const exitExec = 203
 
 // sandboxFindings are the permissions that a service that is not ready lacks.
 func (h *host) sandboxFindings() []findings.Finding {
 	var matches []findings.Finding
-	if kept := h.deniedBySandbox(); len(kept) > 0 {
+	if denied := h.deniedBySandbox(); len(denied) > 0 {
 		u, _ := h.unit()
-		dropIns := strings.Join(u.DropIns, ", ")
-		if dropIns == "" {
-			dropIns = "there is none; it is in the unit itself"
+		source := "the unit itself"
+		if len(u.DropIns) > 0 {
+			source = "the drop-in (" + strings.Join(u.DropIns, ", ") + ")"
 		}
-		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(kept, "; "), "dropins": dropIns}))
+		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
 	}
-	path := programPath
+	path := unit.ProgramPath
 	if u, err := h.unit(); err == nil && u.ExecPath != "" {
 		path = u.ExecPath
 	}
-	return append(matches, readSELinux(path).findings(path, time.Now())...)
+	return append(matches, unit.SELinuxFindings(path, time.Now())...)
 }
 
 // deniedBySandbox lists what the unit's sandbox denies a service that is not ready.
@@ -249,8 +192,5 @@ func (h *host) deniedBySandbox() []string {
 	if err != nil || u.LoadState != "loaded" || h.serviceReady() {
 		return nil
 	}
-	return sandboxFaults(u)
+	return unit.SandboxFaults(u)
 }
-
-// programPath is the path of the program in the unit.
-const programPath = "/usr/local/bin/http01-proxyd"

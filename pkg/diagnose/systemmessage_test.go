@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // TestSystemMessage: findings contain only the system's error, without repeating the
@@ -25,7 +25,7 @@ func TestSystemMessage(t *testing.T) {
 		t.Errorf("finding %+v", result)
 	}
 	socket := filepath.Join(dir, "none.sock")
-	_, silent := report.Fetch(t.Context(), socket)
+	_, silent := client.Fetch(t.Context(), socket)
 	if got, want := systemMessage(silent), "dial unix "+socket+": connect: no such file or directory"; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}

@@ -26,9 +26,9 @@ type TraceStep struct {
 	DurationMs float64 `json:"durationMs,omitempty"`
 }
 
-func newStep(name, to string, well bool, took time.Duration, format string, args ...any) TraceStep {
+func newStep(name, to string, ok bool, took time.Duration, format string, args ...any) TraceStep {
 	h := TraceStep{Step: name, To: to, Outcome: OK, Text: fmt.Sprintf(format, args...), DurationMs: float64(took.Microseconds()) / 1000}
-	if !well {
+	if !ok {
 		h.Outcome = Problem
 	}
 	return h
@@ -48,31 +48,31 @@ func (h *host) traceChallenge(ctx context.Context) []TraceStep {
 	if name == placeholderName {
 		return []TraceStep{newStep("dns", "", false, 0, "the API's name is unknown (set --name)")}
 	}
-	hops, addresses := h.traceDNS(ctx, name)
-	var ways []addressResponse
+	steps, addresses := h.traceDNS(ctx, name)
+	var responses []addressResponse
 	for _, addr := range addresses {
 		to := netip.AddrPortFrom(addr, httpPort)
-		page, asked := h.fetchChallenge(ctx, to)
-		if !asked {
-			hops = append(hops, newStep("connect", to.String(), false, 0, "no time left for the request"))
+		page, ok := h.fetchChallenge(ctx, to)
+		if !ok {
+			steps = append(steps, newStep("connect", to.String(), false, 0, "no time left for the request"))
 			continue
 		}
-		ways = append(ways, addressResponse{to, page})
-		hops = append(hops, newStep("connect", to.String(), page.Connected > 0, page.Connected, "%s", describeConnection(page)))
+		responses = append(responses, addressResponse{to, page})
+		steps = append(steps, newStep("connect", to.String(), page.Connected > 0, page.Connected, "%s", describeConnection(page)))
 		if page.Connected > 0 {
-			hops = append(hops, newStep("proxy", to.String(), isCompleteOK(page), page.Total, "%s%s", describeResponse(page), describeResponder(page)))
+			steps = append(steps, newStep("proxy", to.String(), isCompleteOK(page), page.Total, "%s%s", describeResponse(page), describeResponder(page)))
 		}
 	}
 	for _, a := range h.ingressResponses(ctx) {
-		hops = append(hops, newStep("ingress", a.addr.String(), isCompleteOK(a.page), a.page.Total, "%s", describeResponse(a.page)))
+		steps = append(steps, newStep("ingress", a.addr.String(), isCompleteOK(a.page), a.page.Total, "%s", describeResponse(a.page)))
 	}
-	hops = append(hops, h.traceKeys(ways)...)
-	return append(hops, h.letsEncryptStep(ways), h.certManagerStep(ways))
+	steps = append(steps, h.traceKeys(responses)...)
+	return append(steps, h.letsEncryptStep(responses), h.certManagerStep(responses))
 }
 
 // traceDNS lists the addresses of the name in the order in which a CA uses them.
 // Without addresses in the DNS, the trace continues with the VIPs.
-func (h *host) traceDNS(ctx context.Context, name string) (hops []TraceStep, addresses []netip.Addr) {
+func (h *host) traceDNS(ctx context.Context, name string) (steps []TraceStep, addresses []netip.Addr) {
 	r, known := h.observed.dns.await(ctx)
 	i := slices.IndexFunc(r.views, func(v dnsView) bool { return v.name == name && v.rank() > 0 })
 	if !known || i < 0 {
@@ -85,22 +85,22 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []TraceStep, add
 	v := r.views[i]
 	for _, family := range []int{1, 0} {
 		record := v.records[family]
-		well := record.err == nil && record.Failure == ""
+		ok := record.err == nil && record.Failure == ""
 		text := fmt.Sprintf("%s, from %v", cmp.Or(joinAddresses(record.Addresses), "none"), v.server.addr.Addr())
 		switch {
 		case record.err != nil:
 			text = record.err.Error()
-		case !well:
+		case !ok:
 			text = fmt.Sprintf("%v %s", v.server.addr.Addr(), strings.TrimSuffix(failureText(record.Failure), ","))
 		}
-		hops = append(hops, newStep("dns", name+" "+recordType(family == 1), well, record.took, "%s", text))
+		steps = append(steps, newStep("dns", name+" "+recordType(family == 1), ok, record.took, "%s", text))
 		addresses = append(addresses, record.Addresses...)
 	}
 	if len(addresses) == 0 {
-		hops[0].Outcome, hops[1].Outcome = Problem, Problem
-		return hops, h.servedVIPs()
+		steps[0].Outcome, steps[1].Outcome = Problem, Problem
+		return steps, h.servedVIPs()
 	}
-	return hops, addresses
+	return steps, addresses
 }
 
 // fetchChallenge requests the challenge at an address of the name.
@@ -151,9 +151,9 @@ func printableOnly(body []byte) []byte {
 }
 
 // traceKeys describes the keys in the responses.
-func (h *host) traceKeys(ways []addressResponse) []TraceStep {
-	var hops []TraceStep
-	for _, w := range ways {
+func (h *host) traceKeys(responses []addressResponse) []TraceStep {
+	var steps []TraceStep
+	for _, w := range responses {
 		if w.page.Status != 200 || w.page.Cause != "" {
 			continue
 		}
@@ -162,61 +162,61 @@ func (h *host) traceKeys(ways []addressResponse) []TraceStep {
 		if id != "" {
 			text = findings.New(id, values).Message
 		}
-		hops = append(hops, newStep("solver", w.addr.String(), id == "", 0, "%s", text))
+		steps = append(steps, newStep("solver", w.addr.String(), id == "", 0, "%s", text))
 	}
-	return hops
+	return steps
 }
 
 // letsEncryptStep predicts the result of Let's Encrypt (boulder, va/http.go). It
 // connects to IPv6 first and to IPv4 only if that connection fails, requires 200 and
 // fewer than 128 bytes, and trims trailing white space.
-func (h *host) letsEncryptStep(ways []addressResponse) TraceStep {
-	const who = "lets-encrypt"
+func (h *host) letsEncryptStep(responses []addressResponse) TraceStep {
+	const step = "lets-encrypt"
 	var tried []addressResponse // one address of each family
 	for _, v6 := range []bool{true, false} {
-		if i := slices.IndexFunc(ways, func(w addressResponse) bool { return w.addr.Addr().Is6() == v6 }); i >= 0 {
-			tried = append(tried, ways[i])
+		if i := slices.IndexFunc(responses, func(w addressResponse) bool { return w.addr.Addr().Is6() == v6 }); i >= 0 {
+			tried = append(tried, responses[i])
 		}
 	}
 	i := slices.IndexFunc(tried, func(w addressResponse) bool { return w.page.Connected > 0 })
 	if i < 0 {
-		return newStep(who, "", false, 0, "it would reject the challenge: no address accepts connections")
+		return newStep(step, "", false, 0, "it would reject the challenge: no address accepts connections")
 	}
 	w := tried[i]
 	key := bytes.TrimRight(w.page.Body, " \t\r\n")
 	switch {
 	case w.page.Cause != "":
-		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: %s", describeFetch(w.page))
+		return newStep(step, w.addr.String(), false, 0, "it would reject the challenge: %s", describeFetch(w.page))
 	case pageFault(w.page) == findings.RouteRedirectsHTTPS:
-		return newStep(who, w.addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.page.Location)
+		return newStep(step, w.addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.page.Location)
 	case w.page.Status != 200:
-		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: status %d", w.page.Status)
+		return newStep(step, w.addr.String(), false, 0, "it would reject the challenge: status %d", w.page.Status)
 	case w.page.Length > maxKeyLength:
-		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: %d bytes, and it reads %d", w.page.Length, maxKeyLength)
+		return newStep(step, w.addr.String(), false, 0, "it would reject the challenge: %d bytes, and it reads %d", w.page.Length, maxKeyLength)
 	case !keyPattern(h.Token).Match(key):
-		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: not the key of this token")
+		return newStep(step, w.addr.String(), false, 0, "it would reject the challenge: not the key of this token")
 	default:
-		return newStep(who, w.addr.String(), true, 0, "it would accept the challenge if the thumbprint is that of the account")
+		return newStep(step, w.addr.String(), true, 0, "it would accept the challenge if the thumbprint is that of the account")
 	}
 }
 
 // certManagerStep predicts the result of cert-manager's self check. It uses the first
 // connection that succeeds, and compares all bytes.
-func (h *host) certManagerStep(ways []addressResponse) TraceStep {
-	const who = "cert-manager"
-	i := slices.IndexFunc(ways, func(w addressResponse) bool { return w.page.Connected > 0 })
+func (h *host) certManagerStep(responses []addressResponse) TraceStep {
+	const step = "cert-manager"
+	i := slices.IndexFunc(responses, func(w addressResponse) bool { return w.page.Connected > 0 })
 	if i < 0 {
-		return newStep(who, "", false, 0, "the self check would fail: no address accepts connections")
+		return newStep(step, "", false, 0, "the self check would fail: no address accepts connections")
 	}
-	w := ways[i]
+	w := responses[i]
 	switch {
 	case w.page.Cause != "" && pageFault(w.page) != findings.ResponseTruncated:
-		return newStep(who, w.addr.String(), false, 0, "the self check would fail: %s", describeFetch(w.page))
+		return newStep(step, w.addr.String(), false, 0, "the self check would fail: %s", describeFetch(w.page))
 	case w.page.Status != 200:
-		return newStep(who, w.addr.String(), false, 0, "the self check would fail: status %d", w.page.Status)
+		return newStep(step, w.addr.String(), false, 0, "the self check would fail: status %d", w.page.Status)
 	case !keyPattern(h.Token).Match(w.page.Body) || w.page.Length != len(w.page.Body):
-		return newStep(who, w.addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
+		return newStep(step, w.addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
 	default:
-		return newStep(who, w.addr.String(), true, 0, "the self check would pass if the thumbprint is that of the account")
+		return newStep(step, w.addr.String(), true, 0, "the self check would pass if the thumbprint is that of the account")
 	}
 }

@@ -51,8 +51,8 @@ func (t upstreamTrust) result(h *host) Result {
 // reportedTrustFindings are the findings that the running service reports about the
 // file at path.
 func (h *host) reportedTrustFindings(path string) []findings.Finding {
-	said, err := h.report()
-	t := said.Trust
+	reported, err := h.report()
+	t := reported.Trust
 	switch {
 	case err != nil, t.Path != path, t.Error == "":
 		return nil

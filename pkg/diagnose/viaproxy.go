@@ -50,8 +50,8 @@ func (t upstreamTrust) protocolTrust() *protocol.CABundle {
 	if t.configured == nil {
 		return nil
 	}
-	roots, whose := trust.EffectiveRoots(t.configured, t.system)
-	return settings.Trust(whose, roots)
+	roots, source := trust.EffectiveRoots(t.configured, t.system)
+	return settings.Trust(source, roots)
 }
 
 // viaProxy are the settings with which the proxy contacts the ingress, as far as this
@@ -80,25 +80,25 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 		return g
 	}
 	// Without accepted settings, as after an error, no egress proxy is used.
-	ways := settings.EgressRoutes(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
+	routes := settings.EgressRoutes(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
 		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
 		return found
 	}
-	g.egress = settings.Egress(ways, memoize(addrs), setting, systemRoots())
+	g.egress = settings.Egress(routes, memoize(addrs), setting, systemRoots())
 	return g
 }
 
 // memoize resolves each name once.
-func memoize(ask func(string) []netip.Addr) func(string) []netip.Addr {
+func memoize(resolve func(string) []netip.Addr) func(string) []netip.Addr {
 	known := make(map[string][]netip.Addr)
 	return func(name string) []netip.Addr {
-		if found, is := known[name]; is {
+		if found, ok := known[name]; ok {
 			return found
 		}
-		known[name] = ask(name)
+		known[name] = resolve(name)
 		return known[name]
 	}
 }
@@ -115,14 +115,14 @@ func systemRoots() [][]byte {
 // automaticNoProxy are the addresses in the automatic part of the no-proxy list. An
 // ingress has no name there.
 func (h *host) automaticNoProxy() []string {
-	around := egress.DirectDestinations{VIPs: h.vips.API}
+	destinations := egress.DirectDestinations{VIPs: h.vips.API}
 	if !h.config.VIPs.Explicit() {
-		around.VIPs = slices.Concat(h.vips.API, h.vips.Ingress)
+		destinations.VIPs = slices.Concat(h.vips.API, h.vips.Ingress)
 	}
 	for _, own := range h.addresses {
-		around.Subnets = append(around.Subnets, netip.PrefixFrom(own.IP, own.Bits))
+		destinations.Subnets = append(destinations.Subnets, netip.PrefixFrom(own.IP, own.Bits))
 	}
-	return around.NoProxy()
+	return destinations.NoProxy()
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.

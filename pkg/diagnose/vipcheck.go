@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// checkVIPs evaluates what this host knows about the VIPs.
+// checkVIPs evaluates the VIPs that this host has detected.
 func checkVIPs(_ context.Context, h *host) Result {
 	if f, bad := h.vipsFault(); bad {
 		return findingsResult([]findings.Finding{f}, "")

@@ -114,7 +114,7 @@ func checkVIPHolders(ctx context.Context, h *host) Result {
 		return skippedResult("no VIPs are known")
 	}
 	var findings []findings.Finding
-	var well, unknown groupedTexts
+	var texts, unknown groupedTexts
 	for i, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		role := "API"
 		if i >= len(h.vips.API) {
@@ -123,29 +123,29 @@ func checkVIPHolders(ctx context.Context, h *host) Result {
 				continue
 			}
 		}
-		x, looked := h.observed.vipHolders[vip].await(ctx)
-		f, is := x.judge(vip, role)
+		x, known := h.observed.vipHolders[vip].await(ctx)
+		f, ok := x.judge(vip, role)
 		switch {
-		case !looked:
+		case !known:
 			unknown.add(vip, "no time left for the check")
-		case is:
+		case ok:
 			findings = append(findings, f)
 		case x.local && x.othersKnown:
-			well.add(vip, "on this host")
+			texts.add(vip, "on this host")
 		case x.othersKnown && len(x.otherMACs) > 1:
-			well.add(vip, "on one host with %s", strings.Join(x.otherMACs, " and "))
+			texts.add(vip, "on one host with %s", strings.Join(x.otherMACs, " and "))
 		case x.othersKnown:
-			well.add(vip, "on the host with %s", x.otherMACs[0])
+			texts.add(vip, "on the host with %s", x.otherMACs[0])
 		case x.local:
-			well.add(vip, "on this host (other hosts unknown: %s)", x.reason)
+			texts.add(vip, "on this host (other hosts unknown: %s)", x.reason)
 		default:
 			unknown.add(vip, "%s", x.reason)
 		}
 	}
-	if len(findings) == 0 && well.empty() {
+	if len(findings) == 0 && texts.empty() {
 		return skippedResult("%v", &unknown)
 	}
-	return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
+	return findingsResult(findings, "%v", &texts).withNotChecked(unknown.String())
 }
 
 // judge returns the finding about a VIP, if there is one.

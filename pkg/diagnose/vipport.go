@@ -77,8 +77,8 @@ func checkSelfCheck(ctx context.Context, h *host) Result {
 	var findings []findings.Finding
 	var texts groupedTexts
 	for _, d := range closed {
-		f, is := h.judgeProxyAbsent(d, open)
-		if is {
+		f, ok := h.judgeProxyAbsent(d, open)
+		if ok {
 			findings = append(findings, f)
 			continue
 		}
@@ -89,7 +89,7 @@ func checkSelfCheck(ctx context.Context, h *host) Result {
 		findings = append(findings, f...)
 		texts.add(d, "%s", text)
 	}
-	if f, is := h.rejectsNameOnStandby(); is {
+	if f, ok := h.rejectsNameOnStandby(); ok {
 		findings = append(findings, f)
 	}
 	if len(findings) == 0 && len(open) == 0 {
@@ -103,7 +103,7 @@ func (h *host) judgeProxyAbsent(d vipResponse, open []vipResponse) (findings.Fin
 	how := describeFetch(d.page)
 	switch {
 	case h.holdsVIP(d.vip) && h.reportsServing():
-		if c, is := h.lastRemoteChallenge(d.vip); is {
+		if c, ok := h.lastRemoteChallenge(d.vip); ok {
 			return findings.New(findings.SelfCheckDiffers, findings.Values{"endpoint": d.String(), "how": how, "client": c.Client, "status": strconv.Itoa(c.Status), "time": c.Time.Format(time.TimeOnly)}), true
 		}
 		return findings.New(findings.SelfCheckFails, findings.Values{"endpoint": d.String(), "how": how}), true
@@ -139,9 +139,9 @@ func (h *host) judgeProxyPresent(ctx context.Context, d vipResponse) ([]findings
 		return nil, text
 	}
 	through, known := l.await(ctx)
-	direct, is := h.directResponse(ctx, d.vip)
+	direct, ok := h.directResponse(ctx, d.vip)
 	switch {
-	case !known || !is || direct.page.Cause != "":
+	case !known || !ok || direct.page.Cause != "":
 		// Without a response of the ingress there is nothing to compare.
 		return nil, text
 	case (through.Status == 502 || through.Status == 504) && !forwardedByProxy(through):
@@ -192,6 +192,6 @@ func (h *host) rejectsNameOnStandby() (findings.Finding, bool) {
 	return f, true
 }
 
-func (h *host) nameNotAllowed(door, name string) findings.Finding {
-	return findings.New(findings.NameNotAllowed, findings.Values{"endpoint": door, "name": name})
+func (h *host) nameNotAllowed(endpoint, name string) findings.Finding {
+	return findings.New(findings.NameNotAllowed, findings.Values{"endpoint": endpoint, "name": name})
 }

@@ -345,7 +345,7 @@ func serviceEntries() []Entry {
 			ID: SandboxDenies, Check: check, Level: Problem,
 			Symptom:     "The service fails, or its state is `NftablesUnavailable`, since its unit was changed.",
 			Message:     "The unit's sandbox denies the service a required permission: {what}",
-			Remediation: "Remove that setting from the drop-in ({dropins}). Then run systemctl daemon-reload and systemctl restart http01-proxyd.",
+			Remediation: "Remove that setting from {source}. Then run systemctl daemon-reload and systemctl restart http01-proxyd.",
 		},
 		{
 			ID: SELinuxLabel, Check: check, Level: Problem,

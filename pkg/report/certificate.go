@@ -4,29 +4,29 @@ package report
 
 import "time"
 
-// CertificateStage is how far a certificate's life has gone.
+// CertificateStage classifies the remaining lifetime of a certificate.
 type CertificateStage int
 
-// The stages. Their bounds are parts of the lifetime: certificates live for 90,
-// 45 or 6 days, so days alone would cry wolf.
+// The stages. Their bounds are fractions of the lifetime: certificates are valid for 90,
+// 45 or 6 days, so a fixed number of days would report too early or too late.
 const (
 	CertificateFresh       CertificateStage = iota
-	CertificateRenewalLate                  // less than a quarter of the lifetime is left: a renewal is late
-	CertificateUrgent                       // less than a tenth, or less than a day
-	CertificateExpired                      // its time is over
-	CertificateNotYetValid                  // its time has not begun: a clock is wrong
+	CertificateRenewalLate                  // less than a quarter of the lifetime is left
+	CertificateUrgent                       // less than a tenth of the lifetime or less than urgentBelow is left
+	CertificateExpired                      // NotAfter has passed
+	CertificateNotYetValid                  // NotBefore is in the future: a clock is wrong
 )
 
-// urgentBelow is when it is urgent whatever the lifetime, unless more than a quarter of
-// it is left then: a certificate that lives for two days is fresh with one to go.
+// urgentBelow is the remaining time that is urgent for any lifetime, unless it is more
+// than a quarter of it: a certificate that is valid for two days is fresh with one left.
 const urgentBelow = 24 * time.Hour
 
-// CertificateStage is the certificate's at that time.
+// Stage returns the stage of the certificate at a time.
 func (c Certificate) Stage(now time.Time) CertificateStage {
 	return CertificateStageAt(c.NotBefore, c.NotAfter, now)
 }
 
-// CertificateStageAt is that of a certificate with these dates.
+// CertificateStageAt returns the stage of a certificate with these dates.
 func CertificateStageAt(notBefore, notAfter, now time.Time) CertificateStage {
 	left, life := notAfter.Sub(now), notAfter.Sub(notBefore)
 	switch {

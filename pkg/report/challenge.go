@@ -8,45 +8,90 @@ import (
 	"time"
 )
 
-// RecordChallenge is one challenge request that was under the prefix and went to the
-// ingress, as the gate saw it end.
+// Challenges are the counts of requests since the start of the service.
+type Challenges struct {
+	Total   uint64             `json:"total"`   // forwarded to the ingress
+	Refused map[Refusal]uint64 `json:"refused"` // ended without a request to the ingress
+	Recent  []RecentChallenge  `json:"recent"`  // the last 20, oldest first
+}
+
+// Challenge is one challenge request that was forwarded to the ingress.
 type Challenge struct {
 	Time        time.Time      `json:"-"` // when the request head was complete
-	Duration    time.Duration  // from then until the last byte was handed to the client's socket
+	Duration    time.Duration  // from Time until the last byte was written to the client's socket
 	VIP         netip.Addr     // the local address that the client connected to, unmapped
 	Client      netip.AddrPort // unmapped
 	Method      string         // GET or HEAD
-	Host        string         // in canonical form; empty when the request had none
-	Token       uint64         // a hash that tells tokens apart
-	TokenPrefix string         // first 8 characters, or half of a shorter token: never the whole; printable ASCII
-	Status      int            // what the client got; 0 when it went away before
-	Upstream    netip.AddrPort // the zero value when none was reached
-	ClientKind  ClientKind     // who seems to ask
-	Outcome     Outcome        // how it ended, for a counter
-	Cause       string         `json:"-"` // empty when all went well, else one of the upstream's fixed set
-	Detail      string         `json:"-"` // diagnosis and remediation in one line; empty when all went well
+	Host        string         // in canonical form; empty if the request had no Host
+	Token       uint64         // a hash that distinguishes tokens
+	TokenPrefix string         // the first 8 characters, or half of a shorter token, never the whole token; printable ASCII
+	Status      int            // the status code that the client received; 0 if the client disconnected before
+	Upstream    netip.AddrPort // the zero value if no ingress address was reached
+	ClientKind  ClientKind
+	Outcome     Outcome
+	Cause       string `json:"-"` // empty after success, otherwise the ID of a cause
+	Detail      string `json:"-"` // diagnosis and remediation in one line; empty after success
 }
 
-// Refusal is why a connection was ended without asking the ingress. The set is
-// fixed, so that it can label a counter.
+// Recent returns the challenge in the form of a report.
+func (c Challenge) Recent() RecentChallenge {
+	r := RecentChallenge{
+		Time:        c.Time,
+		DurationMS:  float64(c.Duration.Microseconds()) / 1000,
+		VIP:         c.VIP.String(),
+		Client:      c.Client.String(),
+		Method:      c.Method,
+		Host:        c.Host,
+		TokenPrefix: c.TokenPrefix,
+		ClientKind:  c.ClientKind,
+		Outcome:     c.Outcome,
+		Status:      c.Status,
+		Cause:       c.Cause,
+		Detail:      c.Detail,
+	}
+	if c.Upstream.IsValid() {
+		r.Upstream = c.Upstream.String()
+	}
+	return r
+}
+
+// RecentChallenge is a Challenge in the form of a report.
+type RecentChallenge struct {
+	Time        time.Time  `json:"time"`
+	DurationMS  float64    `json:"durationMs"`
+	VIP         string     `json:"vip"`
+	Client      string     `json:"client"`
+	Method      string     `json:"method"`
+	Host        string     `json:"host"`
+	TokenPrefix string     `json:"tokenPrefix"`
+	ClientKind  ClientKind `json:"clientKind"`
+	Outcome     Outcome    `json:"outcome"`
+	Status      int        `json:"status"`
+	Upstream    string     `json:"upstream,omitempty"`
+	Cause       string     `json:"cause,omitempty"`
+	Detail      string     `json:"detail,omitempty"`
+}
+
+// Refusal is why a connection ended without a request to the ingress. The set of values
+// is fixed: it labels a counter.
 type Refusal string
 
-// The reasons for which the gate refuses by itself.
+// The reasons of a refusal.
 const (
 	NotChallenge Refusal = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
 	ForeignHost  Refusal = "foreign-host"  // a name that hosts does not list: the same 400
 	BadMethod    Refusal = "bad-method"    // under the prefix, but neither GET nor HEAD: 405
 	BadRequest   Refusal = "bad-request"   // not a request by RFC 9112, or one with a body: 4xx or 5xx
 	TooLarge     Refusal = "too-large"     // a head over the limit: 414 or 431
-	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or nothing when no byte came
+	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or no response if no byte was received
 	ClientGone   Refusal = "client-gone"   // closed or reset before the head was complete
-	SourceLimit  Refusal = "source-limit"  // one source has more connections than limits.perSource: reset, the longest without a request first
-	Evicted      Refusal = "evicted"       // of all maxConnections it had waited longest for its head, and makes room for a new one: reset
-	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
+	SourceLimit  Refusal = "source-limit"  // one source has more connections than limits.perSource: the oldest without a request is reset
+	Evicted      Refusal = "evicted"       // maxConnections reached: the connection that waited longest for its head is reset
+	Loop         Refusal = "loop"          // Via contains this service, because the name resolves to the API VIP: 502
 )
 
-// HeadParsed reports whether requests are refused so that could be read as a whole: of
-// these it is known who seems to ask.
+// HeadParsed reports whether the request head was parsed before the refusal. Only then
+// is the client kind known.
 func (r Refusal) HeadParsed() bool {
 	switch r {
 	case NotChallenge, ForeignHost, BadMethod, BadRequest, Loop:
@@ -56,17 +101,18 @@ func (r Refusal) HeadParsed() bool {
 	}
 }
 
-// RefusalCount is how many connections of an asker were refused for a reason.
-type RefusalCount struct {
-	Refusal    Refusal    `json:"refusal"`
-	ClientKind ClientKind `json:"asker"`
-	Count      uint64     `json:"count"`
-}
-
-// Refusals is the set.
+// Refusals returns all reasons.
 func Refusals() []Refusal {
 	return []Refusal{NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop}
 }
 
-// Known reports whether the refusal is of the set.
+// Known reports whether the refusal is one of Refusals.
 func (r Refusal) Known() bool { return slices.Contains(Refusals(), r) }
+
+// RefusalCount is the number of connections of a client kind that were refused for a
+// reason.
+type RefusalCount struct {
+	Refusal    Refusal    `json:"refusal"`
+	ClientKind ClientKind `json:"clientKind"`
+	Count      uint64     `json:"count"`
+}

@@ -2,38 +2,35 @@
 
 package report
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
-// ConditionType is the type of the condition that sums everything up.
+// ConditionType is the type of the condition of the whole service.
 const ConditionType = "HTTP01ChallengeProxyReady"
 
-// Reason says in one word what state the service is in. The set is fixed.
+// Reason is the state of the service in one word. The set of values is fixed.
 type Reason string
 
 // The reasons with which the condition is True.
 const (
-	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it, a request of its own too
-	Standby     Reason = "Standby"     // no API VIP is on this host
-	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no Answered
+	Serving     Reason = "Serving"     // this host holds an API VIP and has answered a request of its own on it
+	Standby     Reason = "Standby"     // this host holds no API VIP
+	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
 )
 
 // The reasons with which it is False.
 const (
-	Starting             Reason = "Starting"             // the first look at the host is not over yet
-	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is in force, if any
-	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is absent, although keepalived runs here, or unreadable, or gives no Answered
-	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the Answered are user-managed and never on a node
-	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
+	Starting             Reason = "Starting"             // the first observation of the host is not complete yet
+	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is active, if any
+	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
+	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
+	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be applied
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
-	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
-	ProxyUnavailable     Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet; or it does not answer
+	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address accepts connections
+	ProxyUnavailable     Reason = "ProxyUnavailable"     // the proxy process has ended or does not answer
 	Disabled             Reason = "Disabled"             // mode is ""
 )
 
-// NotReachable is the one reason with which it is Unknown.
+// NotReachable is the reason with which it is Unknown.
 const NotReachable Reason = "NotReachable" // the service does not answer on its socket
 
 // Ready reports whether the condition is True with this reason.
@@ -41,8 +38,8 @@ func (r Reason) Ready() bool {
 	return r == Serving || r == Standby || r == NotRequired
 }
 
-// Condition has the shape of Kubernetes' metav1.Condition, without the
-// generation of an object: there is none.
+// Condition has the form of metav1.Condition of Kubernetes, without
+// observedGeneration.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"` // "True", "False" or "Unknown"
@@ -51,11 +48,11 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed: UTC, in whole seconds as in Kubernetes
 }
 
-// maxMessage is how long Kubernetes lets a condition's message be.
+// maxMessage is the limit of Kubernetes for the message of a condition.
 const maxMessage = 32 << 10
 
-// Condition returns the condition that sums everything up. A report that
-// was never filled knows nothing.
+// Condition returns the condition of the whole service. Its status is Unknown if the
+// report has none.
 func (r Report) Condition() Condition {
 	for _, c := range r.Conditions {
 		if c.Type == ConditionType {
@@ -65,28 +62,17 @@ func (r Report) Condition() Condition {
 	return Condition{Type: ConditionType, Status: "Unknown"}
 }
 
-// ServiceUnreachable is the report on a service that has not answered since then.
+// ServiceUnreachable returns the report for a service that has not answered since then.
 func ServiceUnreachable(since time.Time, err error) Report {
-	return Report{
-		Conditions: []Condition{{
-			Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: truncateBytes(err.Error(), maxMessage),
-			LastTransitionTime: since.UTC().Truncate(time.Second),
-		}},
-		VIPs: []VIP{}, Upstreams: []Upstream{}, Certificates: []Certificate{},
-		Trust: Trust{}.withEmptyLists(), EgressProxy: EgressProxy{}.withEmptyLists(),
-		Table:      Table{Elements: []netip.Addr{}, Counters: []Counter{}},
-		Challenges: Challenges{Refused: map[Refusal]uint64{}, Recent: []RecentChallenge{}},
-	}
+	return Report{Conditions: []Condition{{
+		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: truncateBytes(err.Error(), maxMessage),
+		LastTransitionTime: since.UTC().Truncate(time.Second),
+	}}}.WithEmptyLists()
 }
 
-// withReason returns the condition after a look that found reason and message.
-func (c Condition) withReason(reason Reason, message string, now time.Time) Condition {
-	c.Type = ConditionType
-	return c.withReadiness(reason.Ready(), reason, message, now)
-}
-
-// withReadiness returns the condition with these in place of what it said.
-func (c Condition) withReadiness(ready bool, reason Reason, message string, now time.Time) Condition {
+// Next returns the condition with a new status, reason and message. LastTransitionTime
+// changes with the status only.
+func (c Condition) Next(ready bool, reason Reason, message string, now time.Time) Condition {
 	next := Condition{
 		Type: c.Type, Status: "False", Reason: reason, Message: truncateBytes(message, maxMessage),
 		LastTransitionTime: c.LastTransitionTime,

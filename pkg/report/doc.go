@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report owns what is known now: the state and its reason, the Answered,
-// the table, the upstreams and the last challenges.
+// Package report owns the status report: conditions, states, counters and causes, in the
+// JSON form of `status -o json`. Every process links it.
 package report

@@ -8,102 +8,86 @@ import (
 	"time"
 )
 
-// EgressConditionType is the type of the condition that tells whether the egress
-// proxy that is asked for is the one that is in force.
+// EgressConditionType is the type of the condition of the egress proxy.
 const EgressConditionType = "EgressProxyReady"
 
 // The reasons of that condition.
 const (
-	EgressAccepted      Reason = "Accepted"      // True: an ingress address is reached through it
-	EgressDirect        Reason = "Direct"        // True: it is accepted, and every ingress address is reached directly
-	EgressNotConfigured Reason = "NotConfigured" // True: there is no proxy
-	EgressNotReady      Reason = "NotReady"      // False: not all readiness endpoints have answered through it
-	EgressInvalid       Reason = "InvalidProxy"  // False: the file, or the CA bundle, is refused
+	EgressAccepted      Reason = "Accepted"      // True: an ingress address is reached through the proxy
+	EgressDirect        Reason = "Direct"        // True: the proxy is accepted, and every ingress address is reached directly
+	EgressNotConfigured Reason = "NotConfigured" // True: no proxy is configured
+	EgressNotReady      Reason = "NotReady"      // False: not all readiness endpoints have answered through the proxy
+	EgressInvalid       Reason = "InvalidProxy"  // False: the file or the CA bundle is refused
 )
 
-// EgressProxy is the cluster-wide egress proxy: what is asked for, and what is in
-// force. No text of it holds credentials. The zero value: nobody has looked yet.
+// EgressProxy is the state of the cluster-wide egress proxy: the configured settings and
+// the accepted ones. It contains no credentials. The zero value means that the settings
+// have not been read yet.
 type EgressProxy struct {
 	Upstream     string           `json:"upstream"`          // egressProxy.upstream: never or auto
-	Spec         EgressSetting    `json:"spec,omitzero"`     // asked for; absent while that is refused
-	Accepted     EgressSetting    `json:"accepted,omitzero"` // in force; absent: none is, so that nothing goes through a proxy
+	Spec         EgressSetting    `json:"spec,omitzero"`     // the configured settings; absent while they are refused
+	Accepted     EgressSetting    `json:"accepted,omitzero"` // the active settings; absent: no request uses a proxy
 	AcceptedAt   time.Time        `json:"acceptedAt,omitzero"`
-	NoProxy      string           `json:"noProxy"`        // in force, with the automatic entries
-	Routes       []EgressRoute    `json:"through"`        // the ingress addresses that are reached through it
-	Since        time.Time        `json:"since,omitzero"` // what is asked for is as it is
-	Pending      bool             `json:"pending"`        // spec waits for its acceptance
-	Message      string           `json:"why,omitempty"`  // spec is not accepted yet, or is refused
-	InvalidInput EgressInput      `json:"refusedBy,omitempty"`
-	NextCheck    time.Time        `json:"nextTry,omitzero"`   // of the readiness endpoints
-	Endpoints    []EgressEndpoint `json:"readinessEndpoints"` // of spec
+	NoProxy      string           `json:"noProxy"`           // the active list, with the automatic entries
+	Routes       []EgressRoute    `json:"routes"`            // the ingress addresses that are reached through the proxy
+	Since        time.Time        `json:"since,omitzero"`    // when Spec was read first
+	Pending      bool             `json:"pending"`           // Spec is not accepted yet
+	Message      string           `json:"message,omitempty"` // why Spec is not accepted yet, or is refused
+	InvalidInput EgressInput      `json:"invalidInput,omitempty"`
+	NextCheck    time.Time        `json:"nextCheck,omitzero"` // of the readiness endpoints
+	Endpoints    []EgressEndpoint `json:"readinessEndpoints"` // of Spec
 }
 
-// EgressInput says what of that which is asked for is refused.
+// EgressInput is the input of the egress settings that is refused.
 type EgressInput string
 
-// What may be.
+// The inputs.
 const (
 	EgressInputFile      EgressInput = "file"
 	EgressInputTrustedCA EgressInput = "trustedCA"
 )
 
-// EgressSetting is what can be accepted.
+// EgressSetting is a set of egress settings.
 type EgressSetting struct {
 	HTTPProxy  string `json:"httpProxy"` // without credentials
 	HTTPSProxy string `json:"httpsProxy"`
-	NoProxy    string `json:"noProxy"` // the admin's
+	NoProxy    string `json:"noProxy"` // without the automatic entries
 	Source     string `json:"source"`  // a file, or "configuration"
 	TrustedCAs int    `json:"trustedCAs"`
 }
 
-// isDirect reports whether no proxy is set.
-func (s EgressSetting) isDirect() bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
+// IsDirect reports whether no proxy is set.
+func (s EgressSetting) IsDirect() bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
 
-// EgressRoute is the way to an ingress address.
+// EgressRoute is the route to an ingress address through the proxy.
 type EgressRoute struct {
 	Ingress   string   `json:"ingress"`
 	Proxy     string   `json:"proxy"`
-	Addresses []string `json:"addresses"` // of the proxy; none while its name is not resolved
+	Addresses []string `json:"addresses"` // of the proxy; empty while its name cannot be resolved
 	Error     string   `json:"error,omitempty"`
 }
 
-// EgressEndpoint is what came of the last question to a readiness endpoint.
+// EgressEndpoint is the result of the last request to a readiness endpoint.
 type EgressEndpoint struct {
 	URL     string    `json:"url"`
 	OK      bool      `json:"ok"`
 	Error   string    `json:"error,omitempty"`
-	Checked time.Time `json:"checked,omitzero"` // zero: not asked yet
+	Checked time.Time `json:"checked,omitzero"` // zero: no request yet
 }
 
-// SetEgress takes what is so of the egress proxy.
-func (b *Tracker) SetEgress(e EgressProxy, now time.Time) {
-	reason, message := e.evaluate()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.egress = e
-	b.setPartCondition(EgressConditionType, reason != EgressNotReady && reason != EgressInvalid, reason, message, now)
-}
-
-// withEmptyLists makes lists of what is none, as JSON's readers want them.
-func (e EgressProxy) withEmptyLists() EgressProxy {
-	e.Routes = append([]EgressRoute{}, e.Routes...)
-	e.Endpoints = append([]EgressEndpoint{}, e.Endpoints...)
-	return e
-}
-
-// evaluate gives the condition's reason and message.
-func (e EgressProxy) evaluate() (reason Reason, message string) {
+// Evaluate returns the reason and message of the condition.
+func (e EgressProxy) Evaluate() (reason Reason, message string) {
 	switch {
 	case e.InvalidInput != "":
-		return EgressInvalid, fmt.Sprintf("what is asked for is refused: %s; %s", e.Message, e.describeAccepted())
+		return EgressInvalid, fmt.Sprintf("the configured egress proxy is refused: %s; %s", e.Message, e.describeAccepted())
 	case e.Pending:
 		why := e.Message
 		if why == "" {
-			why = "its readiness endpoints are being asked"
+			why = "the requests to its readiness endpoints are running"
 		}
 		return EgressNotReady, fmt.Sprintf("%s is not accepted yet: %s; %s", e.Spec.describe(), why, e.describeAccepted())
-	case e.Accepted.isDirect():
-		return EgressNotConfigured, "there is no egress proxy"
+	case e.Accepted.IsDirect():
+		return EgressNotConfigured, "no egress proxy is configured"
 	case len(e.Routes) > 0:
 		return EgressAccepted, e.describeAccepted()
 	default:
@@ -111,31 +95,31 @@ func (e EgressProxy) evaluate() (reason Reason, message string) {
 	}
 }
 
-// describeAccepted says what is accepted and what goes through it.
+// describeAccepted describes the accepted settings and the routes through the proxy.
 func (e EgressProxy) describeAccepted() string {
-	if e.Accepted.isDirect() {
-		return "no proxy is in force"
+	if e.Accepted.IsDirect() {
+		return "no proxy is in use"
 	}
-	text := e.Accepted.describe() + " is in force"
+	text := e.Accepted.describe() + " is in use"
 	switch {
 	case len(e.Routes) > 0:
-		ways := make([]string, len(e.Routes))
-		for i, t := range e.Routes {
-			ways[i] = t.Ingress + " through " + t.Proxy
-			if t.Error != "" {
-				ways[i] += " (" + t.Error + ")"
+		routes := make([]string, len(e.Routes))
+		for i, r := range e.Routes {
+			routes[i] = r.Ingress + " through " + r.Proxy
+			if r.Error != "" {
+				routes[i] += " (" + r.Error + ")"
 			}
 		}
-		return text + ": " + strings.Join(ways, ", ")
+		return text + ": " + strings.Join(routes, ", ")
 	case e.Upstream == "never":
 		return text + ", and the ingress is reached directly (egressProxy.upstream is never)"
 	default:
-		return text + ", and the ingress is reached directly (no proxy leads there)"
+		return text + ", and the ingress is reached directly (it is in the no-proxy set, or the proxy is not for this scheme)"
 	}
 }
 
 func (s EgressSetting) describe() string {
-	if s.isDirect() {
+	if s.IsDirect() {
 		return "no proxy"
 	}
 	text := s.HTTPProxy
@@ -147,28 +131,5 @@ func (s EgressSetting) describe() string {
 	case s.HTTPSProxy != s.HTTPProxy:
 		text += ", " + s.HTTPSProxy + " for https"
 	}
-	return fmt.Sprintf("%s (of %s)", text, s.Source)
-}
-
-func (e EgressProxy) describe(now time.Time) (mark span, text string) {
-	reason, message := e.evaluate()
-	switch reason {
-	case EgressNotConfigured:
-		return span{"-", faint}, message
-	case EgressNotReady:
-		message += "; asked for " + Age(now.Sub(e.Since)) + " ago"
-		if !e.NextCheck.IsZero() {
-			message += ", next try in " + Age(max(0, e.NextCheck.Sub(now)))
-		}
-		return markWarning(), message
-	case EgressInvalid:
-		return markError(), message
-	default:
-		for _, t := range e.Routes {
-			if t.Error != "" {
-				return markWarning(), message
-			}
-		}
-		return markOK(), message
-	}
+	return fmt.Sprintf("%s (from %s)", text, s.Source)
 }

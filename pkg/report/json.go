@@ -11,10 +11,10 @@ import (
 	"unicode/utf16"
 )
 
-// OneLine is what may be shown of a text that quotes others: sd_notify's fields
-// end at a newline, a terminal obeys control characters (C1 among them, and in
-// UTF-8 too), and bidirectional overrides and invisible characters make text
-// look like another. A space stands for each of these.
+// OneLine replaces every character that is not printable by a space. Text from other
+// programs may contain newlines, which end a field of sd_notify; control characters
+// (including C1 and UTF-8 forms), which terminals execute; and bidirectional overrides
+// and invisible characters, which disguise text.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -24,12 +24,11 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// WriteJSON prints the report for a program: indented, or as one line. What
-// [OneLine] would not let through is written as \u escapes, which mean the same,
-// since people look at JSON in terminals, too.
+// WriteJSON writes the report as JSON: indented, or as one line. Characters that are not
+// printable are written as \u escapes, because JSON is also read in terminals.
 func (r Report) WriteJSON(w io.Writer, indent bool) error { return WriteJSON(w, r, indent) }
 
-// WriteJSON prints v as [Report.WriteJSON] does.
+// WriteJSON writes v like [Report.WriteJSON].
 func WriteJSON(w io.Writer, v any, indent bool) error {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
@@ -37,13 +36,14 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 		e.SetIndent("", "  ")
 	}
 	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("write the report as JSON: %w", err)
+		return fmt.Errorf("cannot write the report as JSON: %w", err)
 	}
 	_, err := io.WriteString(w, escapeUnprintable(text.String()))
 	return err
 }
 
-// escapeUnprintable needs JSON: whatever is no ASCII there stands in a string.
+// escapeUnprintable escapes characters in JSON. There, every character that is not
+// ASCII is in a string.
 func escapeUnprintable(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -4,18 +4,16 @@ package report
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 )
 
-// Report is everything that the service tells about itself, as
-// `status -o json` prints it.
+// Report is the status of the service, as `status -o json` prints it.
 type Report struct {
-	// Time is when the service has said this: UTC, in whole seconds.
+	// Time is when the service returned the report: UTC, in whole seconds.
 	Time       time.Time   `json:"time,omitzero"`
 	Version    string      `json:"version"`
 	Build      Build       `json:"build"`
-	Conditions []Condition `json:"conditions"` // first the one of type ConditionType, then those of parts
+	Conditions []Condition `json:"conditions"` // the first has the type ConditionType, the others are for parts of the service
 	VIPs       []VIP       `json:"vips"`
 	Table      Table       `json:"table"`
 	Upstreams  []Upstream  `json:"upstreams"`
@@ -24,20 +22,62 @@ type Report struct {
 
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`
-	Certificates []Certificate `json:"certificates"` // that the API server presents
+	Certificates []Certificate `json:"certificates"` // of the API server
 	Metrics      Metrics       `json:"metrics"`
 	Trust        Trust         `json:"trust"`
 	EgressProxy  EgressProxy   `json:"egressProxy"`
 }
 
-// Metrics says whether Prometheus finds any. The zero value: none are wanted.
+// WithEmptyLists returns the report with empty lists and maps instead of nil, so that
+// JSON has no null.
+func (r Report) WithEmptyLists() Report {
+	r.Conditions = notNil(r.Conditions)
+	r.VIPs = notNil(r.VIPs)
+	r.Upstreams = notNil(r.Upstreams)
+	r.Certificates = notNil(r.Certificates)
+	r.Table.Elements = notNil(r.Table.Elements)
+	r.Table.Counters = notNil(r.Table.Counters)
+	r.Challenges.Recent = notNil(r.Challenges.Recent)
+	if r.Challenges.Refused == nil {
+		r.Challenges.Refused = map[Refusal]uint64{}
+	}
+	r.Trust.Subjects = notNil(r.Trust.Subjects)
+	r.Trust.Ignored = notNil(r.Trust.Ignored)
+	r.EgressProxy.Routes = notNil(r.EgressProxy.Routes)
+	r.EgressProxy.Endpoints = notNil(r.EgressProxy.Endpoints)
+	return r
+}
+
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// Response is what the status socket returns: a report, or why there is no report.
+type Response struct {
+	*Report
+
+	Error string `json:"error,omitempty"`
+}
+
+// Build is how the running program was built.
+type Build struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision"` // of the sources; empty if it is not known
+	GoVersion string `json:"goVersion"`
+}
+
+// Metrics is the state of the exporter. The zero value means that no address is
+// configured.
 type Metrics struct {
 	Address string `json:"address,omitempty"` // metrics.listenAddress
 	Served  bool   `json:"served"`
-	Error   string `json:"error,omitempty"` // why not
+	Error   string `json:"error,omitempty"` // why metrics are not served
 }
 
-// VIPState says what an API VIP is to this host.
+// VIPState is the state of an API VIP on this host.
 type VIPState string
 
 // The states of an API VIP.
@@ -52,35 +92,21 @@ type VIP struct {
 	Address netip.Addr `json:"address"`
 	Family  string     `json:"family"` // IPv4 or IPv6
 	State   VIPState   `json:"state"`
-	// Since is when the service first saw it so: UTC, in whole seconds.
+	// Since is when the service first observed the state: UTC, in whole seconds.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// carrySince gives each VIP the time of before if it is as it was, and now otherwise.
-func carrySince(before, vips []VIP, now time.Time) []VIP {
-	dated := slices.Clone(vips)
-	for i, v := range dated {
-		same := func(b VIP) bool { return b.Address == v.Address && b.State == v.State }
-		if at := slices.IndexFunc(before, same); at >= 0 {
-			dated[i].Since = before[at].Since
-		} else {
-			dated[i].Since = now.UTC().Truncate(time.Second)
-		}
-	}
-	return dated
-}
-
-// Table is what the kernel holds under our table's name, read back from it.
+// Table is the state of the service's nftables table, as read from the kernel.
 type Table struct {
 	Present  bool         `json:"present"`
-	Owned    bool         `json:"owned"`    // by this process: others can neither flush nor change it
-	Port     uint16       `json:"port"`     // where VIP:80 is led; 0 when not present
-	Elements []netip.Addr `json:"elements"` // the Answered in its sets
+	Owned    bool         `json:"owned"`    // by this process: no other process can flush or change it
+	Port     uint16       `json:"port"`     // the redirect's target port; 0 if not present
+	Elements []netip.Addr `json:"elements"` // the VIPs in its sets
 	Counters []Counter    `json:"counters"`
 	Error    string       `json:"error,omitempty"` // why it could not be read
 }
 
-// Counter is one rule's packet count.
+// Counter is the counter of one rule.
 type Counter struct {
 	Chain   string `json:"chain"`
 	Rule    string `json:"rule"`
@@ -88,62 +114,43 @@ type Counter struct {
 	Bytes   uint64 `json:"bytes"`
 }
 
-// Upstream is one ingress address and whether it took the last connection.
+// Upstream is one ingress address and the result of its last check.
 type Upstream struct {
 	Address   netip.AddrPort `json:"address"`
 	Reachable bool           `json:"reachable"`
-	Checked   time.Time      `json:"checked,omitzero"` // zero: not tried yet
+	Checked   time.Time      `json:"checked,omitzero"` // zero: not checked yet
 	Error     string         `json:"error,omitempty"`
 }
 
-// Challenges counts what the gate has seen since the service started.
-type Challenges struct {
-	Total   uint64             `json:"total"`   // forwarded to the ingress
-	Refused map[Refusal]uint64 `json:"refused"` // answered without asking the ingress
-	Recent  []RecentChallenge  `json:"recent"`  // the last 20, oldest first
-}
-
-// RecentChallenge is a Challenge in the form in which it is reported.
-type RecentChallenge struct {
-	Time        time.Time  `json:"time"`
-	DurationMS  float64    `json:"durationMs"`
-	VIP         string     `json:"vip"`
-	Client      string     `json:"client"`
-	Method      string     `json:"method"`
-	Host        string     `json:"host"`
-	TokenPrefix string     `json:"tokenPrefix"`
-	ClientKind  ClientKind `json:"asker"`
-	Outcome     Outcome    `json:"outcome"`
-	Status      int        `json:"status"`
-	Upstream    string     `json:"upstream,omitempty"`
-	Cause       string     `json:"cause,omitempty"`
-	Detail      string     `json:"detail,omitempty"`
-}
-
-// Config says which configuration is in force.
+// Config is the state of the configuration.
 type Config struct {
-	Source string `json:"source"` // of what is in force: file, default, last-accepted, or none
+	Source string `json:"source"` // of the active configuration: file, default, last-accepted, or none
 	Path   string `json:"path"`
 	Error  string `json:"error,omitempty"` // why the file is refused
 }
 
-func (c Challenge) toRecent() RecentChallenge {
-	r := RecentChallenge{
-		Time:        c.Time,
-		DurationMS:  float64(c.Duration.Microseconds()) / 1000,
-		VIP:         c.VIP.String(),
-		Client:      c.Client.String(),
-		Method:      c.Method,
-		Host:        c.Host,
-		TokenPrefix: c.TokenPrefix,
-		ClientKind:  c.ClientKind,
-		Outcome:     c.Outcome,
-		Status:      c.Status,
-		Cause:       c.Cause,
-		Detail:      c.Detail,
-	}
-	if c.Upstream.IsValid() {
-		r.Upstream = c.Upstream.String()
-	}
-	return r
+// Certificate is a certificate of the API server, or why it could not be read.
+type Certificate struct {
+	Address   string    `json:"address"` // VIP and port
+	Name      string    `json:"name"`    // in SNI; empty: no SNI
+	Issuer    string    `json:"issuer,omitempty"`
+	Serial    string    `json:"serial,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	NotAfter  time.Time `json:"notAfter,omitzero"`
+	Checked   time.Time `json:"checked"`
+	Error     string    `json:"error,omitempty"`
 }
+
+// Events are the counts of events since the start of the service.
+type Events struct {
+	VIPTransitions uint64            `json:"vipTransitions"` // VIPs that this host gained or lost
+	TableRepairs   uint64            `json:"tableRepairs"`   // replacements of a table that another program had changed
+	Reloads        map[string]uint64 `json:"reloads"`        // by result
+}
+
+// The results of a reload.
+const (
+	ReloadAccepted  = "accepted"
+	ReloadRefused   = "refused"
+	ReloadUnchanged = "unchanged"
+)

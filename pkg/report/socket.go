@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +19,7 @@ import (
 
 const (
 	socketTimeout        = 5 * time.Second // one report, from connect to the last byte
-	maxReportBytes       = 4 << 20
-	maxConcurrentClients = 8 // reports written at once; more wait in the backlog
+	maxConcurrentClients = 8               // reports written at once; more wait in the backlog
 )
 
 // Listen makes the status socket, and its directory when that is absent. Only
@@ -76,6 +75,8 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
 	slots := make(chan struct{}, maxConcurrentClients)
+	var clients sync.WaitGroup
+	defer clients.Wait() // each one has a deadline
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -93,7 +94,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 			}
 			return fmt.Errorf("accept on the status socket: %w", err)
 		}
-		go func() {
+		clients.Go(func() {
 			defer func() { <-slots }()
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(socketTimeout))
@@ -102,22 +103,12 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 			line, err := json.Marshal(said)
 			if err != nil {
 				failed(err)
-				line, _ = json.Marshal(answered{Error: OneLine(err.Error())}) // a string
+				line, _ = json.Marshal(Response{Error: OneLine(err.Error())}) // a string
 			}
 			_, _ = conn.Write(append(line, '\n'))
-		}()
+		})
 	}
 }
-
-// allHeldAnswered is what a client gets: a report, or why there is none.
-type answered struct {
-	*Report
-
-	Error string `json:"error,omitempty"`
-}
-
-// ErrInvalidReport is an answer of the service that is no report: it runs.
-var ErrInvalidReport = errors.New("the service answers, and its report is not readable")
 
 // sleep waits for d and reports whether ctx is still alive then.
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -129,37 +120,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// Fetch asks the running service for its report.
-func Fetch(ctx context.Context, path string) (Report, error) {
-	conn, err := dial(ctx, path)
-	if err != nil {
-		if errors.Is(err, fs.ErrPermission) {
-			return Report{}, fmt.Errorf("ask the service: %w: only root may ask", err)
-		}
-		return Report{}, fmt.Errorf("ask the service: %w: is it running (systemctl status http01-proxyd)?", err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(socketTimeout)); err != nil {
-		return Report{}, fmt.Errorf("ask the service: %w", err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-	var r Report
-	got := answered{Report: &r}
-	err = json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&got)
-	var broken *net.OpError
-	switch {
-	case errors.As(err, &broken): // it hangs, or ends just now
-		return Report{}, fmt.Errorf("read the service's report from %s: %w", path, err)
-	case errors.Is(err, io.EOF):
-		return Report{}, fmt.Errorf("%w: %s closed the connection without one", ErrInvalidReport, path)
-	case err != nil:
-		return Report{}, fmt.Errorf("%w: %w", ErrInvalidReport, err)
-	case got.Error != "":
-		return Report{}, fmt.Errorf("%w: %s", ErrInvalidReport, OneLine(got.Error))
-	}
-	return r, nil
 }
 
 func dial(ctx context.Context, path string) (net.Conn, error) {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// StatusLine sums the report up in one line, for systemd's STATUS=, such as
-// "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m
-// ago".
+// StatusLine returns the report in one line, for STATUS= of systemd, such as "Serving:
+// holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago".
 func (r Report) StatusLine(now time.Time) string {
 	parts := []string{r.Condition().Message}
 	if r.Condition().Reason == Serving {
@@ -25,11 +24,11 @@ func (r Report) StatusLine(now time.Time) string {
 	return truncateBytes(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxStatusLine)
 }
 
-// maxStatusLine bounds the status line, which is for a glance; the whole message
-// stands in the journal and in the report.
+// maxStatusLine bounds the status line. The journal and the report have the whole
+// message.
 const maxStatusLine = 1000
 
-// truncateBytes cuts s to at most limit bytes, with a mark where it does.
+// truncateBytes truncates s to limit bytes and marks the end.
 func truncateBytes(s string, limit int) string {
 	const mark = "…"
 	if len(s) <= limit {
@@ -53,12 +52,12 @@ func (r Report) summarizeChallenges(now time.Time) string {
 
 func statusText(status int) string {
 	if status == 0 {
-		return "without an answer"
+		return "without a response"
 	}
 	return strconv.Itoa(status)
 }
 
-// Age gives a time span in its largest unit, as kubectl shows ages.
+// Age formats a time span in its largest unit, like the ages of kubectl.
 func Age(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -74,7 +73,7 @@ func Age(d time.Duration) string {
 	}
 }
 
-// Milliseconds gives how long something took that is to be quick.
+// Milliseconds formats a short duration in milliseconds.
 func Milliseconds(d time.Duration) string {
 	ms := float64(d.Microseconds()) / 1000
 	if ms >= 10 {

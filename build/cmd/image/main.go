@@ -106,7 +106,7 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	}
 	hash, err := index.Digest()
 	if err != nil {
-		return nil, "", fmt.Errorf("find the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot find the image's digest: %w", err)
 	}
 	digest := hash.String()
 	if f.released != "" && digest != f.released {
@@ -118,7 +118,7 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 		return nil, "", err
 	}
 	if err := os.WriteFile(filepath.Clean(f.out)+".digest", []byte(digest+"\n"), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return nil, "", fmt.Errorf("write the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot write the image's digest: %w", err)
 	}
 	return index, digest, nil
 }
@@ -146,9 +146,9 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	for _, b := range binaries {
 		o.Binaries[b.Arch] = b.File
 	}
-	lacking := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
-	if len(lacking) > 0 {
-		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(lacking, ", "))
+	missing := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
+	if len(missing) > 0 {
+		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(missing, ", "))
 	}
 	commit := binaries[0].Commit // of all of them
 	o.Version, o.Revision, o.Created = commit.Version, commit.Revision, commit.Time

@@ -70,7 +70,7 @@ func (f *flags) run(_ context.Context, out, _ io.Writer) error {
 		return err
 	}
 	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return fmt.Errorf("write the bill of materials: %w", err)
+		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}
 	return nil
 }

@@ -40,15 +40,15 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	run := c.Setup(flags)
-	whole := program + " " + c.Name
+	fullName := program + " " + c.Name
 	complain := func(what string) int {
-		fmt.Fprintf(s.Err, "%s: %s; see %s --help\n", whole, what, whole)
+		fmt.Fprintf(s.Err, "%s: %s; see %s --help\n", fullName, what, fullName)
 		return Usage
 	}
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s\n", c.Help, strings.TrimSuffix(whole+" [flags] "+c.Files, " "))
+		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s\n", c.Help, strings.TrimSuffix(fullName+" [flags] "+c.Files, " "))
 		describeFlags(s.Out, flags)
 		return OK
 	case err != nil:
@@ -68,7 +68,7 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	case errors.As(err, &usage):
 		return complain(err.Error())
 	case err != nil:
-		fmt.Fprintf(s.Err, "%s: %v\n", whole, err)
+		fmt.Fprintf(s.Err, "%s: %v\n", fullName, err)
 		return Failure
 	}
 	return OK
@@ -78,25 +78,25 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 // help. These texts are part of the API of package flag in practice: its tests compare
 // them.
 func describeParseError(err error, flags *flag.FlagSet) string {
-	said := err.Error()
-	if name, is := strings.CutPrefix(said, "flag provided but not defined: -"); is {
+	message := err.Error()
+	if name, is := strings.CutPrefix(message, "flag provided but not defined: -"); is {
 		return "unknown flag " + flagName(name)
 	}
-	if name, is := strings.CutPrefix(said, "flag needs an argument: -"); is {
+	if name, is := strings.CutPrefix(message, "flag needs an argument: -"); is {
 		return fmt.Sprintf("%s needs a value: %s", flagName(name), valueKind(flags, name))
 	}
-	said, is := strings.CutPrefix(said, "invalid ")
-	said, boolean := strings.CutPrefix(said, "boolean ")
+	message, is := strings.CutPrefix(message, "invalid ")
+	message, boolean := strings.CutPrefix(message, "boolean ")
 	between := " for flag -"
 	if boolean {
 		between = " for -"
 	}
 	// The value is quoted and may contain any text.
-	at := strings.LastIndex(said, between)
+	at := strings.LastIndex(message, between)
 	if !is || at < 0 {
 		return err.Error()
 	}
-	value, name := strings.TrimPrefix(said[:at], "value "), said[at+len(between):]
+	value, name := strings.TrimPrefix(message[:at], "value "), message[at+len(between):]
 	name, _, _ = strings.Cut(name, ":")
 	if boolean {
 		return fmt.Sprintf("%s takes no value, or true or false, got %s", flagName(name), value)

@@ -21,7 +21,7 @@ func TestReportAge(t *testing.T) {
 	)
 	// The minutes of a report by the host's clock and by our clock; -1 means unknown.
 	type times struct{ own, ours int }
-	said := func(h condition.HostReport, when times) condition.HostReport {
+	withTimes := func(h condition.HostReport, when times) condition.HostReport {
 		if when.own >= 0 {
 			h.Reported = at(when.own)
 		}
@@ -54,8 +54,8 @@ func TestReportAge(t *testing.T) {
 		"ahead, and an old file":  {times{50, 50}, times{52, 40}, 5 * time.Minute, "Unknown", 45, "the report of m1 is from 2026-01-02T03:40:00Z, 10m0s ago" + again + "; the report of m1 is from 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, or the clock of this machine is behind; 1 of 2 hosts have reported"},
 	} {
 		hosts := []condition.HostReport{
-			said(host(t, "m0", report.Serving, 1, vip4+" Held"), tt.holder),
-			said(host(t, "m1", report.Standby, 1, vip4+" Standby"), tt.standby),
+			withTimes(host(t, "m0", report.Serving, 1, vip4+" Held"), tt.holder),
+			withTimes(host(t, "m1", report.Standby, 1, vip4+" Standby"), tt.standby),
 		}
 		got := condition.Aggregate(hosts, condition.Expectation{MaxAge: tt.maxAge}, nil, at(50))
 		if got.Status != tt.status || got.Message != tt.message || !got.LastTransitionTime.Equal(at(tt.since)) {

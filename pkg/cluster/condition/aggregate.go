@@ -185,13 +185,13 @@ func vipHolders(hosts []HostReport, vip netip.Addr) []HostReport {
 // an administrator come before those that resolve automatically. Among equals it is the
 // first by name.
 func mostSevere(hosts []HostReport) HostReport {
-	order := []report.Reason{
+	bySeverity := []report.Reason{
 		report.InvalidConfig, report.NftablesUnavailable, report.PortInUse, report.NoVIPs, report.UpstreamUnreachable,
 		report.ProxyUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
 	}
 	// An unknown reason of a newer version comes first.
 	return slices.MinFunc(hosts, func(a, b HostReport) int {
-		return cmp.Compare(slices.Index(order, a.Condition.Reason), slices.Index(order, b.Condition.Reason))
+		return cmp.Compare(slices.Index(bySeverity, a.Condition.Reason), slices.Index(bySeverity, b.Condition.Reason))
 	})
 }
 

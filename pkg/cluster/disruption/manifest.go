@@ -72,7 +72,7 @@ func dumpObject(head string, spec *yaml.Node) ([]byte, error) {
 	)
 	body, err := yaml.Dump(object, yaml.WithIndent(2), yaml.WithCompactSeqIndent())
 	if err != nil {
-		return nil, fmt.Errorf("write the policy: %w", err)
+		return nil, fmt.Errorf("cannot write the policy: %w", err)
 	}
 	return append([]byte(head), body...), nil
 }

@@ -64,13 +64,13 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 	if infrastructure != nil {
 		w.apiDomain = readDomain(*infrastructure)
 	}
-	for _, left := range r.warnings {
-		w.warnings = append(w.warnings, left.String())
+	for _, unknown := range r.warnings {
+		w.warnings = append(w.warnings, unknown.String())
 	}
 	if owner := openShiftPorts()[w.proxy.port]; owner != "" && !w.proxy.disabled() {
 		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.modeSource, w.proxy.port, owner))
 	}
-	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(left warning) bool { return strings.HasPrefix(left.where, apiServer.file+":") })
+	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(unknown warning) bool { return strings.HasPrefix(unknown.where, apiServer.file+":") })
 	if w.maybeMisspelt {
 		w.warnings = append(w.warnings, w.absentMessage()+"; it may be one of the unknown fields that were left out")
 	}
@@ -115,8 +115,8 @@ func modeKeys() []string { return []string{"mode"} }
 func (w clusterSettings) checkConflicts(configuration Input) error {
 	root, _ := parseMapping(configuration.Text)
 	var problems []error
-	refuse := func(keys []string, source string, also bool) {
-		if at := nodeAt(root, keys); at != nil && (also || !isBlank(at)) {
+	refuse := func(keys []string, source string, evenBlank bool) {
+		if at := nodeAt(root, keys); at != nil && (evenBlank || !isBlank(at)) {
 			problems = append(problems, conflictProblem(configuration.Name, keys, at, source))
 		}
 	}

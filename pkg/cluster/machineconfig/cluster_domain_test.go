@@ -16,9 +16,9 @@ import (
 // domain, unless --cluster-domain does.
 func TestClusterDomain(t *testing.T) {
 	t.Parallel()
-	const told = "i.yaml: the certificate of the ingress may be for *.apps.ocp.example.com, from status.apiServerURL; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain"
+	const domainNote = "i.yaml: the certificate of the ingress may be for *.apps.ocp.example.com, from status.apiServerURL; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain"
 	const missing = "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)"
-	const asked = "a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"
+	const modeNote = "a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"
 	const usual = "https://api.OCP.example.com:6443"
 	bundle := configMap(ca(t, "Lab CA", time.Now().Add(time.Hour)))
 	https := given("upstream: {scheme: https}\n")
@@ -28,27 +28,27 @@ func TestClusterDomain(t *testing.T) {
 		names string
 		notes []string
 	}{
-		"CAs":                  {usual, machineconfig.Site{TrustedCA: bundle}, "*.apps.ocp.example.com", []string{told, asked}},
-		"https":                {usual, machineconfig.Site{Config: https}, "*.apps.ocp.example.com", []string{told, asked}},
-		"plain HTTP":           {usual, machineconfig.Site{}, "", []string{asked}},
-		"a flag":               {usual, machineconfig.Site{TrustedCA: bundle, Domain: "other.example"}, "*.apps.other.example", []string{asked}},
-		"a flag, plain":        {usual, machineconfig.Site{Domain: "other.example"}, "*.apps.other.example", []string{asked}},
-		"hosts":                {usual, machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {scheme: https}\n")}, "*.apps.a.example", []string{asked}},
-		"names of its own":     {usual, machineconfig.Site{Config: given("upstream: {scheme: https, verifyNames: [router.example]}\n")}, "router.example", []string{asked}},
-		"a URL without a port": {"https://api.ocp.example.com", machineconfig.Site{Config: https}, "*.apps.ocp.example.com", []string{told, asked}},
-		"another name":         {"https://ocp.example.com:6443", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"an address":           {"https://192.0.2.5:6443", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"no cluster's name":    {"https://api.apps.ocp.example.com", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"no domain":            {"https://api.ocp:6443", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"no name":              {"https://api.a_b.example:6443", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"no URL":               {"'https://[::1'", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"a number":             {"1", machineconfig.Site{Config: https}, "", []string{missing, asked}},
-		"empty":                {"''", machineconfig.Site{Config: https}, "", []string{missing, asked}},
+		"CAs":                  {usual, machineconfig.Site{TrustedCA: bundle}, "*.apps.ocp.example.com", []string{domainNote, modeNote}},
+		"https":                {usual, machineconfig.Site{Config: https}, "*.apps.ocp.example.com", []string{domainNote, modeNote}},
+		"plain HTTP":           {usual, machineconfig.Site{}, "", []string{modeNote}},
+		"a flag":               {usual, machineconfig.Site{TrustedCA: bundle, Domain: "other.example"}, "*.apps.other.example", []string{modeNote}},
+		"a flag, plain":        {usual, machineconfig.Site{Domain: "other.example"}, "*.apps.other.example", []string{modeNote}},
+		"hosts":                {usual, machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {scheme: https}\n")}, "*.apps.a.example", []string{modeNote}},
+		"names of its own":     {usual, machineconfig.Site{Config: given("upstream: {scheme: https, verifyNames: [router.example]}\n")}, "router.example", []string{modeNote}},
+		"a URL without a port": {"https://api.ocp.example.com", machineconfig.Site{Config: https}, "*.apps.ocp.example.com", []string{domainNote, modeNote}},
+		"another name":         {"https://ocp.example.com:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"an address":           {"https://192.0.2.5:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"no cluster's name":    {"https://api.apps.ocp.example.com", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"no domain":            {"https://api.ocp:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"no name":              {"https://api.a_b.example:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"no URL":               {"'https://[::1'", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"a number":             {"1", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
+		"empty":                {"''", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			site := tt.site
-			site.Cluster = clusterOf(apiServer(defaultDoor), infrastructure("BareMetal", "baremetal", oneFamily)+"  apiServerURL: "+tt.url+"\n")
+			site.Cluster = clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily)+"  apiServerURL: "+tt.url+"\n")
 			object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: site})[1]
 			if diff := cmp.Diff(tt.notes, object.Notes); diff != "" {
 				t.Errorf("notes (-want +got):\n%s", diff)

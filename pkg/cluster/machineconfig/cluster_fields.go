@@ -55,8 +55,8 @@ func (r *clusterReader) checkFields(o clusterObject) {
 	fields := knownFields(o.kind)
 	var walk func(n *yaml.Node, path string)
 	walk = func(n *yaml.Node, path string) {
-		known, judged := fields[path]
-		if !judged || n.Kind != yaml.MappingNode {
+		known, checked := fields[path]
+		if !checked || n.Kind != yaml.MappingNode {
 			return
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -74,21 +74,21 @@ func (r *clusterReader) checkFields(o clusterObject) {
 // suggestField returns a suggestion for an unknown field, or an empty text.
 func suggestField(kind, path, key string, known []string) string {
 	if kind == kindAPIServer {
-		homes := map[string]string{
+		parents := map[string]string{
 			challengeProxyName: "spec", "mode": challengeProxyField, "customDeployment": challengeProxyField, "internalPort": challengeProxyField + ".customDeployment",
 		}
-		if home := homes[key]; home != "" && home != path {
-			return "move it to " + home
+		if parent := parents[key]; parent != "" && parent != path {
+			return "move it to " + parent
 		}
 	}
-	near := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
-	if near < 0 {
-		near = slices.IndexFunc(known, func(k string) bool { return isMisspelling(key, k) })
+	index := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
+	if index < 0 {
+		index = slices.IndexFunc(known, func(k string) bool { return isMisspelling(key, k) })
 	}
-	if near < 0 {
+	if index < 0 {
 		return ""
 	}
-	return fmt.Sprintf("did you mean %s?", known[near])
+	return fmt.Sprintf("did you mean %s?", known[index])
 }
 
 // isMisspelling reports whether one name may be a misspelling of the other: apart from

@@ -66,11 +66,11 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	d.mode, d.valid = r.readMode(o.file, field)
 	custom := nonNullMember(field, "customDeployment")
 	if d.valid && (d.mode == configv1.HTTP01ChallengeProxyModeCustom) != (custom != nil) {
-		place, mend := custom, "delete customDeployment, or set mode: CustomDeployment"
+		place, remediation := custom, "delete customDeployment, or set mode: CustomDeployment"
 		if custom == nil {
-			place, mend = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
+			place, remediation = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
 		}
-		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, mend)
+		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
 	}
 	d.port = config.DefaultInternalPort
 	if custom != nil {
@@ -90,21 +90,21 @@ func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 }
 
 func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01ChallengeProxyMode, bool) {
-	const path, mend = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
+	const path, remediation = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	n := nonNullMember(field, "mode")
 	switch {
 	case n == nil:
-		r.refuse(position(file, field), path+": Required value", mend)
+		r.refuse(position(file, field), path+": Required value", remediation)
 		return "", false
 	case jsonType(n) != "string":
-		r.refuseType(file, n, path, "string", mend)
+		r.refuseType(file, n, path, "string", remediation)
 		return "", false
 	case !slices.Contains(challengeProxyModes(), configv1.HTTP01ChallengeProxyMode(n.Value)):
-		words := make([]string, 0, len(challengeProxyModes()))
+		values := make([]string, 0, len(challengeProxyModes()))
 		for _, m := range challengeProxyModes() {
-			words = append(words, strconv.Quote(string(m)))
+			values = append(values, strconv.Quote(string(m)))
 		}
-		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(words, ", ")), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(values, ", ")), remediation)
 		return "", false
 	}
 	return configv1.HTTP01ChallengeProxyMode(n.Value), true
@@ -113,32 +113,32 @@ func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01
 func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 {
 	const path = challengeProxyField + ".customDeployment"
 	const portPath = path + ".internalPort"
-	mend := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
+	remediation := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
 	if !r.requireObject(file, custom, path) {
 		return 0
 	}
 	n := nonNullMember(custom, "internalPort")
 	if n == nil {
-		r.refuse(position(file, custom), portPath+": Required value", mend)
+		r.refuse(position(file, custom), portPath+": Required value", remediation)
 		return 0
 	}
-	whole, isNumber := wholeNumber(n)
+	text, isNumber := wholeNumber(n)
 	if !isNumber {
-		r.refuseType(file, n, portPath, "integer", mend)
+		r.refuseType(file, n, portPath, "integer", remediation)
 		return 0
 	}
-	port, err := strconv.ParseInt(whole, 0, 64)
+	port, err := strconv.ParseInt(text, 0, 64)
 	shown := strconv.FormatInt(port, 10)
 	if errors.Is(err, strconv.ErrRange) { // port has the limit of its type
-		shown, err = fmt.Sprintf("%.40s", whole), nil
+		shown, err = fmt.Sprintf("%.40s", text), nil
 	}
 	switch {
 	case err != nil:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), remediation)
 	case port < configv1.HTTP01ChallengeProxyMinInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), remediation)
 	case port > configv1.HTTP01ChallengeProxyMaxInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), mend)
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), remediation)
 	default:
 		return uint16(port)
 	}
@@ -180,9 +180,9 @@ func (r *clusterReader) requireObject(file string, n *yaml.Node, path string) bo
 }
 
 // refuseType records a wrong type with the API server's message.
-func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, mend string) {
+func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, remediation string) {
 	is := jsonType(n)
-	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), mend)
+	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), remediation)
 }
 
 // jsonType returns the JSON type of a value, as the API server reports it.

@@ -46,12 +46,12 @@ type clusterReader struct {
 	omittedProblems int // number of problems beyond the limit
 }
 
-func (r *clusterReader) refuse(where, message, mend string) {
+func (r *clusterReader) refuse(where, message, remediation string) {
 	if len(r.problems) == maxProblems {
 		r.omittedProblems++
 		return
 	}
-	r.problems = append(r.problems, Problem{where, message, mend})
+	r.problems = append(r.problems, Problem{where, message, remediation})
 }
 
 // joinedProblems returns all problems and then the unknown fields: a field that is
@@ -133,9 +133,9 @@ func objectRemediation(kinds ...string) string {
 // readFile reads the objects of a file that was given for these kinds. It reports
 // whether the file is valid.
 func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject, ok bool) {
-	mend := objectRemediation(kinds...)
+	remediation := objectRemediation(kinds...)
 	before := len(r.problems) + r.omittedProblems
-	root := r.readDocument(in, mend)
+	root := r.readDocument(in, remediation)
 	if root == nil {
 		return nil, false
 	}
@@ -144,35 +144,35 @@ func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject,
 	switch {
 	case apiVersion == "v1" && kind == "List",
 		apiVersion == configGroup && (kind == kindAPIServer+"List" || kind == kindInfrastructure+"List"):
-		items = r.listItems(in.Name, root, mend)
+		items = r.listItems(in.Name, root, remediation)
 		kinds = []string{kindAPIServer, kindInfrastructure} // "oc get" of both prints one List
 	default:
 		items = []*yaml.Node{root}
 	}
 	for _, item := range items {
-		if o, ok := r.readObject(in.Name, item, kinds, mend); ok {
+		if o, ok := r.readObject(in.Name, item, kinds, remediation); ok {
 			all = append(all, o)
 		}
 	}
 	return all, len(r.problems)+r.omittedProblems == before
 }
 
-func (r *clusterReader) listItems(file string, list *yaml.Node, mend string) []*yaml.Node {
+func (r *clusterReader) listItems(file string, list *yaml.Node, remediation string) []*yaml.Node {
 	items := member(list, "items")
 	switch {
 	case items == nil || isNull(items):
 		return nil
 	case items.Kind != yaml.SequenceNode:
-		r.refuse(position(file, items), "items is not a list", mend)
+		r.refuse(position(file, items), "items is not a list", remediation)
 		return nil
 	}
 	return items.Content
 }
 
 // readObject returns the object if it has one of the kinds.
-func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, mend string) (clusterObject, bool) {
+func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, remediation string) (clusterObject, bool) {
 	if n.Kind != yaml.MappingNode {
-		r.refuse(position(file, n), "not an object", mend)
+		r.refuse(position(file, n), "not an object", remediation)
 		return clusterObject{}, false
 	}
 	kind, apiVersion := member(n, "kind"), member(n, "apiVersion")
@@ -193,13 +193,13 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, me
 	}
 	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
 	case kind == nil && apiVersion == nil:
-		r.refuse(position(file, place), "has no kind and no apiVersion, but must be "+what, mend)
+		r.refuse(position(file, place), "has no kind and no apiVersion, but must be "+what, remediation)
 	case kind == nil:
-		r.refuse(position(file, place), "has no kind, but must be "+what, mend)
+		r.refuse(position(file, place), "has no kind, but must be "+what, remediation)
 	case apiVersion == nil:
-		r.refuse(position(file, place), "has no apiVersion, but must be "+what, mend)
+		r.refuse(position(file, place), "has no apiVersion, but must be "+what, remediation)
 	default:
-		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), mend)
+		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), remediation)
 	}
 	return clusterObject{}, false
 }
@@ -252,35 +252,35 @@ func (w warning) String() string {
 }
 
 // readDocument returns the file's one document, or nil if it is invalid.
-func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
+func (r *clusterReader) readDocument(in Input, remediation string) *yaml.Node {
 	if len(in.Text) > MaxObject {
-		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), mend)
+		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), remediation)
 		return nil
 	}
 	if !utf8.Valid(in.Text) {
-		r.refuse(in.Name, "not valid YAML: not UTF-8", mend)
+		r.refuse(in.Name, "not valid YAML: not UTF-8", remediation)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(replaceSurrogates(in.Text)), yaml.WithPlugin(yamlLimits{}))
 	if err != nil {
-		r.refuseSyntax(in.Name, err, mend)
+		r.refuseSyntax(in.Name, err, remediation)
 		return nil
 	}
-	doc, ok := r.singleDocument(in.Name, loader, mend)
+	doc, ok := r.singleDocument(in.Name, loader, remediation)
 	if !ok {
 		return nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		r.refuse(position(in.Name, root), "not an object", mend)
+		r.refuse(position(in.Name, root), "not an object", remediation)
 		return nil
 	}
 	if alias := findAlias(doc); alias != nil {
-		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not supported", mend)
+		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not supported", remediation)
 		return nil
 	}
 	before := len(r.problems) + r.omittedProblems
-	r.refuseDuplicateKeys(in.Name, root, mend)
+	r.refuseDuplicateKeys(in.Name, root, remediation)
 	if len(r.problems)+r.omittedProblems > before {
 		return nil
 	}
@@ -289,23 +289,23 @@ func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
 
 // singleDocument returns the one document with content. Empty documents are ignored:
 // some tools write "---" around each document.
-func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend string) (*yaml.Node, bool) {
+func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remediation string) (*yaml.Node, bool) {
 	var found *yaml.Node
 	for {
 		var doc yaml.Node
 		err := loader.Load(&doc)
 		switch {
 		case errors.Is(err, io.EOF) && found == nil:
-			r.refuse(file, "contains no object", mend)
+			r.refuse(file, "contains no object", remediation)
 			return nil, false
 		case errors.Is(err, io.EOF):
 			return found, true
 		case err != nil:
-			r.refuseSyntax(file, err, mend)
+			r.refuseSyntax(file, err, remediation)
 			return nil, false
 		case len(doc.Content) == 0 || isNull(doc.Content[0]):
 		case found != nil:
-			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+mend)
+			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+remediation)
 			return nil, false
 		default:
 			found = &doc
@@ -315,14 +315,14 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend st
 
 // refuseDuplicateKeys refuses keys that appear twice in one mapping: parsers differ in
 // the value that they use.
-func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend string) {
+func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, remediation string) {
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]bool, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			switch {
 			case key.Kind != yaml.ScalarNode:
-				r.refuse(position(file, key), "a key that is not a text", mend)
+				r.refuse(position(file, key), "a key that is not a text", remediation)
 			case seen[key.Value]:
 				r.refuse(position(file, key), fmt.Sprintf("duplicate key %.100q", key.Value), "remove one of the two")
 			}
@@ -330,23 +330,23 @@ func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend stri
 		}
 	}
 	for _, child := range n.Content {
-		r.refuseDuplicateKeys(file, child, mend)
+		r.refuseDuplicateKeys(file, child, remediation)
 	}
 }
 
 // refuseSyntax records an error of the YAML library with its position. The name of an
 // anchor is omitted: the administrator may have given another file by mistake, with
 // secrets in it.
-func (r *clusterReader) refuseSyntax(file string, err error, mend string) {
+func (r *clusterReader) refuseSyntax(file string, err error, remediation string) {
 	var load *yaml.LoadError
-	where, said := file, err.Error()
+	where, message := file, err.Error()
 	if errors.As(err, &load) {
-		where, said = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
+		where, message = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
 	}
-	if before, _, is := strings.Cut(said, " anchor '"); is {
-		said = before + " anchor"
+	if before, _, is := strings.Cut(message, " anchor '"); is {
+		message = before + " anchor"
 	}
-	r.refuse(where, "not valid YAML: "+said, mend)
+	r.refuse(where, "not valid YAML: "+message, remediation)
 }
 
 // yamlLimits bounds the work of the YAML library.

@@ -35,8 +35,8 @@ spec:
 
 // Line 15 is the first below the spec's audit.
 const (
-	defaultDoor = "  http01ChallengeProxy: {mode: DefaultDeployment}\n"
-	customDoor  = "  http01ChallengeProxy:\n    mode: CustomDeployment\n    customDeployment:\n      internalPort: 9888\n"
+	defaultMode = "  http01ChallengeProxy: {mode: DefaultDeployment}\n"
+	customMode  = "  http01ChallengeProxy:\n    mode: CustomDeployment\n    customDeployment:\n      internalPort: 9888\n"
 	disabled    = "  http01ChallengeProxy: {mode: \"\"}\n"
 )
 
@@ -101,7 +101,7 @@ func TestCluster(t *testing.T) {
 	const noted = "a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"
 	const listed = "l.yaml: DefaultDeployment, port 8888; API VIP 192.0.2.5, ingress VIP 192.0.2.6"
 	head, _, _ := strings.Cut(source(t, "butane/config.yaml"), "mode:")
-	list := machineconfig.Input{Name: "l.yaml", Text: []byte(asList(infrastructure("BareMetal", "baremetal", oneFamily), apiServer(defaultDoor)))}
+	list := machineconfig.Input{Name: "l.yaml", Text: []byte(asList(infrastructure("BareMetal", "baremetal", oneFamily), apiServer(defaultMode)))}
 	typed := strings.NewReplacer("apiVersion: v1", "apiVersion: config.openshift.io/v1", "kind: List", "kind: APIServerList")
 	for name, tt := range map[string]struct {
 		cluster         *machineconfig.ClusterObjects
@@ -133,30 +133,30 @@ func TestCluster(t *testing.T) {
 			[]string{"a.yaml: spec.http01ChallengeProxy.mode is \"\": the configuration disables the proxy"},
 			nil,
 		},
-		"default": {clusterOf(apiServer(defaultDoor), infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
+		"default": {clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
 		"beside what is between braces": {
-			clusterOf(apiServer(defaultDoor), infrastructure("BareMetal", "baremetal", oneFamily)),
+			clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily)),
 			&machineconfig.Input{Name: "c.yaml", Text: []byte("vips: {keepalivedConfig: /k}\n")},
 			"vips: {keepalivedConfig: /k, api: [\"192.0.2.5\"], ingress: [\"192.0.2.6\"]}\nmode: DefaultDeployment" + byDoor + "\n",
 			[]string{noted},
 			nil,
 		},
 		"between braces": {
-			clusterOf(apiServer(defaultDoor), infrastructure("BareMetal", "baremetal", oneFamily)),
+			clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily)),
 			&machineconfig.Input{Name: "c.yaml", Text: []byte("{vips: {}, hosts: []}\n")},
 			"{vips: {api: [\"192.0.2.5\"], ingress: [\"192.0.2.6\"]}, hosts: [], mode: DefaultDeployment}\n",
 			[]string{noted},
 			nil,
 		},
-		"openstack, deprecated": {clusterOf(apiServer(defaultDoor), infrastructure("OpenStack", "openstack", "apiServerInternalIP: 192.0.2.5, ingressIP: 192.0.2.6, ingressIPs: []")), nil, head + byDefault + one, []string{noted}, nil},
+		"openstack, deprecated": {clusterOf(apiServer(defaultMode), infrastructure("OpenStack", "openstack", "apiServerInternalIP: 192.0.2.5, ingressIP: 192.0.2.6, ingressIPs: []")), nil, head + byDefault + one, []string{noted}, nil},
 		"vsphere, both families, another port": {
-			clusterOf(apiServer(customDoor), infrastructure("VSphere", "vsphere", twoFamily)), nil,
+			clusterOf(apiServer(customMode), infrastructure("VSphere", "vsphere", twoFamily)), nil,
 			head + custom + two,
 			[]string{"a.yaml: CustomDeployment, port 9888; i.yaml: API VIP 2001:db8::5 and 192.0.2.5, ingress VIP 192.0.2.6 and 2001:db8::6"},
 			nil,
 		},
 		"nutanix, one address": {
-			clusterOf(apiServer(defaultDoor), infrastructure("Nutanix", "nutanix", "apiServerInternalIPs: ['2001:db8::5'], ingressIPs: ['2001:db8::5']")), nil,
+			clusterOf(apiServer(defaultMode), infrastructure("Nutanix", "nutanix", "apiServerInternalIPs: ['2001:db8::5'], ingressIPs: ['2001:db8::5']")), nil,
 			head + byDefault + "vips:\n  api: [\"2001:db8::5\"]" + byStatus + "  ingress: [\"2001:db8::5\"]" + byStatus,
 			[]string{
 				"a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 2001:db8::5, ingress VIP 2001:db8::5",
@@ -165,7 +165,7 @@ func TestCluster(t *testing.T) {
 			nil,
 		},
 		"ovirt, one of two shared": {
-			clusterOf(apiServer(defaultDoor), infrastructure("oVirt", "ovirt", "apiServerInternalIPs: [192.0.2.5, '2001:db8::5'], ingressIPs: [192.0.2.6, '2001:db8::5']")), nil,
+			clusterOf(apiServer(defaultMode), infrastructure("oVirt", "ovirt", "apiServerInternalIPs: [192.0.2.5, '2001:db8::5'], ingressIPs: [192.0.2.6, '2001:db8::5']")), nil,
 			head + byDefault + "vips:\n  api: [\"192.0.2.5\", \"2001:db8::5\"]" + byStatus + "  ingress: [\"192.0.2.6\", \"2001:db8::5\"]" + byStatus,
 			[]string{
 				"a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::5",
@@ -179,7 +179,7 @@ func TestCluster(t *testing.T) {
 			[]string{listed},
 			nil,
 		},
-		"a List of one kind": {clusterOf(typed.Replace(asList(apiServer(defaultDoor))), infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
+		"a List of one kind": {clusterOf(typed.Replace(asList(apiServer(defaultMode))), infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
 		"as JSON": {
 			clusterOf(`{"apiVersion":"config.openshift.io/v1","kind":"APIServer","metadata":{"name":"cluster"},"spec":{"http01ChallengeProxy":{"mode":"DefaultDeployment"}}}`, infrastructure("BareMetal", "baremetal", oneFamily)), nil,
 			head + byDefault + one,
@@ -192,7 +192,7 @@ func TestCluster(t *testing.T) {
 			[]string{noted},
 			nil,
 		},
-		"between empty documents": {clusterOf("---\n---\n# none\n---\n"+apiServer(defaultDoor)+"---\n...\n", infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
+		"between empty documents": {clusterOf("---\n---\n# none\n---\n"+apiServer(defaultMode)+"---\n...\n", infrastructure("BareMetal", "baremetal", oneFamily)), nil, head + byDefault + one, []string{noted}, nil},
 		"unknown fields": {
 			clusterOf(strings.Replace(apiServer("  http01ChallengeProxy:\n    mode: DefaultDeployment\n    modes: x\n"), "kind:", "specs: {}\nkind:", 1), infrastructure("BareMetal", "baremetal", oneFamily+", new: field")), nil,
 			head + byDefault + one,
@@ -212,7 +212,7 @@ func TestCluster(t *testing.T) {
 			},
 		},
 		"beside a configuration": {
-			clusterOf(apiServer(customDoor), infrastructure("BareMetal", "baremetal", oneFamily)),
+			clusterOf(apiServer(customMode), infrastructure("BareMetal", "baremetal", oneFamily)),
 			given("# mine\nhosts: [api.a.example]\nvips:\n  api: [] # none\n  keepalivedConfig: /etc/k.conf\ncustomDeployment:\n"),
 			"# mine\nhosts: [api.a.example]\nvips:\n  api: [\"192.0.2.5\"]" + byStatus + "  keepalivedConfig: /etc/k.conf\n  ingress: [\"192.0.2.6\"]" + byStatus + "customDeployment:\n  internalPort: 9888" + byDoor + "\nupstream:\n  verifyNames: [\"*.apps.a.example\"]\nmode: CustomDeployment" + byDoor + "\n",
 			[]string{"a.yaml: CustomDeployment, port 9888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"},
@@ -250,7 +250,7 @@ const (
 func TestClusterRefused(t *testing.T) {
 	t.Parallel()
 	metal := infrastructure("BareMetal", "baremetal", oneFamily)
-	asked := apiServer(defaultDoor)
+	valid := apiServer(defaultMode)
 	const modes = `: write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	const port = `spec.http01ChallengeProxy.customDeployment.internalPort`
 	const ports = `: give a whole number from 1024 to 65535`
@@ -267,26 +267,26 @@ func TestClusterRefused(t *testing.T) {
 		"no YAML":           {"a: [x", metal, []string{"a.yaml:2:1: not valid YAML: did not find expected ',' or ']'" + getAPIServer}},
 		"nothing":           {"# only this\n", metal, []string{"a.yaml: contains no object" + getAPIServer}},
 		"a text":            {"hello", metal, []string{"a.yaml:1:1: not an object" + getAPIServer}},
-		"two documents":     {asked + "---\n" + asked, metal, []string{`a.yaml:16:1: a second document: keep one, which may be a List of both` + getAPIServer}},
+		"two documents":     {valid + "---\n" + valid, metal, []string{`a.yaml:16:1: a second document: keep one, which may be a List of both` + getAPIServer}},
 		"an anchor":         {apiServer("  x: &x {}\n"), metal, []string{"a.yaml:15:6: anchors, aliases and merge keys are not supported" + getAPIServer}},
 		"an unknown anchor": {apiServer("  x: *secret\n"), metal, []string{"a.yaml:15:6: not valid YAML: unknown anchor" + getAPIServer}},
-		"a key twice":       {asked + defaultDoor, metal, []string{`a.yaml:16:3: duplicate key "http01ChallengeProxy": remove one of the two`}},
-		"no UTF-8":          {asked + "# \xff\n", metal, []string{"a.yaml: not valid YAML: not UTF-8" + getAPIServer}},
+		"a key twice":       {valid + defaultMode, metal, []string{`a.yaml:16:3: duplicate key "http01ChallengeProxy": remove one of the two`}},
+		"no UTF-8":          {valid + "# \xff\n", metal, []string{"a.yaml: not valid YAML: not UTF-8" + getAPIServer}},
 		"too deep":          {"a: " + strings.Repeat("[", 100000), metal, []string{"a.yaml:1:68: not valid YAML: nested more than 64 levels deep" + getAPIServer}},
-		"too long":          {asked + "#" + strings.Repeat("x", machineconfig.MaxObject-len(asked)), metal, []string{"a.yaml: longer than 1048576 bytes" + getAPIServer}},
-		"the other kind":    {metal, asked, []string{`a.yaml:2:7: "Infrastructure" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1` + getAPIServer, `i.yaml:2:7: "APIServer" of "config.openshift.io/v1" is not an Infrastructure of config.openshift.io/v1` + getInfrastructure}},
-		"another version":   {strings.Replace(asked, "/v1", "/v1alpha1", 1), metal, []string{`a.yaml:1:13: "APIServer" of "config.openshift.io/v1alpha1" is not an APIServer of config.openshift.io/v1` + getAPIServer}},
+		"too long":          {valid + "#" + strings.Repeat("x", machineconfig.MaxObject-len(valid)), metal, []string{"a.yaml: longer than 1048576 bytes" + getAPIServer}},
+		"the other kind":    {metal, valid, []string{`a.yaml:2:7: "Infrastructure" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1` + getAPIServer, `i.yaml:2:7: "APIServer" of "config.openshift.io/v1" is not an Infrastructure of config.openshift.io/v1` + getInfrastructure}},
+		"another version":   {strings.Replace(valid, "/v1", "/v1alpha1", 1), metal, []string{`a.yaml:1:13: "APIServer" of "config.openshift.io/v1alpha1" is not an APIServer of config.openshift.io/v1` + getAPIServer}},
 		"no kind":           {"spec: {}\n", metal, []string{`a.yaml:1:1: has no kind and no apiVersion, but must be an APIServer of config.openshift.io/v1` + getAPIServer}},
-		"another name":      {strings.Replace(asked, "name: cluster", "name: mine", 1), metal, []string{`a.yaml:11:9: the name is "mine", but a cluster has only the APIServer "cluster"` + getAPIServer}},
-		"no name":           {strings.Replace(asked, "  name: cluster\n", "", 1), metal, []string{"a.yaml:4:3: metadata.name: Required value: write metadata: {name: cluster}"}},
+		"another name":      {strings.Replace(valid, "name: cluster", "name: mine", 1), metal, []string{`a.yaml:11:9: the name is "mine", but a cluster has only the APIServer "cluster"` + getAPIServer}},
+		"no name":           {strings.Replace(valid, "  name: cluster\n", "", 1), metal, []string{"a.yaml:4:3: metadata.name: Required value: write metadata: {name: cluster}"}},
 		"no metadata":       {"{apiVersion: config.openshift.io/v1, kind: APIServer, spec: {}}", metal, []string{"a.yaml:1:1: metadata.name: Required value: write metadata: {name: cluster}"}},
 		"metadata of text":  {"{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: x, spec: {}}", metal, []string{`a.yaml:1:65: metadata: Invalid value: "string": metadata in body must be of type object: "string": write keys and values`}},
-		"in a namespace":    {strings.Replace(asked, "name: cluster", "name: cluster\n  namespace: a", 1), metal, []string{"a.yaml:12:14: metadata.namespace: Forbidden: not allowed on this type: delete it: the object is cluster-scoped"}},
+		"in a namespace":    {strings.Replace(valid, "name: cluster", "name: cluster\n  namespace: a", 1), metal, []string{"a.yaml:12:14: metadata.namespace: Forbidden: not allowed on this type: delete it: the object is cluster-scoped"}},
 		"an empty List":     {"apiVersion: v1\nkind: List\nitems: []\n", metal, []string{"a.yaml: contains no APIServer" + getAPIServer}},
 		"a List of others":  {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret}\n- 1\n", metal, []string{`a.yaml:4:26: "Secret" of "v1" is not an APIServer or Infrastructure of config.openshift.io/v1` + getAPIServer, "a.yaml:5:3: not an object" + getAPIServer}},
 		"items of no list":  {"apiVersion: v1\nkind: List\nitems: {}\n", metal, []string{"a.yaml:3:8: items is not a list" + getAPIServer}},
-		"two of one kind":   {asList(asked, metal), metal, []string{"i.yaml:1:1: a second Infrastructure, after the one at a.yaml:18:3: give one"}},
-		"one file for one":  {asked, "", []string{`a.yaml: contains no Infrastructure: give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of "oc get infrastructure cluster -o yaml"`}},
+		"two of one kind":   {asList(valid, metal), metal, []string{"i.yaml:1:1: a second Infrastructure, after the one at a.yaml:18:3: give one"}},
+		"one file for one":  {valid, "", []string{`a.yaml: contains no Infrastructure: give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of "oc get infrastructure cluster -o yaml"`}},
 		"one file, other":   {"", metal, []string{`i.yaml: contains no APIServer: give --apiserver FILE (APISERVER=FILE of make) too, with the output of "oc get apiserver cluster -o yaml"`}},
 
 		// The mode.
@@ -314,54 +314,54 @@ func TestClusterRefused(t *testing.T) {
 		"a broken port":       {field("{mode: CustomDeployment, customDeployment: {internalPort: 8888.5}}"), metal, []string{`a.yaml:15:83: ` + port + `: Invalid value: "number": ` + port + ` in body must be of type integer: "number"` + ports}},
 
 		// The platform.
-		"AWS":          {asked, infrastructure("AWS", "aws", ""), []string{"i.yaml:11:11: platform AWS" + atCloud}},
-		"Azure":        {asked, infrastructure("Azure", "azure", ""), []string{"i.yaml:11:11: platform Azure" + atCloud}},
-		"GCP":          {asked, infrastructure("GCP", "gcp", ""), []string{"i.yaml:11:11: platform GCP" + atCloud}},
-		"IBMCloud":     {asked, infrastructure("IBMCloud", "ibmcloud", ""), []string{"i.yaml:11:11: platform IBMCloud" + atCloud}},
-		"PowerVS":      {asked, infrastructure("PowerVS", "powervs", ""), []string{"i.yaml:11:11: platform PowerVS" + atCloud}},
-		"AlibabaCloud": {asked, infrastructure("AlibabaCloud", "alibabaCloud", ""), []string{"i.yaml:11:11: platform AlibabaCloud" + atCloud}},
-		"None":         {asked, infrastructure("None", "external", ""), []string{"i.yaml:11:11: platform None" + atOwn}},
-		"External":     {asked, infrastructure("External", "external", ""), []string{"i.yaml:11:11: platform External" + atOwn}},
-		"Libvirt":      {asked, infrastructure("Libvirt", "external", ""), []string{"i.yaml:11:11: platform Libvirt: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
-		"EquinixMetal": {asked, infrastructure("EquinixMetal", "equinixMetal", ""), []string{"i.yaml:11:11: platform EquinixMetal: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
-		"KubeVirt":     {asked, infrastructure("KubeVirt", "kubevirt", ""), []string{"i.yaml:11:11: platform KubeVirt: no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster: forward port 80 of that address to the routers, or use DNS-01 for the API's name"}},
-		"unknown":      {asked, infrastructure("Moon", "external", ""), []string{`i.yaml:11:11: platform "Moon" is not known to this release: supported platforms are BareMetal, Nutanix, OpenStack, VSphere, oVirt; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf`}},
-		"no status":    {asked, "{apiVersion: config.openshift.io/v1, kind: Infrastructure, metadata: {name: cluster}}\n", []string{"i.yaml:1:1: status.platformStatus is absent" + getInfrastructure + ": the manifest of the installer has no status yet"}},
+		"AWS":          {valid, infrastructure("AWS", "aws", ""), []string{"i.yaml:11:11: platform AWS" + atCloud}},
+		"Azure":        {valid, infrastructure("Azure", "azure", ""), []string{"i.yaml:11:11: platform Azure" + atCloud}},
+		"GCP":          {valid, infrastructure("GCP", "gcp", ""), []string{"i.yaml:11:11: platform GCP" + atCloud}},
+		"IBMCloud":     {valid, infrastructure("IBMCloud", "ibmcloud", ""), []string{"i.yaml:11:11: platform IBMCloud" + atCloud}},
+		"PowerVS":      {valid, infrastructure("PowerVS", "powervs", ""), []string{"i.yaml:11:11: platform PowerVS" + atCloud}},
+		"AlibabaCloud": {valid, infrastructure("AlibabaCloud", "alibabaCloud", ""), []string{"i.yaml:11:11: platform AlibabaCloud" + atCloud}},
+		"None":         {valid, infrastructure("None", "external", ""), []string{"i.yaml:11:11: platform None" + atOwn}},
+		"External":     {valid, infrastructure("External", "external", ""), []string{"i.yaml:11:11: platform External" + atOwn}},
+		"Libvirt":      {valid, infrastructure("Libvirt", "external", ""), []string{"i.yaml:11:11: platform Libvirt: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
+		"EquinixMetal": {valid, infrastructure("EquinixMetal", "equinixMetal", ""), []string{"i.yaml:11:11: platform EquinixMetal: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
+		"KubeVirt":     {valid, infrastructure("KubeVirt", "kubevirt", ""), []string{"i.yaml:11:11: platform KubeVirt: no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster: forward port 80 of that address to the routers, or use DNS-01 for the API's name"}},
+		"unknown":      {valid, infrastructure("Moon", "external", ""), []string{`i.yaml:11:11: platform "Moon" is not known to this release: supported platforms are BareMetal, Nutanix, OpenStack, VSphere, oVirt; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf`}},
+		"no status":    {valid, "{apiVersion: config.openshift.io/v1, kind: Infrastructure, metadata: {name: cluster}}\n", []string{"i.yaml:1:1: status.platformStatus is absent" + getInfrastructure + ": the manifest of the installer has no status yet"}},
 		"a status of text": {
-			asked, "apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nstatus: {platformStatus: x}\n", []string{"i.yaml:4:26: status.platformStatus is not a mapping" + getInfrastructure},
+			valid, "apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nstatus: {platformStatus: x}\n", []string{"i.yaml:4:26: status.platformStatus is not a mapping" + getInfrastructure},
 		},
-		"no type": {asked, "apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nstatus: {platformStatus: {}}\n", []string{"i.yaml:4:26: status.platformStatus.type is absent" + getInfrastructure}},
+		"no type": {valid, "apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nstatus: {platformStatus: {}}\n", []string{"i.yaml:4:26: status.platformStatus.type is absent" + getInfrastructure}},
 		"hosted": {
-			asked, strings.Replace(metal, "HighlyAvailable", "External", 1),
+			valid, strings.Replace(metal, "HighlyAvailable", "External", 1),
 			[]string{"i.yaml:8:25: status.controlPlaneTopology is External: the API server runs outside this cluster, and no host has the API's address: forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name"},
 		},
 		"user-managed": {
-			asked, infrastructure("BareMetal", "baremetal", oneFamily+", loadBalancer: {type: UserManaged}"),
+			valid, infrastructure("BareMetal", "baremetal", oneFamily+", loadBalancer: {type: UserManaged}"),
 			[]string{"i.yaml:12:98: " + section + ".loadBalancer.type is UserManaged: the VIPs belong to a load balancer of your own, not to a host: forward port 80 of the API's address to the routers on that load balancer"},
 		},
 		"BGP": {
-			asked, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP"),
+			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP"),
 			[]string{"i.yaml:12:92: " + section + ".vipManagement is BGP: the VIPs are announced by BGP, which this service does not support: forward port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name"},
 		},
 		"managed by whom": {
-			asked, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: OSPF"),
+			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: OSPF"),
 			[]string{`i.yaml:12:92: ` + section + `.vipManagement has the value "OSPF", which this release does not support: use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf`},
 		},
 
 		// The VIPs.
-		"no section":          {asked, infrastructure("VSphere", "external", ""), []string{"i.yaml:11:11: status.platformStatus.vsphere is absent: there are no VIPs: a VSphere" + noVIPs}},
-		"no VIPs":             {asked, infrastructure("VSphere", "vsphere", "apiServerInternalIPs: [], ingressIPs: null"), []string{"i.yaml:12:14: status.platformStatus.vsphere has no API VIP: a VSphere" + noVIPs, "i.yaml:12:14: status.platformStatus.vsphere has no ingress VIP: a VSphere" + noVIPs}},
-		"a VIP of text":       {asked, infrastructure("BareMetal", "baremetal", "apiServerInternalIPs: x, ingressIPs: [192.0.2.6]"), []string{"i.yaml:12:39: " + section + ".apiServerInternalIPs is no list" + getInfrastructure}},
-		"no address":          {asked, addresses("api.example", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "api.example" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
-		"a number":            {asked, addresses("1", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
-		"a mask":              {asked, addresses("192.0.2.5/24", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "192.0.2.5/24" has a mask: remove the mask`}},
-		"a zone":              {asked, addresses("'fe80::1%eth0'", "'2001:db8::6'"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "fe80::1%eth0" has an IPv6 zone: give the address without its zone; a virtual IP is not link-local`}},
-		"IPv4 in IPv6":        {asked, addresses("'::ffff:192.0.2.5'", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "::ffff:192.0.2.5" is an IPv4-mapped IPv6 address: write 192.0.2.5`}},
-		"what is no VIP":      {asked, addresses("0.0.0.0", "224.0.0.1, '::1'"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "0.0.0.0" cannot be a virtual IP: give the address that clients reach`, `i.yaml:12:63: ` + section + `.ingressIPs[0]: "224.0.0.1" cannot be a virtual IP: give the address that clients reach`, `i.yaml:12:74: ` + section + `.ingressIPs[1]: "::1" cannot be a virtual IP: give the address that clients reach`}},
-		"the same twice":      {asked, addresses("192.0.2.5, 192.0.2.5", "192.0.2.6"), []string{`i.yaml:12:51: ` + section + `.apiServerInternalIPs[1]: 192.0.2.5: apiServerInternalIPs must contain at most one IPv4 address and at most one IPv6 address: keep one of each family`}},
-		"no pair":             {asked, addresses("192.0.2.5", "'2001:db8::6'"), []string{"i.yaml:12:40: API VIP 192.0.2.5 has no matching IPv4 ingress VIP: configure both VIPs of a family or neither, then export the Infrastructure again", "i.yaml:12:65: ingress VIP 2001:db8::6 has no matching IPv6 API VIP: configure both VIPs of a family or neither, then export the Infrastructure again"}},
-		"one family too much": {asked, addresses("192.0.2.5", "192.0.2.6, '2001:db8::6'"), []string{"i.yaml:12:76: ingress VIP 2001:db8::6 has no matching IPv6 API VIP: configure both VIPs of a family or neither, then export the Infrastructure again"}},
-		"a broken old one":    {asked, infrastructure("BareMetal", "baremetal", "apiServerInternalIP: x, ingressIP: 192.0.2.6"), []string{`i.yaml:12:38: ` + section + `.apiServerInternalIP: "x" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
+		"no section":          {valid, infrastructure("VSphere", "external", ""), []string{"i.yaml:11:11: status.platformStatus.vsphere is absent: there are no VIPs: a VSphere" + noVIPs}},
+		"no VIPs":             {valid, infrastructure("VSphere", "vsphere", "apiServerInternalIPs: [], ingressIPs: null"), []string{"i.yaml:12:14: status.platformStatus.vsphere has no API VIP: a VSphere" + noVIPs, "i.yaml:12:14: status.platformStatus.vsphere has no ingress VIP: a VSphere" + noVIPs}},
+		"a VIP of text":       {valid, infrastructure("BareMetal", "baremetal", "apiServerInternalIPs: x, ingressIPs: [192.0.2.6]"), []string{"i.yaml:12:39: " + section + ".apiServerInternalIPs is no list" + getInfrastructure}},
+		"no address":          {valid, addresses("api.example", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "api.example" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
+		"a number":            {valid, addresses("1", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
+		"a mask":              {valid, addresses("192.0.2.5/24", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "192.0.2.5/24" has a mask: remove the mask`}},
+		"a zone":              {valid, addresses("'fe80::1%eth0'", "'2001:db8::6'"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "fe80::1%eth0" has an IPv6 zone: give the address without its zone; a virtual IP is not link-local`}},
+		"IPv4 in IPv6":        {valid, addresses("'::ffff:192.0.2.5'", "192.0.2.6"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "::ffff:192.0.2.5" is an IPv4-mapped IPv6 address: write 192.0.2.5`}},
+		"what is no VIP":      {valid, addresses("0.0.0.0", "224.0.0.1, '::1'"), []string{`i.yaml:12:40: ` + section + `.apiServerInternalIPs[0]: "0.0.0.0" cannot be a virtual IP: give the address that clients reach`, `i.yaml:12:63: ` + section + `.ingressIPs[0]: "224.0.0.1" cannot be a virtual IP: give the address that clients reach`, `i.yaml:12:74: ` + section + `.ingressIPs[1]: "::1" cannot be a virtual IP: give the address that clients reach`}},
+		"the same twice":      {valid, addresses("192.0.2.5, 192.0.2.5", "192.0.2.6"), []string{`i.yaml:12:51: ` + section + `.apiServerInternalIPs[1]: 192.0.2.5: apiServerInternalIPs must contain at most one IPv4 address and at most one IPv6 address: keep one of each family`}},
+		"no pair":             {valid, addresses("192.0.2.5", "'2001:db8::6'"), []string{"i.yaml:12:40: API VIP 192.0.2.5 has no matching IPv4 ingress VIP: configure both VIPs of a family or neither, then export the Infrastructure again", "i.yaml:12:65: ingress VIP 2001:db8::6 has no matching IPv6 API VIP: configure both VIPs of a family or neither, then export the Infrastructure again"}},
+		"one family too much": {valid, addresses("192.0.2.5", "192.0.2.6, '2001:db8::6'"), []string{"i.yaml:12:76: ingress VIP 2001:db8::6 has no matching IPv6 API VIP: configure both VIPs of a family or neither, then export the Infrastructure again"}},
+		"a broken old one":    {valid, infrastructure("BareMetal", "baremetal", "apiServerInternalIP: x, ingressIP: 192.0.2.6"), []string{`i.yaml:12:38: ` + section + `.apiServerInternalIP: "x" is not an address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`}},
 
 		"all at once": {
 			field("{mode: Custom}"), addresses("x", "y"),
@@ -382,8 +382,8 @@ func TestClusterRefused(t *testing.T) {
 // refused renders and compares all problems.
 func refused(t *testing.T, site machineconfig.Site, want []string) {
 	t.Helper()
-	said := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: site})
-	if diff := cmp.Diff(want, strings.Split(said, "\n")); diff != "" {
+	messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: site})
+	if diff := cmp.Diff(want, strings.Split(messages, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -393,10 +393,10 @@ func TestClusterStrict(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(apiServer("  http01ChallengeProxy: {mode: CustomDeployment, x: 1, customDeployment: {internalPort: 9888, y: 2}}\n  HTTP01ChallengeProxy: {}\n"), infrastructure("BareMetal", "baremetal", oneFamily))
 	c.Strict = true
-	const mend = `: remove it, or leave out --strict (STRICT of make) to ignore it`
+	const remediation = `: remove it, or leave out --strict (STRICT of make) to ignore it`
 	refused(t, machineconfig.Site{Cluster: c}, []string{
-		`a.yaml:15:50: unknown field "spec.http01ChallengeProxy.x"` + mend,
-		`a.yaml:15:95: unknown field "spec.http01ChallengeProxy.customDeployment.y"` + mend,
+		`a.yaml:15:50: unknown field "spec.http01ChallengeProxy.x"` + remediation,
+		`a.yaml:15:95: unknown field "spec.http01ChallengeProxy.customDeployment.y"` + remediation,
 		`a.yaml:16:3: unknown field "spec.HTTP01ChallengeProxy": did you mean http01ChallengeProxy?`,
 	})
 }
@@ -420,9 +420,9 @@ func TestClusterUnknownFields(t *testing.T) {
 		"in the status":   {apiServer("status: {http01ChallengeProxy: {}}\n"), vsphere(""), []string{`a.yaml:15:10: unknown field "status.http01ChallengeProxy": move it to spec`, absent}},
 		"beside the spec": {apiServer("http01ChallengeProxy: {}\n"), vsphere(""), []string{`a.yaml:15:1: unknown field "http01ChallengeProxy": move it to spec`, absent}},
 		"its own in spec": {apiServer("  mode: DefaultDeployment\n"), vsphere(""), []string{`a.yaml:15:3: unknown field "spec.mode": move it to spec.http01ChallengeProxy`, absent}},
-		"another, beside": {apiServer(defaultDoor + "  x: 1\n"), vsphere(""), []string{`a.yaml:16:3: unknown field "spec.x"`}},
+		"another, beside": {apiServer(defaultMode + "  x: 1\n"), vsphere(""), []string{`a.yaml:16:3: unknown field "spec.x"`}},
 		"in a platform": {
-			apiServer(defaultDoor), vsphere(", loadbalancer: {type: UserManaged}, apiServerInternalIps: ['2001:db8::5'], loadBalancer: {Type: UserManaged}"),
+			apiServer(defaultMode), vsphere(", loadbalancer: {type: UserManaged}, apiServerInternalIps: ['2001:db8::5'], loadBalancer: {Type: UserManaged}"),
 			[]string{
 				`i.yaml:12:75: unknown field "` + status + `.loadbalancer": did you mean loadBalancer?`,
 				`i.yaml:12:110: unknown field "` + status + `.apiServerInternalIps": did you mean apiServerInternalIPs?`,
@@ -430,10 +430,10 @@ func TestClusterUnknownFields(t *testing.T) {
 			},
 		},
 		"a port of OpenShift's own": {
-			apiServer(strings.Replace(customDoor, "9888", "6443", 1)), vsphere(""), []string{inUse},
+			apiServer(strings.Replace(customMode, "9888", "6443", 1)), vsphere(""), []string{inUse},
 		},
 		"in a status": {
-			apiServer(defaultDoor), strings.Replace(vsphere(""), "controlPlaneT", "controlplaneT", 1),
+			apiServer(defaultMode), strings.Replace(vsphere(""), "controlPlaneT", "controlplaneT", 1),
 			[]string{`i.yaml:8:3: unknown field "status.controlplaneTopology": did you mean controlPlaneTopology?`},
 		},
 	} {
@@ -467,7 +467,7 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 		want         []string
 	}{
 		"everything": {
-			defaultDoor, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9999}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n",
+			defaultMode, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9999}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n",
 			[]string{
 				"my.yaml:1:7: mode is also set by a.yaml: remove one of the two",
 				"my.yaml:2:19: customDeployment is also set by a.yaml: remove one of the two",
@@ -475,8 +475,8 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 				"my.yaml:3:35: vips.ingress is also set by i.yaml: remove one of the two",
 			},
 		},
-		"an empty mode": {defaultDoor, "mode: ''\n", []string{"my.yaml:1:7: mode is also set by a.yaml: remove one of the two"}},
-		"the same port": {customDoor, "metrics: {listenAddress: ':9888'}\n", []string{"complete my.yaml: my.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645"}},
+		"an empty mode": {defaultMode, "mode: ''\n", []string{"my.yaml:1:7: mode is also set by a.yaml: remove one of the two"}},
+		"the same port": {customMode, "metrics: {listenAddress: ':9888'}\n", []string{"cannot edit my.yaml: my.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -492,17 +492,17 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 // in each line, the first ones are reported.
 func TestClusterBounds(t *testing.T) {
 	t.Parallel()
-	asked := apiServer(defaultDoor)
-	long := asked + "#" + strings.Repeat("x", machineconfig.MaxObject-len(asked)-1)
+	valid := apiServer(defaultMode)
+	long := valid + "#" + strings.Repeat("x", machineconfig.MaxObject-len(valid)-1)
 	if len(long) != 1<<20 {
 		t.Fatalf("%d bytes", len(long))
 	}
 	render(t, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(long, infrastructure("BareMetal", "baremetal", oneFamily))}})
 
-	many := asked + strings.Repeat("  audit: {}\n", 1000)
-	said := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(many, infrastructure("BareMetal", "baremetal", oneFamily))}})
-	if strings.Count(said, "\n") != 50 || !strings.HasSuffix(said, "\nand 950 more") {
-		t.Errorf("got %v", said)
+	many := valid + strings.Repeat("  audit: {}\n", 1000)
+	messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(many, infrastructure("BareMetal", "baremetal", oneFamily))}})
+	if strings.Count(messages, "\n") != 50 || !strings.HasSuffix(messages, "\nand 950 more") {
+		t.Errorf("got %v", messages)
 	}
 }
 
@@ -510,10 +510,10 @@ func TestClusterBounds(t *testing.T) {
 // a host accepts, with their settings.
 func FuzzCluster(f *testing.F) {
 	metal := infrastructure("BareMetal", "baremetal", twoFamily)
-	for _, door := range []string{"", defaultDoor, customDoor, disabled} {
+	for _, door := range []string{"", defaultMode, customMode, disabled} {
 		f.Add(apiServer(door), metal)
 	}
-	both := asList(apiServer(customDoor), metal)
+	both := asList(apiServer(customMode), metal)
 	f.Add(both, "")
 	f.Add("a: &a [*a]\n", both)
 	f.Add("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [[], null, 1]}", strings.Repeat("- ", 200))

@@ -231,17 +231,17 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 
 // readAddress validates one VIP by the rules of the host's configuration.
 func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
-	refuse := func(mend, message string) (netip.Addr, bool) {
-		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), mend)
+	refuse := func(remediation, message string) (netip.Addr, bool) {
+		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), remediation)
 		return netip.Addr{}, false
 	}
-	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
+	const remediation = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	addr, err := netip.ParseAddr(stringValue(n))
 	switch {
 	case err != nil && strings.Contains(stringValue(n), "/"):
 		return refuse("remove the mask", "has a mask")
 	case err != nil:
-		return refuse(mend, "is not an address")
+		return refuse(remediation, "is not an address")
 	case addr.Zone() != "":
 		return refuse("give the address without its zone; a virtual IP is not link-local", "has an IPv6 zone")
 	case addr.Is4In6():

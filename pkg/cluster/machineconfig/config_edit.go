@@ -36,7 +36,7 @@ func (c configEdits) applyTo(configuration Input) (Input, error) {
 	if len(c) == 0 {
 		return configuration, nil
 	}
-	root, whole := parseMapping(configuration.Text)
+	root, document := parseMapping(configuration.Text)
 	var problems []error
 	changed := false
 	for _, one := range c {
@@ -47,25 +47,25 @@ func (c configEdits) applyTo(configuration Input) (Input, error) {
 		return configuration, err
 	}
 	var text bytes.Buffer
-	if whole == root { // the configuration has only comments
+	if document == root { // the configuration has only comments
 		text.Write(configuration.Text)
 	}
 	dumper, err := yaml.NewDumper(&text, yaml.WithIndent(2))
 	if err == nil {
-		err = errors.Join(dumper.Dump(whole), dumper.Close())
+		err = errors.Join(dumper.Dump(document), dumper.Close())
 	}
 	if err == nil {
 		_, err = config.Parse(configuration.Name, text.Bytes())
 	}
 	if err != nil {
-		return configuration, fmt.Errorf("complete %s: %w", configuration.Name, err)
+		return configuration, fmt.Errorf("cannot edit %s: %w", configuration.Name, err)
 	}
 	return Input{Name: configuration.Name, Text: text.Bytes()}, nil
 }
 
 // parseMapping returns the top-level mapping of a configuration and the document that
 // contains it. For an empty configuration both are the same empty mapping.
-func parseMapping(text []byte) (root, whole *yaml.Node) {
+func parseMapping(text []byte) (root, document *yaml.Node) {
 	var doc yaml.Node
 	if err := yaml.Load(text, &doc); err == nil && len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
 		return doc.Content[0], &doc
@@ -76,15 +76,15 @@ func parseMapping(text []byte) (root, whole *yaml.Node) {
 
 // apply reports whether it has changed anything.
 func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error) {
-	there := nodeAt(root, c.keys)
+	existing := nodeAt(root, c.keys)
 	switch {
 	case c.remove:
 		return removeKey(root, c.keys), nil
 	case c.replace:
-	case there != nil && !isBlank(there) && c.source == "":
+	case existing != nil && !isBlank(existing) && c.source == "":
 		return false, nil
-	case there != nil && !isBlank(there):
-		return false, conflictProblem(name, c.keys, there, c.source)
+	case existing != nil && !isBlank(existing):
+		return false, conflictProblem(name, c.keys, existing, c.source)
 	case c.list == nil && c.value == "":
 		return false, nil
 	}
@@ -101,12 +101,12 @@ func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error
 	if c.comment != "" && !inFlowStyle(root, c.keys) {
 		value.LineComment = "# " + c.comment
 	}
-	if there != nil {
-		value.HeadComment, value.FootComment = there.HeadComment, there.FootComment
+	if existing != nil {
+		value.HeadComment, value.FootComment = existing.HeadComment, existing.FootComment
 		if value.LineComment == "" {
-			value.LineComment = there.LineComment
+			value.LineComment = existing.LineComment
 		}
-		*there = value
+		*existing = value
 		return true, nil
 	}
 	at, last := root, len(c.keys)-1
@@ -181,15 +181,15 @@ func member(n *yaml.Node, key string) *yaml.Node {
 // ensureMapping returns the mapping at key. It creates the mapping if the key is absent
 // or its value has another type.
 func ensureMapping(n *yaml.Node, key string) *yaml.Node {
-	there := member(n, key)
-	if there == nil {
-		there = &yaml.Node{}
-		n.Content = append(n.Content, stringNode(key), there)
+	existing := member(n, key)
+	if existing == nil {
+		existing = &yaml.Node{}
+		n.Content = append(n.Content, stringNode(key), existing)
 	}
-	if there.Kind != yaml.MappingNode {
-		*there = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if existing.Kind != yaml.MappingNode {
+		*existing = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	}
-	return there
+	return existing
 }
 
 func stringNode(text string) *yaml.Node {

@@ -58,24 +58,24 @@ func (p egressProxySpec) edits(name string) configEdits {
 
 // readManifest reads the one object of a file. Errors never quote the content.
 func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
-	mend := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
+	remediation := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
 	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
 	if err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
 	}
 	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
-		return manifest{}, Problem{in.Name, "more than one object", mend}
+		return manifest{}, Problem{in.Name, "more than one object", remediation}
 	}
 	if at := findAlias(&doc); at != nil {
-		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not supported", mend}
+		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not supported", remediation}
 	}
 	var m manifest
 	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
-		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), mend}
+		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation}
 	}
 	return m, nil
 }

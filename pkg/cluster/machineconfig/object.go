@@ -46,7 +46,7 @@ type machineConfig struct {
 func parseMachineConfig(text []byte) (machineConfig, error) {
 	var m machineConfig
 	if err := yaml.Load(text, &m.fields); err != nil {
-		return m, fmt.Errorf("read Butane's output: %w", err)
+		return m, fmt.Errorf("cannot read Butane's output: %w", err)
 	}
 	return m, nil
 }
@@ -86,7 +86,7 @@ func (m machineConfig) setPool(pool, source string) error {
 func (m machineConfig) json() ([]byte, error) {
 	text, err := json.Marshal(m.fields)
 	if err != nil {
-		return nil, fmt.Errorf("write %s as JSON: %w", m.name(), err)
+		return nil, fmt.Errorf("cannot write %s as JSON: %w", m.name(), err)
 	}
 	return text, nil
 }
@@ -94,7 +94,7 @@ func (m machineConfig) json() ([]byte, error) {
 func (m machineConfig) yaml() ([]byte, error) {
 	text, err := yaml.Dump(m.fields, yaml.WithIndent(2), yaml.WithCompactSeqIndent(), yaml.WithLineWidth(-1))
 	if err != nil {
-		return nil, fmt.Errorf("write %s as YAML: %w", m.name(), err)
+		return nil, fmt.Errorf("cannot write %s as YAML: %w", m.name(), err)
 	}
 	return text, nil
 }

@@ -64,21 +64,21 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	}
 	o := Object{File: m.name() + ".yaml", Size: len(size)}
 	o.Paths, o.Units = listContents(ignition)
-	about := "Image: " + r.Image
+	description := "Image: " + r.Image
 	switch source {
 	case configSource:
 		from := site.sources
 		if len(from) == 0 || site.configuration.Name != configFile { // the default one adds nothing to the objects
 			from = append([]string{path.Base(site.configuration.Name)}, from...)
 		}
-		about, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
+		description, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
 	case layeredSource:
-		about = "Image: the operating system image, with the binary in /usr/bin"
+		description = "Image: the operating system image, with the binary in /usr/bin"
 	}
 	if o.Size > annotationLimit {
 		o.Notes = append(o.Notes, o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
-	o.Text = append(fileHeader(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
+	o.Text = append(fileHeader(m.name(), source, description, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
 }
 

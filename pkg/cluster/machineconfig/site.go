@@ -54,21 +54,21 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 		found.bundle, found.notes, err = s.readBundle(configuration, now)
 		problems = append(problems, err)
 	}
-	var asked clusterSettings
+	var cluster clusterSettings
 	var clusterErr error
 	if s.Cluster != nil {
-		asked, clusterErr = s.Cluster.resolve()
+		cluster, clusterErr = s.Cluster.resolve()
 	}
-	changes, err := s.edits(configuration, asked.apiDomain, &found)
+	edits, err := s.edits(configuration, cluster.apiDomain, &found)
 	problems = append(problems, err, clusterErr)
 	if s.Cluster != nil && clusterErr == nil {
-		also, err := s.clusterEdits(configuration, asked, &found)
-		changes, problems = append(changes, also...), append(problems, err)
+		clusterEdits, err := s.clusterEdits(configuration, cluster, &found)
+		edits, problems = append(edits, clusterEdits...), append(problems, err)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return resolvedSite{}, err
 	}
-	found.configuration, err = changes.applyTo(configuration)
+	found.configuration, err = edits.applyTo(configuration)
 	return found, err
 }
 
@@ -96,17 +96,17 @@ func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, not
 	if err != nil {
 		return nil, nil, err
 	}
-	judged, err := trust.Filter(text, now)
+	filtered, err := trust.Filter(text, now)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %s: %w", name, bundleKey, err)
 	}
-	for _, left := range judged.Skipped {
+	for _, left := range filtered.Skipped {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %v", name, bundleKey, left))
 	}
-	if more := judged.SkippedCount - len(judged.Skipped); more > 0 {
+	if more := filtered.SkippedCount - len(filtered.Skipped); more > 0 {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %d more", name, bundleKey, more))
 	}
-	return encodeBundle(judged.Roots), notes, nil
+	return encodeBundle(filtered.Roots), notes, nil
 }
 
 // encodeBundle returns a bundle of the trusted certificates only, so that hosts report
@@ -209,7 +209,7 @@ func readConfiguration(sources fs.FS, given *Input) (Input, error) {
 	if given == nil {
 		text, err := fs.ReadFile(sources, configFile)
 		if err != nil {
-			return Input{}, fmt.Errorf("read the default configuration: %w", err)
+			return Input{}, fmt.Errorf("cannot read the default configuration: %w", err)
 		}
 		given = &Input{Name: configFile, Text: text}
 	}

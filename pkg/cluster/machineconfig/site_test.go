@@ -220,12 +220,12 @@ func TestSiteRefused(t *testing.T) {
 			if tt.site.Proxy != nil {
 				tt.site.Proxy.Name = "proxy.yaml"
 			}
-			said := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
+			messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
 			lines := make(map[string]bool)
-			for line := range strings.SplitSeq(said, "\n") {
+			for line := range strings.SplitSeq(messages, "\n") {
 				lines[line] = true
 			}
-			if !lines[tt.want] || strings.Contains(said, "secret") || strings.Contains(said, "c2VjcmV0") {
+			if !lines[tt.want] || strings.Contains(messages, "secret") || strings.Contains(messages, "c2VjcmV0") {
 				t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(lines)), tt.want)
 			}
 		})

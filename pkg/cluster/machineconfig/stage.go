@@ -60,23 +60,23 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "http01-machineconfig-*") // mode 0700
 	if err != nil {
-		return fmt.Errorf("make a directory for Butane: %w", err)
+		return fmt.Errorf("cannot create a directory for Butane: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.CopyFS(dir, sources); err != nil {
-		return fmt.Errorf("copy the sources for Butane: %w", err)
+		return fmt.Errorf("cannot copy the sources for Butane: %w", err)
 	}
 	for name, text := range generated {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		// An embedded file is copied read-only, so it must be replaced.
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace %s: %w", name, err)
+			return fmt.Errorf("cannot replace %s: %w", name, err)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("create the directory of %s: %w", name, err)
+			return fmt.Errorf("cannot create the directory of %s: %w", name, err)
 		}
 		if err := os.WriteFile(path, text, 0o600); err != nil {
-			return fmt.Errorf("write %s for Butane: %w", name, err)
+			return fmt.Errorf("cannot write %s for Butane: %w", name, err)
 		}
 	}
 	return use(dir)

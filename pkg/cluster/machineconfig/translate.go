@@ -20,7 +20,7 @@ import (
 func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
 	text, err := fs.ReadFile(sources, source)
 	if err != nil {
-		return nil, fmt.Errorf("read the Butane source: %w", err)
+		return nil, fmt.Errorf("cannot read the Butane source: %w", err)
 	}
 	if bundle && (source == configSource || source == fcosSource) {
 		if text, err = insertBundle(source, text); err != nil {

@@ -40,7 +40,7 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	}
 	text, err := json.Marshal(m.section("spec")["config"])
 	if err != nil {
-		return types.Config{}, fmt.Errorf("write the Ignition part of %s: %w", source, err)
+		return types.Config{}, fmt.Errorf("cannot write the Ignition part of %s: %w", source, err)
 	}
 	c, remarks, err := ignition.ParseCompatibleVersion(text)
 	if err != nil {
@@ -60,8 +60,8 @@ type validator struct {
 	problems []error
 }
 
-func (v *validator) addProblem(what, message, mend string) {
-	v.problems = append(v.problems, Problem{v.source, what + ": " + message, mend})
+func (v *validator) addProblem(what, message, remediation string) {
+	v.problems = append(v.problems, Problem{v.source, what + ": " + message, remediation})
 }
 
 func (v *validator) joinedProblems() error { return errors.Join(v.problems...) }
@@ -81,7 +81,7 @@ func (v *validator) checkConfig(c types.Config) {
 // (pkg/controller/common/reconcile.go, isConfigReconcilable and validatePasswdChanges):
 // the daemon refuses a change of these sections on an existing host.
 func (v *validator) checkSections(c types.Config) {
-	const mend = "remove it; only files and units can be changed on a running host"
+	const remediation = "remove it; only files and units can be changed on a running host"
 	ignitionSection := c.Ignition
 	ignitionSection.Version = ""
 	for _, section := range []struct {
@@ -99,7 +99,7 @@ func (v *validator) checkSections(c types.Config) {
 		{"storage.raid", c.Storage.Raid},
 	} {
 		if !isUnset(reflect.ValueOf(section.value)) {
-			v.addProblem(section.name, "the machine-config-daemon cannot change it on a running host, and marks the node degraded", mend)
+			v.addProblem(section.name, "the machine-config-daemon cannot change it on a running host, and marks the node degraded", remediation)
 		}
 	}
 }

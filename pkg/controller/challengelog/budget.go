@@ -8,18 +8,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// budget bounds lines: size of them at once, and then so many in a minute.
+// budget bounds entries: size of them at once, and refill a minute after that.
 type budget struct {
 	size, refill float64
 	available    float64
-	updated      time.Time // when left was right
+	updated      time.Time // when available was computed
 }
 
 func newBudget(size, refill float64) budget {
 	return budget{size: size, refill: refill, available: size}
 }
 
-// spend takes a line, if there is one left.
+// spend takes an entry from the budget, if there is one.
 func (b *budget) spend(now time.Time) bool {
 	if passed := now.Sub(b.updated); passed > 0 {
 		if !b.updated.IsZero() {
@@ -34,12 +34,12 @@ func (b *budget) spend(now time.Time) bool {
 	return true
 }
 
-// budgets are those of the three kinds of challenges. Whoever asks for tokens that
-// do not exist can send any User-Agent: what no solver has answered is soon down to
-// a few lines a minute, and a line with the count of the rest.
+// budgets are those of the three kinds of challenges. Anybody can request tokens that do
+// not exist, with any User-Agent: challenges that no solver has answered soon get only a
+// few entries a minute, and an entry with the number of the others.
 type budgets struct {
-	answered budget // a solver has answered, which no stranger can make up
-	known    budget // cert-manager or a CA asks, as it seems; cert-manager has at most 60 under way
+	answered budget // by a solver, which a stranger cannot forge
+	known    budget // from cert-manager or a CA by the User-Agent; cert-manager runs 60 challenges at most
 	unknown  budget
 }
 
@@ -47,16 +47,17 @@ func newBudgets() budgets {
 	return budgets{answered: newBudget(240, 240), known: newBudget(120, 6), unknown: newBudget(10, 1)}
 }
 
-func (b *budgets) of(s *openChallenge) *budget {
+func (b *budgets) of(c *openChallenge) *budget {
 	switch {
-	case s.Answered > 0:
+	case c.Answered > 0:
 		return &b.answered
-	case s.fromKnownClient():
+	case c.fromKnownClient():
 		return &b.known
 	default:
 		return &b.unknown
 	}
 }
 
-// unknownClient holds for who is neither cert-manager nor a CA that names itself.
-func unknownClient(a report.ClientKind) bool { return a == report.OtherClient || a == report.StepCA }
+// unknownClient reports whether a client is neither cert-manager nor a CA with its own
+// User-Agent.
+func unknownClient(k report.ClientKind) bool { return k == report.OtherClient || k == report.StepCA }

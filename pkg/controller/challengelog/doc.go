@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package challengelog makes the story of each challenge out of its requests: a line
-// when it begins, one when the outcome changes, and one when it is over. It is
-// pure: who tells it of requests writes the lines.
+// Package challengelog turns the requests for each challenge into a few journal entries:
+// one when the challenge starts, one when the outcome changes, and one when it has ended.
+// It does no I/O. The controller links it.
 package challengelog

@@ -11,58 +11,58 @@ import (
 )
 
 const (
-	// IdleTimeout is how long after its last request a challenge is over: cert-manager
-	// repeats its self check every 10 s, and a CA asks within seconds of being told.
+	// IdleTimeout is how long after its last request a challenge has ended: cert-manager
+	// repeats its self check every 10 s, and a CA sends its requests within seconds.
 	IdleTimeout = time.Minute
-	// window is what a sum of what has no lines is for.
+	// window is the time that an entry about suppressed requests covers.
 	window = time.Minute
 	// maxOpen bounds the challenges that are followed at a time.
 	maxOpen = 256
-	// maxDuration ends a challenge that somebody never stops to ask for: the next request
-	// begins another story. cert-manager gives up its own after some hours.
+	// maxDuration ends a challenge whose requests do not stop: the next one starts another
+	// challenge. cert-manager gives up its own after some hours.
 	maxDuration = 30 * time.Minute
 )
 
-// EventKind is what a line is about.
+// EventKind is what an entry is about.
 type EventKind string
 
-// The kinds of lines, which are the journal's EVENT.
+// The kinds of entries, which are the EVENT field of the journal.
 const (
-	Started    EventKind = "challenge-begun"
+	Started    EventKind = "challenge-started"
 	Changed    EventKind = "challenge-changed"
-	Ended      EventKind = "challenge-over"
-	Suppressed EventKind = "challenges-muted"
+	Ended      EventKind = "challenge-ended"
+	Suppressed EventKind = "challenges-suppressed"
 )
 
-// Entry is one line for the journal.
+// Entry is one journal entry.
 type Entry struct {
 	Kind       EventKind
-	Warn       bool // something is wrong
+	Warn       bool // something needs a fix
 	Message    string
-	Challenge  *Challenge       // nil for Muted
-	Request    report.Challenge // that made the line; the last one's for Over
-	Suppressed uint64           // requests without a line of their own
+	Challenge  *Challenge       // nil for Suppressed
+	Request    report.Challenge // that caused the entry; the last one for Ended
+	Suppressed uint64           // requests without an entry
 }
 
 // Challenge is one challenge: the requests for one token of one host.
 type Challenge struct {
 	FirstRequest, LastRequest time.Time
 	Requests                  uint64
-	Answered                  uint64        // answered with 200
+	Answered                  uint64        // with 200
 	MaxDuration               time.Duration // of the requests
 
 	clients []clientStats
 	result  result
 }
 
-// clientStats is what requests of one kind of client came to.
+// clientStats are the requests of one kind of client.
 type clientStats struct {
 	kind            report.ClientKind
 	total, answered uint64
 	last            result
 }
 
-// result is an outcome in its details: a change of it is told.
+// result is the detailed outcome of a request. A changed result gets an entry.
 type result struct {
 	outcome report.Outcome
 	status  int
@@ -76,176 +76,176 @@ type key struct {
 	token uint64
 }
 
-// ChallengeLog follows the challenges that are open. It is not safe for concurrent use.
+// ChallengeLog follows the open challenges. It is not safe for concurrent use.
 type ChallengeLog struct {
 	open    map[key]*openChallenge
 	budgets budgets
 
-	windowStart time.Time // of this window
-	suppressed  uint64    // requests in it that would have had a line, or belong to no story
+	windowStart time.Time
+	suppressed  uint64 // requests in the window that have no entry, or belong to no challenge
 }
 
-// openChallenge is a story that is open.
+// openChallenge is a challenge that has not ended.
 type openChallenge struct {
 	Challenge
+
 	last report.Challenge
 }
 
-// New returns a teller that knows of nothing.
+// New returns an empty log.
 func New() *ChallengeLog {
 	return &ChallengeLog{open: make(map[key]*openChallenge), budgets: newBudgets()}
 }
 
-// Record takes a request that has ended just now, and returns the lines that it
-// makes: its own, and the end of a challenge that makes room.
-func (t *ChallengeLog) Record(c report.Challenge, now time.Time) []Entry {
-	if c.ClientKind == report.CheckClient {
-		return nil // whoever runs it reads what it says
+// Record takes a request that has just completed, and returns its entry, if it gets one,
+// and the entry of a challenge that had to make room.
+func (l *ChallengeLog) Record(request report.Challenge, now time.Time) []Entry {
+	if request.ClientKind == report.CheckClient {
+		return nil // check itself reports it
 	}
-	at := key{c.Host, c.Token}
-	s := t.open[at]
-	if s == nil {
-		return t.start(at, c, now)
+	at := key{request.Host, request.Token}
+	c := l.open[at]
+	if c == nil {
+		return l.start(at, request, now)
 	}
-	before := s.result
-	s.add(c)
-	if before == s.result {
+	before := c.result
+	c.add(request)
+	if before == c.result {
 		return nil
 	}
-	if !t.budgets.of(s).spend(now) {
-		t.suppressed++
+	if !l.budgets.of(c).spend(now) {
+		l.suppressed++
 		return nil
 	}
-	return []Entry{s.entry(Changed, changedMessage(&c, before), s.result)}
+	return []Entry{c.entry(Changed, changedMessage(&request, before), c.result)}
 }
 
-// startTime begins a story, unless there are no lines for it.
-func (t *ChallengeLog) start(at key, c report.Challenge, now time.Time) (lines []Entry) {
-	s := &openChallenge{Challenge: Challenge{FirstRequest: c.Time}}
-	s.add(c)
-	if !t.budgets.of(s).spend(now) {
-		t.suppressed++
+// start opens a challenge, unless its budget is spent.
+func (l *ChallengeLog) start(at key, request report.Challenge, now time.Time) (entries []Entry) {
+	c := &openChallenge{Challenge: Challenge{FirstRequest: request.Time}}
+	c.add(request)
+	if !l.budgets.of(c).spend(now) {
+		l.suppressed++
 		return nil
 	}
-	if len(t.open) >= maxOpen {
-		lines = t.summarize(t.evict(), now)
+	if len(l.open) >= maxOpen {
+		entries = l.summarize(l.evict(), now)
 	}
-	t.open[at] = s
-	return append(lines, s.entry(Started, startedMessage(&c), s.result))
+	l.open[at] = c
+	return append(entries, c.entry(Started, startedMessage(&request), c.result))
 }
 
-// evict ends the challenge that has gone on for longest without an answer of a
-// solver, or for longest of all. So nobody can hold all the room.
-func (t *ChallengeLog) evict() []*openChallenge {
+// evict ends the challenge that is open for longest without the answer of a solver, or for
+// longest of all. So no client can occupy all the room.
+func (l *ChallengeLog) evict() []*openChallenge {
 	var oldest *openChallenge
 	var at key
-	for k, s := range t.open {
-		if oldest == nil || evictedBefore(s, oldest) {
-			oldest, at = s, k
+	for k, c := range l.open {
+		if oldest == nil || evictedBefore(c, oldest) {
+			oldest, at = c, k
 		}
 	}
-	delete(t.open, at)
+	delete(l.open, at)
 	return []*openChallenge{oldest}
 }
 
-// evictedBefore holds for a story that makes room before another.
-func evictedBefore(s, other *openChallenge) bool {
-	if proven := s.Answered > 0; proven != (other.Answered > 0) {
-		return !proven
+func evictedBefore(c, other *openChallenge) bool {
+	if answered := c.Answered > 0; answered != (other.Answered > 0) {
+		return !answered
 	}
-	return s.FirstRequest.Before(other.FirstRequest)
+	return c.FirstRequest.Before(other.FirstRequest)
 }
 
-// AddSuppressed counts requests of which no more is known.
-func (t *ChallengeLog) AddSuppressed(n uint64) { t.suppressed += n }
+// AddSuppressed counts requests of which only the number is known.
+func (l *ChallengeLog) AddSuppressed(n uint64) { l.suppressed += n }
 
-func (s *openChallenge) add(c report.Challenge) {
-	s.last = c
-	s.Requests++
-	s.result = resultOf(&c)
-	if end := c.Time.Add(c.Duration); end.After(s.LastRequest) {
-		s.LastRequest = end
+func (c *openChallenge) add(request report.Challenge) {
+	c.last = request
+	c.Requests++
+	c.result = resultOf(&request)
+	if end := request.Time.Add(request.Duration); end.After(c.LastRequest) {
+		c.LastRequest = end
 	}
-	s.MaxDuration = max(s.MaxDuration, c.Duration)
-	i := slices.IndexFunc(s.clients, func(a clientStats) bool { return a.kind == c.ClientKind })
+	c.MaxDuration = max(c.MaxDuration, request.Duration)
+	i := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == request.ClientKind })
 	if i < 0 {
-		i = len(s.clients)
-		s.clients = append(s.clients, clientStats{kind: c.ClientKind})
+		i = len(c.clients)
+		c.clients = append(c.clients, clientStats{kind: request.ClientKind})
 	}
-	a := &s.clients[i]
-	a.total++
-	a.last = s.result
-	if c.Outcome == report.Answered {
-		a.answered++
-		s.Answered++
+	s := &c.clients[i]
+	s.total++
+	s.last = c.result
+	if request.Outcome == report.Answered {
+		s.answered++
+		c.Answered++
 	}
 }
 
-func (s *openChallenge) entry(kind EventKind, message string, e result) Entry {
-	story := s.Challenge
-	return Entry{Kind: kind, Warn: e.failed(), Message: message, Challenge: &story, Request: s.last}
+func (c *openChallenge) entry(kind EventKind, message string, r result) Entry {
+	challenge := c.Challenge
+	return Entry{Kind: kind, Warn: r.failed(), Message: message, Challenge: &challenge, Request: c.last}
 }
 
-// failed holds for outcomes with something to mend. A 404 is none by itself: it is
-// what cert-manager's self check sees until its solver is there.
-func (e result) failed() bool { return e.cause != "" }
+// failed reports whether something needs a fix. A 404 alone does not: cert-manager's self
+// check gets it until the solver runs.
+func (r result) failed() bool { return r.cause != "" }
 
-// Expire returns the lines that time brings: the ends of challenges that nobody
-// has asked for since Quiet, or that have gone on for too long, and what had no
-// lines in this window. It is to be called every few seconds.
-func (t *ChallengeLog) Expire(now time.Time) []Entry {
-	return t.end(now, func(s *openChallenge) bool {
-		return now.Sub(s.LastRequest) >= IdleTimeout || now.Sub(s.FirstRequest) >= maxDuration
+// Expire returns the entries that are due: the ends of challenges without a request since
+// IdleTimeout, or that are open for too long, and the suppressed requests of the window.
+// It must be called every few seconds.
+func (l *ChallengeLog) Expire(now time.Time) []Entry {
+	return l.end(now, func(c *openChallenge) bool {
+		return now.Sub(c.LastRequest) >= IdleTimeout || now.Sub(c.FirstRequest) >= maxDuration
 	})
 }
 
-// EndAll ends all that is open.
-func (t *ChallengeLog) EndAll(now time.Time) []Entry {
-	t.windowStart = time.Time{}
-	return t.end(now, func(*openChallenge) bool { return true })
+// EndAll ends all open challenges.
+func (l *ChallengeLog) EndAll(now time.Time) []Entry {
+	l.windowStart = time.Time{}
+	return l.end(now, func(*openChallenge) bool { return true })
 }
 
-func (t *ChallengeLog) end(now time.Time, over func(*openChallenge) bool) []Entry {
+func (l *ChallengeLog) end(now time.Time, hasEnded func(*openChallenge) bool) []Entry {
 	var ended []*openChallenge
-	for at, s := range t.open {
-		if over(s) {
-			ended = append(ended, s)
-			delete(t.open, at)
+	for at, c := range l.open {
+		if hasEnded(c) {
+			ended = append(ended, c)
+			delete(l.open, at)
 		}
 	}
 	slices.SortFunc(ended, func(a, b *openChallenge) int {
 		return cmp.Or(a.FirstRequest.Compare(b.FirstRequest), cmp.Compare(a.last.Token, b.last.Token))
 	})
-	lines := t.summarize(ended, now)
-	if now.Sub(t.windowStart) < window {
-		return lines
+	entries := l.summarize(ended, now)
+	if now.Sub(l.windowStart) < window {
+		return entries
 	}
-	if t.suppressed > 0 {
-		lines = append(lines, Entry{Kind: Suppressed, Suppressed: t.suppressed, Message: suppressedMessage(t.suppressed)})
+	if l.suppressed > 0 {
+		entries = append(entries, Entry{Kind: Suppressed, Suppressed: l.suppressed, Message: suppressedMessage(l.suppressed)})
 	}
-	t.windowStart, t.suppressed = now, 0
-	return lines
+	l.windowStart, l.suppressed = now, 0
+	return entries
 }
 
-// summarize sums challenges up.
-func (t *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry {
-	lines := make([]Entry, 0, len(ended)+1)
-	for _, s := range ended {
-		if s.Requests == 1 && s.Answered == 0 && !s.fromKnownClient() {
-			continue // a stranger's one request: all of it has been said
+// summarize returns the last entry of each challenge.
+func (l *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry {
+	entries := make([]Entry, 0, len(ended)+1)
+	for _, c := range ended {
+		if c.Requests == 1 && c.Answered == 0 && !c.fromKnownClient() {
+			continue // the first entry of a stranger's only request has everything
 		}
-		if !t.budgets.of(s).spend(now) {
-			continue // its requests were told of, or are counted
+		if !l.budgets.of(c).spend(now) {
+			continue // its requests have entries, or are counted
 		}
-		line := s.entry(Ended, s.summary(), s.result)
-		line.Warn = s.result.failed() || s.Answered == 0 && s.fromKnownClient()
-		lines = append(lines, line)
+		e := c.entry(Ended, c.summary(), c.result)
+		e.Warn = c.result.failed() || c.Answered == 0 && c.fromKnownClient()
+		entries = append(entries, e)
 	}
-	return lines
+	return entries
 }
 
-// known holds for a challenge that cert-manager or a CA has asked for: a scan of a
-// stranger's has nothing to mend.
-func (s *openChallenge) fromKnownClient() bool {
-	return slices.ContainsFunc(s.clients, func(a clientStats) bool { return !unknownClient(a.kind) })
+// fromKnownClient reports whether cert-manager or a CA has requested the challenge. A scan
+// of a stranger needs no fix.
+func (c *openChallenge) fromKnownClient() bool {
+	return slices.ContainsFunc(c.clients, func(s clientStats) bool { return !unknownClient(s.kind) })
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// startedMessage is the line of a challenge's first request.
+// startedMessage is about the first request of a challenge.
 func startedMessage(c *report.Challenge) string {
-	return fmt.Sprintf("%s: %s from %v is answered %s", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c))
+	return fmt.Sprintf("%s: %s from %v got %s", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c))
 }
 
-// changedMessage is the line of a request that ended otherwise than the one before.
+// changedMessage is about a request with another result than the one before.
 func changedMessage(c *report.Challenge, before result) string {
-	return fmt.Sprintf("%s: %s from %v is answered %s (before: %s)", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c), before.text())
+	return fmt.Sprintf("%s: %s from %v got %s (before: %s)", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c), before.text())
 }
 
 func challengeTitle(c *report.Challenge) string {
 	return fmt.Sprintf("challenge %s… for %q", c.TokenPrefix, c.Host)
 }
 
-// clientName is what an asker is called within a sentence.
-func clientName(a report.ClientKind) string {
-	switch a {
+// clientName names a kind of client within a sentence.
+func clientName(k report.ClientKind) string {
+	switch k {
 	case report.CertManager:
 		return "cert-manager's self check"
 	case report.LetsEncrypt:
@@ -42,16 +42,15 @@ func clientName(a report.ClientKind) string {
 	}
 }
 
-// describeAnswer says what the client got, from whom and how soon, and what is wrong with
-// it.
+// describeAnswer describes what the client got, from where and how fast, and its failure.
 func describeAnswer(c *report.Challenge) string {
 	if c.Status == 0 && c.Cause == "" {
-		return "nothing: it went away after " + report.Milliseconds(c.Duration)
+		return "no response: it disconnected after " + report.Milliseconds(c.Duration)
 	}
 	var b strings.Builder
 	b.WriteString(resultOf(c).statusText())
 	if c.Upstream.IsValid() && fromUpstream(c.Outcome) {
-		fmt.Fprintf(&b, " by %v", c.Upstream)
+		fmt.Fprintf(&b, " from %v", c.Upstream)
 	}
 	fmt.Fprintf(&b, " in %s", report.Milliseconds(c.Duration))
 	if c.Cause != "" {
@@ -60,52 +59,52 @@ func describeAnswer(c *report.Challenge) string {
 	return b.String()
 }
 
-// fromUpstream holds where it is the ingress's own answer that the client got.
+// fromUpstream reports whether the client got the response of the ingress itself.
 func fromUpstream(o report.Outcome) bool {
 	return o != report.UpstreamError && o != report.AnswerUnread
 }
 
-func (e result) statusText() string {
-	if e.status == 0 {
-		return "nothing"
+func (r result) statusText() string {
+	if r.status == 0 {
+		return "no response"
 	}
-	return strconv.Itoa(e.status)
+	return strconv.Itoa(r.status)
 }
 
-// text is a few words for what a request came to.
-func (e result) text() string {
-	if e.cause != "" {
-		return e.statusText() + " " + e.cause
+// text describes a result in a few words.
+func (r result) text() string {
+	if r.cause != "" {
+		return r.statusText() + " " + r.cause
 	}
-	return e.statusText()
+	return r.statusText()
 }
 
-// summary is the line of a challenge that is over, such as "self check ok ×5, CA
-// 5/5 → 200, 38 ms, 2 m 10 s".
-func (s *openChallenge) summary() string {
+// summary is about a challenge that has ended, for example "self check ok ×5, CA 5/5 →
+// 200, 38 ms, 2 m 10 s".
+func (c *openChallenge) summary() string {
 	var parts []string
-	for _, who := range report.ClientKinds() {
-		i := slices.IndexFunc(s.clients, func(a clientStats) bool { return a.kind == who })
+	for _, kind := range report.ClientKinds() {
+		i := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == kind })
 		if i >= 0 {
-			parts = append(parts, s.clients[i].summary())
+			parts = append(parts, c.clients[i].summary())
 		}
 	}
-	parts = append(parts, report.Milliseconds(s.MaxDuration), formatSpan(s.LastRequest.Sub(s.FirstRequest)))
-	return challengeTitle(&s.last) + " is over: " + strings.Join(parts, ", ")
+	parts = append(parts, report.Milliseconds(c.MaxDuration), formatSpan(c.LastRequest.Sub(c.FirstRequest)))
+	return challengeTitle(&c.last) + " has ended: " + strings.Join(parts, ", ")
 }
 
-func (a clientStats) summary() string {
-	who := map[report.ClientKind]string{
+func (s clientStats) summary() string {
+	name := map[report.ClientKind]string{
 		report.CertManager: "self check", report.LetsEncrypt: "CA (Let's Encrypt)", report.Pebble: "CA (Pebble)",
 		report.StepCA: "CA (step-ca or a Go program)", report.OtherClient: "others",
-	}[a.kind]
+	}[s.kind]
 	switch {
-	case a.kind == report.CertManager && a.answered == a.total:
-		return fmt.Sprintf("%s ok ×%d", who, a.total)
-	case a.answered == a.total:
-		return fmt.Sprintf("%s %d/%d → 200", who, a.answered, a.total)
+	case s.kind == report.CertManager && s.answered == s.total:
+		return fmt.Sprintf("%s ok ×%d", name, s.total)
+	case s.answered == s.total:
+		return fmt.Sprintf("%s %d/%d → 200", name, s.answered, s.total)
 	default:
-		return fmt.Sprintf("%s %d/%d ok, last → %s", who, a.answered, a.total, a.last.text())
+		return fmt.Sprintf("%s %d/%d ok, last → %s", name, s.answered, s.total, s.last.text())
 	}
 }
 
@@ -114,10 +113,10 @@ func suppressedMessage(n uint64) string {
 	if n == 1 {
 		requests = "request"
 	}
-	return fmt.Sprintf("%d more %s for challenges in the last minute than have lines of their own", n, requests)
+	return fmt.Sprintf("%d more %s for challenges in the last minute have no entries of their own", n, requests)
 }
 
-// formatSpan gives how long a challenge took, as systemd writes time spans.
+// formatSpan formats the duration of a challenge as systemd formats time spans.
 func formatSpan(d time.Duration) string {
 	d = d.Round(time.Second)
 	if d < time.Minute {

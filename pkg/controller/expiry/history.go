@@ -13,25 +13,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Event is something to say, once.
+// Event is a line to log once.
 type Event struct {
 	Level       slog.Level
 	Text        string
-	Certificate report.Certificate // that it is about; of several that are alike, the first
+	Certificate report.Certificate // that it is about; the first of several equal ones
 }
 
-// History remembers what was found and said. The zero value knows nothing.
+// History records what was read and logged. The zero value is empty.
 type History struct {
-	lastSeen   map[endpoint]report.Certificate      // the last of each
+	lastSeen   map[endpoint]report.Certificate
 	stages     map[identity]report.CertificateStage // of the certificates that are presented now
-	hostSilent map[string]bool                      // addresses where nobody answers
-	nameSilent map[endpoint]bool                    // places that do not answer at an address that does
+	hostSilent map[string]bool                      // addresses that present no certificate at all
+	nameSilent map[endpoint]bool                    // endpoints without a certificate at an address with another
 }
 
 // endpoint is where a certificate is presented.
 type endpoint struct{ address, name string }
 
-// identity tells certificates apart: an issuer gives no serial twice.
+// identity identifies a certificate: an issuer uses each serial once.
 type identity struct {
 	issuer, serial string
 	notAfter       time.Time
@@ -39,47 +39,48 @@ type identity struct {
 
 func endpointOf(c report.Certificate) endpoint { return endpoint{c.Address, c.Name} }
 
-func identityOf(c report.Certificate) identity { return identity{c.Issuer, c.Serial, c.NotAfter.UTC()} }
+func identityOf(c report.Certificate) identity {
+	return identity{c.Issuer, c.Serial, c.NotAfter.UTC()}
+}
 
-// Record takes what one look has found, an entry for each place that was asked, and
-// returns what is known now and what there is to say. A place that does not answer
-// keeps the certificate that it presented before: it grows older all the same.
-func (w *History) Record(found []report.Certificate, now time.Time) (known []report.Certificate, lines []Event) {
-	lines = w.silenceEvents(found)
-	known = slices.Clone(found)
+// Record takes the results of one read, one for each endpoint, and returns what is known
+// now and what to log. An endpoint that does not answer keeps the certificate that it
+// presented before, because its expiry still approaches.
+func (h *History) Record(results []report.Certificate, now time.Time) (known []report.Certificate, events []Event) {
+	events = h.silenceEvents(results)
+	known = slices.Clone(results)
 	for i, c := range known {
-		if last, is := w.lastSeen[endpointOf(c)]; c.Error != "" && is {
+		if last, is := h.lastSeen[endpointOf(c)]; c.Error != "" && is {
 			known[i].Issuer, known[i].Serial, known[i].NotBefore, known[i].NotAfter = last.Issuer, last.Serial, last.NotBefore, last.NotAfter
 		}
 	}
 	groups := groupByCertificate(known)
 	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
-		if line, is := w.renewalEvent(g); is {
-			lines = append(lines, line)
+		if event, is := h.renewalEvent(g); is {
+			events = append(events, event)
 		}
 		id := identityOf(g[0])
 		stages[id] = g[0].Stage(now)
-		if before := w.stages[id]; stages[id] > before {
-			lines = append(lines, expiryEvent(g, stages[id], now))
+		if before := h.stages[id]; stages[id] > before {
+			events = append(events, expiryEvent(g, stages[id], now))
 		}
 	}
-	w.stages, w.lastSeen = stages, make(map[endpoint]report.Certificate)
+	h.stages, h.lastSeen = stages, make(map[endpoint]report.Certificate)
 	for _, g := range groups {
 		for _, c := range g {
-			w.lastSeen[endpointOf(c)] = c
+			h.lastSeen[endpointOf(c)] = c
 		}
 	}
-	return known, lines
+	return known, events
 }
 
-// groupByCertificate gathers the places of each certificate, in the order in which they were
-// asked.
+// groupByCertificate collects the endpoints of each certificate, in the order of the read.
 func groupByCertificate(known []report.Certificate) (groups [][]report.Certificate) {
 	at := make(map[identity]int)
 	for _, c := range known {
 		if c.NotAfter.IsZero() {
-			continue // none was ever seen there
+			continue // no certificate was ever presented there
 		}
 		id := identityOf(c)
 		i, is := at[id]
@@ -93,38 +94,38 @@ func groupByCertificate(known []report.Certificate) (groups [][]report.Certifica
 	return groups
 }
 
-// renewalEvent is what to say when places present another certificate than before.
-func (w *History) renewalEvent(g []report.Certificate) (line Event, is bool) {
-	var moved []report.Certificate
+// renewalEvent is about endpoints that present another certificate than before.
+func (h *History) renewalEvent(g []report.Certificate) (event Event, is bool) {
+	var changed []report.Certificate
 	var old report.Certificate
 	for _, c := range g {
-		if last, had := w.lastSeen[endpointOf(c)]; had && identityOf(last) != identityOf(c) {
-			moved = append(moved, c)
+		if last, had := h.lastSeen[endpointOf(c)]; had && identityOf(last) != identityOf(c) {
+			changed = append(changed, c)
 			old = last
 		}
 	}
-	if len(moved) == 0 {
-		return line, false
+	if len(changed) == 0 {
+		return event, false
 	}
-	c := moved[0]
-	verb := "was renewed: it is good"
+	c := changed[0]
+	verb := "was renewed and is valid"
 	if !c.NotAfter.After(old.NotAfter) {
-		verb = "has changed, for one that is good"
+		verb = "was replaced by one that is valid"
 	}
 	return Event{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
-		endpointsText(moved), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer), c}, true
+		endpointsText(changed), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer), c}, true
 }
 
 func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) Event {
 	c := g[0]
-	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", endpointsText(g), cmp.Or(c.Issuer, "nobody"))
+	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", endpointsText(g), cmp.Or(c.Issuer, "an unnamed issuer"))
 	if stage == report.CertificateNotYetValid {
-		return Event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients refuse the API until then; look at the clocks of this host and of who has issued it", c}
+		return Event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients reject it until then; check the clocks of this host and of the issuer", c}
 	}
 	if stage == report.CertificateExpired {
-		return Event{slog.LevelError, subject + "has expired at " + formatTime(c.NotAfter) + ": clients refuse the API by now; " + remediation, c}
+		return Event{slog.LevelError, subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation, c}
 	}
-	text := fmt.Sprintf("%sexpires in %s, at %s, of the %s that it lives: whoever renews it is late; %s",
+	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; %s",
 		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)), remediation)
 	if stage == report.CertificateUrgent {
 		return Event{slog.LevelError, text, c}
@@ -132,47 +133,47 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 	return Event{slog.LevelWarn, text, c}
 }
 
-const remediation = "look at its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
 
-// silenceEvents is what to say of places that do not answer any more, and of those that
-// do again. An address where nobody answers is one line, however many names.
-func (w *History) silenceEvents(found []report.Certificate) (lines []Event) {
-	deaf, mute := make(map[string]bool), make(map[endpoint]bool)
+// silenceEvents is about endpoints that stop or start to present a certificate. An address
+// without any certificate is one event, whatever the number of names.
+func (h *History) silenceEvents(results []report.Certificate) (events []Event) {
+	hostSilent, nameSilent := make(map[string]bool), make(map[endpoint]bool)
 	first := make(map[string]report.Certificate) // of an address
-	for _, c := range found {
+	for _, c := range results {
 		if _, is := first[c.Address]; !is {
 			first[c.Address] = c
-			deaf[c.Address] = true
+			hostSilent[c.Address] = true
 		}
-		deaf[c.Address] = deaf[c.Address] && c.Error != ""
+		hostSilent[c.Address] = hostSilent[c.Address] && c.Error != ""
 	}
-	for _, c := range found {
-		address, name := c.Address, endpointOf(c)
+	for _, c := range results {
+		address, at := c.Address, endpointOf(c)
 		switch {
-		case deaf[address]:
-			if !w.hostSilent[address] && first[address] == c {
-				lines = append(lines, Event{slog.LevelWarn, fmt.Sprintf("the API server at %s does not present a certificate, so that nobody sees when it expires: %s", address, c.Error), c})
+		case hostSilent[address]:
+			if !h.hostSilent[address] && first[address] == c {
+				events = append(events, Event{slog.LevelWarn, fmt.Sprintf("the API server at %s does not present a certificate; its expiry cannot be watched: %s", address, c.Error), c})
 			}
-		case w.hostSilent[address]:
+		case h.hostSilent[address]:
 			if first[address] == c {
-				lines = append(lines, Event{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
+				events = append(events, Event{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
 			}
-		case c.Error != "" && !w.nameSilent[name]:
-			lines = append(lines, Event{slog.LevelWarn, fmt.Sprintf("the API server presents no certificate %s: %s", endpointsText([]report.Certificate{c}), c.Error), c})
+		case c.Error != "" && !h.nameSilent[at]:
+			events = append(events, Event{slog.LevelWarn, fmt.Sprintf("the API server does not present a certificate %s: %s", endpointsText([]report.Certificate{c}), c.Error), c})
 		}
-		mute[name] = c.Error != "" && !deaf[address]
+		nameSilent[at] = c.Error != "" && !hostSilent[address]
 	}
-	w.hostSilent, w.nameSilent = deaf, mute
-	return lines
+	h.hostSilent, h.nameSilent = hostSilent, nameSilent
+	return events
 }
 
-// endpointsText names the places of a certificate.
+// endpointsText lists the endpoints of a certificate.
 func endpointsText(g []report.Certificate) string {
 	var addresses, names []string
 	for _, c := range g {
 		name := c.Name
 		if name == "" {
-			name = "no name"
+			name = "clients without SNI"
 		}
 		if !slices.Contains(addresses, c.Address) {
 			addresses = append(addresses, c.Address)

@@ -20,7 +20,7 @@ const (
 
 var startTime = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// presents is a place with a certificate that lives for 90 days from a day on.
+// presents returns an endpoint with a certificate that is valid for 90 days from a day on.
 func presents(address, name, serial string, from int) report.Certificate {
 	before := startTime.AddDate(0, 0, from)
 	return report.Certificate{Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before, NotAfter: before.AddDate(0, 0, 90)}
@@ -30,7 +30,7 @@ func unanswered(address, name string) report.Certificate {
 	return report.Certificate{Address: address, Name: name, Error: "connection refused"}
 }
 
-// reading is one look, and the lines that it gives.
+// reading is the result of one read, and its events.
 type reading struct {
 	day   int
 	found []report.Certificate
@@ -41,29 +41,29 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	type all = []report.Certificate
 	const (
-		tail = "; look at its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
-		late = " of the 90d that it lives: whoever renews it is late" + tail
+		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+		late = " of a lifetime of 90d: its renewal is late" + tail
 	)
 	for name, looks := range map[string][]reading{
-		"one that is renewed in time": {
+		"renewed in time": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
 			{59, all{presents(vip4, api, "a", 0)}, nil},
-			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 			{61, all{presents(vip4, api, "b", 60)}, nil},
 		},
-		"one that is not": {
+		"not renewed": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
 			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late}},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
 			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late}},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
-			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", has expired at 2026-05-30 00:00 UTC: clients refuse the API by now" + tail}},
+			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail}},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
-			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
-		"one in many places is one line": {
+		"one certificate at many endpoints is one line": {
 			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for no name, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
 			}},
 		},
 		"a list of names is cut": {
@@ -76,29 +76,29 @@ func TestEvents(t *testing.T) {
 				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late,
 			}},
 		},
-		"an older one comes back": {
+		"an older certificate returns": {
 			{0, all{presents(vip4, api, "b", 0)}, nil},
-			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com has changed, for one that is good until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was replaced by one that is valid until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
 		"an API server that is away ages all the same": {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
-			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
-			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for no name, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
+			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
-				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
+				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
 			}},
 		},
-		"a name that is refused": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server presents no certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
+		"a name without a certificate": {
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
 			{1, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, nil},
 			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 		},
 		"a VIP that is away": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 		},
-		"nothing to look at": {
+		"no endpoints": {
 			{0, nil, nil},
 			{1, all{presents(vip4, "", "a", 0)}, nil},
 			{2, nil, nil},
@@ -121,7 +121,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What is known of a place outlives its silence, and not the place.
+// The certificate of an endpoint is kept while it does not answer, until it is not read any more.
 func TestLastSeenCertificates(t *testing.T) {
 	t.Parallel()
 	var w expiry.History
@@ -134,11 +134,11 @@ func TestLastSeenCertificates(t *testing.T) {
 		want := []report.Certificate{before, unanswered(vip6, api)}
 		want[0].Error = "connection refused"
 		if diff := cmp.Diff(want, known); diff != "" {
-			t.Errorf("while it is silent (-want +got):\n%s", diff)
+			t.Errorf("while it does not answer (-want +got):\n%s", diff)
 		}
 	}
 	w.Record(nil, startTime)
 	if known, _ := w.Record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
-		t.Errorf("a place that was not asked for is known: %+v", known)
+		t.Errorf("an endpoint that was not read is known: %+v", known)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership owns the decision which API VIPs this host serves now, as
-// a pure function of the VIPs and the addresses that the host holds.
+// Package ownership owns the decision which API VIPs this host holds: a pure function
+// of the VIPs and the host's addresses. The controller and check link it.
 package ownership
 
 import (
@@ -9,27 +9,26 @@ import (
 	"slices"
 )
 
-// Address is one address of the host, on whatever link. Flags that change
-// nothing about who holds it (deprecated, secondary, optimistic) do not reach
-// this package.
+// Address is one address of the host. Flags that do not affect the decision
+// (deprecated, secondary, optimistic) are not included.
 type Address struct {
 	IP        netip.Addr
-	Bits      int    // length of its subnet's prefix
-	Link      string // the name of the link; empty: not known, since nothing hangs on it
-	Tentative bool   // duplicate address detection is not done and the address is not usable yet
-	DADFailed bool   // another host answered for it
+	Bits      int    // prefix length of its subnet
+	Link      string // name of its link; empty if it is not needed
+	Tentative bool   // duplicate address detection is running, so it is not usable yet
+	DADFailed bool   // duplicate address detection failed
 }
 
-// Decision puts every API VIP into exactly one of three classes. Each list is
-// sorted, unmapped and without duplicates; an empty one is nil.
+// Decision assigns every API VIP to one of three classes. Each list is sorted, unmapped
+// and without duplicates. An empty list is nil.
 type Decision struct {
-	Held        []netip.Addr // this host holds it: its port 80 is ours
-	Standby     []netip.Addr // it is not here: another host holds it, or none does
-	NotRequired []netip.Addr // it is an ingress VIP too, so the routers answer there already
+	Held        []netip.Addr // this host has it: its port 80 is redirected
+	Standby     []netip.Addr // this host does not have it
+	NotRequired []netip.Addr // it is an ingress VIP too, so the routers serve its port 80
 }
 
-// Decide classifies the API VIPs. Addresses may come in any order, repeated
-// and in their IPv4-mapped form; invalid ones are ignored.
+// Decide classifies the API VIPs. Addresses may be in any order, duplicated or
+// IPv4-mapped. Invalid addresses are ignored.
 func Decide(api, ingress []netip.Addr, held []Address) Decision {
 	shared := addrSet(ingress)
 	usable := make(map[netip.Addr]bool, len(held))

@@ -17,7 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -29,7 +31,7 @@ type fixture struct {
 	dir               string
 	stateDir          string // the state directory
 	loop              *Loop
-	tracker           *report.Tracker
+	tracker           *tracker.Tracker
 	addressEvents     chan struct{} // addresses
 	fileEvents        chan struct{} // files
 	held              []address.Address
@@ -120,14 +122,15 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	}
 	w.stateDir = w.dir
 	w.log = slog.New(slog.DiscardHandler)
-	w.tracker = report.NewTracker("test", w.start, func(_, _ report.Condition) {})
+	w.tracker = tracker.New("test", w.start, func(_, _ report.Condition) {})
 	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(w)
 	w.loop = New(Dependencies{
 		Log: w.log, Tracker: w.tracker, Addresses: fakeAddresses{w}, Files: fakeFiles{w},
 		Table: w, Proxy: w, Notifier: w, Loopback: fakeAddresses{w},
 		Heartbeat:         func() { w.withLock(func() { w.heartbeats = append(w.heartbeats, time.Since(w.start)) }) },
-		OnVIPChange:       func() {},
+		Observed:          func(Observation) {},
+		Save:              func(_, _ string, write func() error) { must(t, write()) },
 		OnConfig:          func(c config.Config) { w.withLock(func() { w.configured = c }) },
 		SuccessorExpected: func() bool { return w.successorExpected },
 		Inherited:         w.inherited,
@@ -160,7 +163,7 @@ func (w *fixture) configure(text string) {
 	w.write("config.yaml", text)
 }
 
-// microShift configures a host without keepalived, with DefaultMicroShiftDir's directory and
+// microShift configures a host without keepalived, with MicroShift's directory and
 // what follows it.
 func (w *fixture) microShift(dir, more string) {
 	w.t.Helper()
@@ -324,7 +327,7 @@ func TestEmptyFileAtStartKeepsLastAccepted(t *testing.T) {
 		})
 		defer w.stop()
 		w.expect("at the start", report.Disabled, "")
-		idle(settleDelayEmpty)
+		idle(settled.LossDelay)
 		w.expect("after the empty file has settled", report.NotRequired, "")
 	})
 }

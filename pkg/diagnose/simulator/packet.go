@@ -38,7 +38,7 @@ const (
 	fibFlagSource  = unix.NFTA_FIB_F_SADDR
 	fibFlagIn      = unix.NFTA_FIB_F_IIF
 	ifNameSize     = 16 // IFNAMSIZ
-	maxLoad        = 16 // bytes that one expression loads
+	maxLoad        = 16 // bytes per expression
 	portOffset     = 2  // of the destination port, RFC 9293 section 3.1
 	flagsOffset    = 13
 	tcpSYN         = 0x02

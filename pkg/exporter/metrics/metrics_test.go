@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -105,7 +106,7 @@ func TestText(t *testing.T) {
 // service either.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
-	board := report.NewTracker("test", from, func(_, _ report.Condition) {})
+	board := tracker.New("test", from, func(_, _ report.Condition) {})
 	for name, r := range map[string]report.Report{"full": sample(), "first": board.Report(report.Table{}), "zero": {}} {
 		cmd := exec.Command("promtool", "check", "metrics")
 		cmd.Stdin = strings.NewReader(text(t, r))

@@ -28,9 +28,9 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The VIP is still on this host, but the configuration or the known VIPs have\nchanged.",
 		},
 		{
-			Event: "challenge-begun", ID: "5d32fe61985f44e7aa095ee82bb29976",
+			Event: "challenge-started", ID: "5d32fe61985f44e7aa095ee82bb29976",
 			Subject:     "A challenge for @HOST@ has started",
-			Explanation: "The first request for a token was answered with @STATUS@. The client is @CLIENT@,\n@ASKER@ by its User-Agent. Further entries follow when the outcome changes,\nand one after a minute without requests. If CAUSE is set, it is a fault of the\ningress. The document above contains its remediation.",
+			Explanation: "The first request for a token was answered with @STATUS@. The client is @CLIENT@,\n@CLIENT_KIND@ by its User-Agent. Further entries follow when the outcome changes,\nand one after a minute without requests. If CAUSE is set, it is a fault of the\ningress. The document above contains its remediation.",
 		},
 		{
 			Event: "challenge-changed", ID: "9a1e40b458154a9999e2d15364c7a500",
@@ -38,12 +38,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "It is now @STATUS@. cert-manager's self check gets 404 or 503 until its solver and\nthe route to it exist, and 200 afterwards.",
 		},
 		{
-			Event: "challenge-over", ID: "68b4aef73eaa4e179d8a4eace693ae2d",
+			Event: "challenge-ended", ID: "68b4aef73eaa4e179d8a4eace693ae2d",
 			Subject:     "A challenge for @HOST@ is finished",
 			Explanation: "There was no request for a minute. @REQUESTS_OK@ of @REQUESTS@ requests were\nanswered with 200. If all were, and cert-manager's order still failed, the CA may\nnot have reached this VIP. Run `http01-proxyd check` to verify that.",
 		},
 		{
-			Event: "challenges-muted", ID: "142c83647806457793e783e7eb04b39b",
+			Event: "challenges-suppressed", ID: "142c83647806457793e783e7eb04b39b",
 			Subject:     "Some challenge requests have no entries of their own",
 			Explanation: "More challenges started within a minute than entries are written for. A client\nrequests tokens that do not exist. The counters of `http01-proxyd status` include\nall of them.",
 		},
@@ -78,7 +78,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The line is the process's own text, usually from a crash. Do not follow\ninstructions in it. If it happens again, report it with the journal.",
 		},
 		{
-			Event: "gate", ID: "de1b1471320a48eab7a788d106762832",
+			Event: "proxy", ID: "de1b1471320a48eab7a788d106762832",
 			Subject:     "The proxy process was replaced",
 			Explanation: "The process that answers clients ended, hung or did not answer requests of this\nservice, as the message shows. Another process has taken over its sockets.\nAccepted connections are lost, but CAs and cert-manager retry. If it happens\nagain, report it with the journal.",
 		},
@@ -143,12 +143,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The previous @COUNT@ CAs stay trusted. The message contains the fault and its\nline. A corrected file is reloaded automatically.",
 		},
 		{
-			Event: "trust-left-out", ID: "76905d5e27b342e19f10c049b02926e9",
+			Event: "trust-ignored", ID: "76905d5e27b342e19f10c049b02926e9",
 			Subject:     "A certificate of @PATH@ is not trusted",
 			Explanation: "All others in the file are trusted. The message contains the certificate and the\nreason.",
 		},
 		{
-			Event: "order", ID: "b6afa5bb797d42bf9e215fd9291942fc",
+			Event: "command", ID: "b6afa5bb797d42bf9e215fd9291942fc",
 			Subject:     "The proxy cannot receive all settings",
 			Explanation: "ERROR names the setting that is too large. The proxy keeps its previous settings,\nor uses a part of the new ones, as the message shows.",
 		},
@@ -163,7 +163,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "@HTTP_PROXY@ for http and @HTTPS_PROXY@ for https, from @SOURCE@, are in force. With\negressProxy.upstream: auto, ingress addresses outside of the no-proxy list are\nreached through it. `http01-proxyd status` lists them.",
 		},
 		{
-			Event: "egress-waits", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
+			Event: "egress-pending", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
 			Subject:     "The egress proxy is not accepted yet",
 			Explanation: "A readiness endpoint did not answer through @HTTP_PROXY@ or @HTTPS_PROXY@. ERROR\ncontains the endpoint and the reason. The service retries at least every minute.",
 		},

@@ -15,24 +15,22 @@ import (
 // Address is one address of one link of the host.
 type Address struct {
 	IP         netip.Addr // the host's own address, unmapped and without a zone
-	Bits       int        // length of its subnet's prefix; that of the whole address where there is a peer
-	Link       uint32     // index of the link that carries it
-	Metric     uint32     // of the route to its subnet; 0: the kernel's choice
-	Tentative  bool       // not usable yet: duplicate address detection runs, and the address is not optimistic (RFC 4429)
-	DADFailed  bool       // another host answered for it, so this one does not use it
-	Deprecated bool       // preferred lifetime 0: not picked as a source address, but in full use otherwise
-	Secondary  bool       // IPv4: another address of the same subnet came first; IPv6: temporary (RFC 8981)
+	Bits       int        // prefix length of its subnet; the full length of the address if it has a peer
+	Link       uint32     // index of its link
+	Metric     uint32     // of the route to its subnet; 0: the kernel's default
+	Tentative  bool       // not usable yet: duplicate address detection is running, and the address is not optimistic (RFC 4429)
+	DADFailed  bool       // duplicate address detection failed: another host uses it
+	Deprecated bool       // preferred lifetime 0: not selected as a source address, otherwise usable
+	Secondary  bool       // IPv4: not the first address of its subnet; IPv6: temporary (RFC 8981)
 }
 
-// fromMessage converts one message of a dump; ok is false when it carries no
-// address.
+// fromMessage converts one message of a dump. ok is false if it has no address.
 func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	if m.Attributes == nil {
 		return Address{}, false
 	}
-	// IFA_ADDRESS is the other end's address on a point-to-point link, and
-	// IFA_LOCAL is then the own one (linux/if_addr.h). IPv6 gives IFA_LOCAL only
-	// where there is a peer.
+	// On a point-to-point link, IFA_ADDRESS is the address of the peer and IFA_LOCAL
+	// that of this host (linux/if_addr.h). IPv6 has IFA_LOCAL only if there is a peer.
 	ip, ok := toAddr(m.Attributes.Local)
 	if !ok {
 		ip, ok = toAddr(m.Attributes.Address)
@@ -40,7 +38,7 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	if !ok {
 		return Address{}, false
 	}
-	// The header has room for 8 flags; IFA_FLAGS, when it is there, has them all.
+	// The header has 8 bits for flags. IFA_FLAGS, if present, has all flags.
 	flags := uint32(m.Flags) | m.Attributes.Flags
 	return Address{
 		IP:         ip,
@@ -53,8 +51,8 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	}, true
 }
 
-// prefixLength is the length of the prefix of an own address: where there is a peer, the
-// message has that of the peer's.
+// prefixLength returns the prefix length of an address of this host. If there is a peer,
+// the length in the message belongs to the peer's address.
 func prefixLength(m *rtnetlink.AddressMessage, own netip.Addr) int {
 	if other, is := toAddr(m.Attributes.Address); is && other != own {
 		return own.BitLen()

@@ -2,11 +2,10 @@
 
 //go:build linux
 
-// Package address owns the view of the addresses that this host holds: a
-// snapshot of them, and a signal that says when they may have changed.
+// Package address owns the addresses and links of this host: snapshots of them, and a
+// signal that they may have changed. The controller and check link it.
 //
-// The two are kept apart on purpose. Events wake and snapshots decide: the
-// kernel drops events when a receive buffer is full (ENOBUFS, netlink(7)), so
-// what an event says is never looked at, and losing one only costs a further
-// snapshot.
+// Events only cause a snapshot, and decisions use only snapshots. The kernel drops
+// events if a receive buffer is full (ENOBUFS, netlink(7)), so their content is ignored
+// and a lost event costs one more snapshot.
 package address

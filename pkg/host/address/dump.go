@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// dumpTimeout bounds one dump. The kernel answers while the request is being
-	// sent, so only a reply that never comes can use it up.
+	// dumpTimeout bounds one dump. The kernel replies while the request is being sent, so
+	// only a missing reply can exceed it.
 	dumpTimeout = 2 * time.Second
-	// dumpBuffer is more than the kernel puts into one datagram of a dump: 32 KiB
-	// at most (netlink_dump and netlink_recvmsg of net/netlink/af_netlink.c).
+	// dumpBuffer is larger than any datagram of a dump: the kernel's limit is 32 KiB
+	// (netlink_dump and netlink_recvmsg in net/netlink/af_netlink.c).
 	dumpBuffer = 64 << 10
 )
 
-// dumpConn dumps addresses over a plain socket, without the connection types of
-// the netlink libraries: those take the last message of a dump off, and when an
-// address is gone by the time the dump goes on, that message alone may carry the
-// mark that the dump is torn. For the same reason it dumps each family by itself:
-// a dump of all families forgets, where it goes from one to the next, that the
-// one before was torn (rtnl_dump_all of net/core/rtnetlink.c).
+// dumpConn dumps addresses over a plain socket, without the connection types of the
+// netlink libraries. The libraries remove the last message of a dump. If an address is
+// deleted during the dump, only that message may have the flag NLM_F_DUMP_INTR.
+// dumpConn dumps each family separately for the same reason: a dump of all families
+// loses the flag of one family when it continues with the next (rtnl_dump_all in
+// net/core/rtnetlink.c).
 type dumpConn struct {
 	socket   *socket.Conn
 	sequence uint32
@@ -42,11 +42,11 @@ type dumpConn struct {
 func openDumpConn() (*dumpConn, error) {
 	s, err := socket.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE, "netlink", nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+		return nil, fmt.Errorf("cannot open a route netlink socket: %w", err)
 	}
 	if err := s.Bind(&unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("bind a route netlink socket: %w", err)
+		return nil, fmt.Errorf("cannot bind a route netlink socket: %w", err)
 	}
 	return &dumpConn{socket: s, buffer: make([]byte, dumpBuffer)}, nil
 }
@@ -64,7 +64,7 @@ func (c *dumpConn) dump() ([]Address, error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		d := familyDump{family: family}
 		if err := c.dumpFamily(ctx, &d); err != nil {
-			return nil, fmt.Errorf("dump the addresses: %w", err)
+			return nil, fmt.Errorf("cannot dump the addresses: %w", err)
 		}
 		list = append(list, d.addresses...)
 		torn = torn || d.interrupted
@@ -78,7 +78,7 @@ func (c *dumpConn) dump() ([]Address, error) {
 func (c *dumpConn) dumpFamily(ctx context.Context, d *familyDump) error {
 	body, err := (&rtnetlink.AddressMessage{Family: d.family}).MarshalBinary()
 	if err != nil {
-		return fmt.Errorf("encode the request: %w", err)
+		return fmt.Errorf("cannot encode the request: %w", err)
 	}
 	c.sequence++
 	d.sequence = c.sequence
@@ -92,18 +92,18 @@ func (c *dumpConn) dumpFamily(ctx context.Context, d *familyDump) error {
 		Data: body,
 	}.MarshalBinary()
 	if err != nil {
-		return fmt.Errorf("encode the request: %w", err)
+		return fmt.Errorf("cannot encode the request: %w", err)
 	}
 	if _, err := c.socket.Sendmsg(ctx, request, nil, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}, 0); err != nil {
-		return fmt.Errorf("send the request: %w", err)
+		return fmt.Errorf("cannot send the request: %w", err)
 	}
 	for !d.done {
 		n, _, flags, _, err := c.socket.Recvmsg(ctx, c.buffer, nil, 0)
 		if err != nil {
-			return fmt.Errorf("receive: %w", err)
+			return fmt.Errorf("cannot receive the reply: %w", err)
 		}
 		if flags&unix.MSG_TRUNC != 0 {
-			return errors.New("receive: a datagram of the kernel is larger than any should be")
+			return errors.New("cannot receive the reply: datagram too large")
 		}
 		if err := d.add(c.buffer[:n]); err != nil {
 			return err
@@ -112,24 +112,24 @@ func (c *dumpConn) dumpFamily(ctx context.Context, d *familyDump) error {
 	return nil
 }
 
-// familyDump is what came of one dump so far.
+// familyDump is the result of one dump so far.
 type familyDump struct {
 	family      uint8
 	sequence    uint32
 	addresses   []Address
-	interrupted bool // the kernel marked some message as inconsistent with those before
+	interrupted bool // a message had the flag NLM_F_DUMP_INTR
 	done        bool
 }
 
-// add takes in one datagram.
+// add parses one datagram.
 func (d *familyDump) add(datagram []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(datagram)
 	if err != nil {
-		return fmt.Errorf("decode the kernel's answer: %w", err)
+		return fmt.Errorf("cannot decode the reply: %w", err)
 	}
 	for _, m := range messages {
 		if m.Header.Seq != d.sequence {
-			return fmt.Errorf("decode the kernel's answer: it has sequence number %d, not %d", m.Header.Seq, d.sequence)
+			return fmt.Errorf("cannot decode the reply: its sequence number is %d, not %d", m.Header.Seq, d.sequence)
 		}
 		d.interrupted = d.interrupted || netlink.HeaderFlags(m.Header.Flags)&netlink.DumpInterrupted != 0
 		if err := d.addMessage(m); err != nil {
@@ -145,19 +145,19 @@ func (d *familyDump) addMessage(m syscall.NetlinkMessage) error {
 		d.done = true
 		if len(m.Data) >= 4 {
 			if errno := nlenc.Int32(m.Data[:4]); errno != 0 {
-				return fmt.Errorf("the kernel refuses: %w", unix.Errno(-errno)) //nolint:gosec // the kernel sends negative ones
+				return fmt.Errorf("the kernel returned an error: %w", unix.Errno(-errno)) //nolint:gosec // the kernel sends negative numbers
 			}
 		}
 	case unix.RTM_NEWADDR:
 		var am rtnetlink.AddressMessage
 		if err := am.UnmarshalBinary(m.Data); err != nil {
-			return fmt.Errorf("decode an address: %w", err)
+			return fmt.Errorf("cannot decode an address: %w", err)
 		}
 		metric, err := parseMetric(m.Data)
 		if err != nil {
-			return fmt.Errorf("decode an address: %w", err)
+			return fmt.Errorf("cannot decode an address: %w", err)
 		}
-		// A kernel without IPv6 answers for all families (rtnetlink_rcv_msg).
+		// A kernel without IPv6 replies with all families (rtnetlink_rcv_msg).
 		if a, ok := fromMessage(&am); ok && am.Family == d.family {
 			a.Metric = metric
 			d.addresses = append(d.addresses, a)

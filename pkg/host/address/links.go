@@ -17,11 +17,11 @@ import (
 type Link struct {
 	Index  uint32
 	Name   string
-	Master uint32 // the index of the link to which this one belongs; 0: none
+	Master uint32 // index of its master, such as a bridge; 0: no master
 	Up     bool
 }
 
-// Links lists the host's network interfaces as of now.
+// Links returns the current network interfaces of this host.
 func Links() ([]Link, error) {
 	var found []rtnetlink.LinkMessage
 	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
@@ -29,7 +29,7 @@ func Links() ([]Link, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the links of this host: %w", err)
+		return nil, fmt.Errorf("cannot list the links of this host: %w", err)
 	}
 	list := make([]Link, 0, len(found))
 	for _, m := range found {
@@ -45,5 +45,5 @@ func Links() ([]Link, error) {
 	return list, nil
 }
 
-// Links lists the host's network interfaces, as the function does.
+// Links returns the current network interfaces of this host.
 func (w *Watcher) Links() ([]Link, error) { return Links() }

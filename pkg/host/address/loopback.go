@@ -20,9 +20,9 @@ import (
 // include/net/flow.h).
 const Loopback = 1
 
-// AddToLoopback puts a single address, /32 or /128, on lo, with a metric by which it
-// can be told from others. It needs CAP_NET_ADMIN. One that is there already stays
-// as it is, and added is false then.
+// AddToLoopback adds a single address, /32 or /128, to lo, with a metric that identifies
+// it. It requires CAP_NET_ADMIN. If lo has the address, nothing is changed and added is
+// false.
 func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 	err = rtnl.Do(func(c *rtnetlink.Conn) error {
 		_, err := c.Execute(messageWithMetric{singleAddressMessage(addr), metric}, unix.RTM_NEWADDR,
@@ -33,22 +33,23 @@ func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("put %v on lo: %w", addr, err)
+		return false, fmt.Errorf("cannot add %v to lo: %w", addr, err)
 	}
 	return true, nil
 }
 
-// RemoveFromLoopback takes a single address from lo; one that is not there is no
-// error. It needs CAP_NET_ADMIN.
+// RemoveFromLoopback removes a single address from lo. It returns nil if lo does not
+// have the address. It requires CAP_NET_ADMIN.
 func RemoveFromLoopback(addr netip.Addr) error {
 	err := rtnl.Do(func(c *rtnetlink.Conn) error { return c.Address.Delete(singleAddressMessage(addr)) })
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-		return fmt.Errorf("take %v from lo: %w", addr, err)
+		return fmt.Errorf("cannot remove %v from lo: %w", addr, err)
 	}
 	return nil
 }
 
-// singleAddressMessage is what MicroShift adds, and ip address add ADDR dev lo does.
+// singleAddressMessage returns the same message that MicroShift and `ip address add
+// ADDR dev lo` send.
 func singleAddressMessage(addr netip.Addr) *rtnetlink.AddressMessage {
 	family := uint8(unix.AF_INET)
 	if addr.Is6() {
@@ -61,8 +62,8 @@ func singleAddressMessage(addr netip.Addr) *rtnetlink.AddressMessage {
 	}
 }
 
-// messageWithMetric is a message with IFA_RT_PRIORITY (Linux 4.18), which the library does
-// not know.
+// messageWithMetric is a message with IFA_RT_PRIORITY (Linux 4.18), which the library
+// does not support.
 type messageWithMetric struct {
 	*rtnetlink.AddressMessage
 	metric uint32
@@ -80,7 +81,7 @@ func (m messageWithMetric) MarshalBinary() ([]byte, error) {
 	return append(message, more...), err
 }
 
-// parseMetric reads the same from a message of the kernel's; 0 where there is none.
+// parseMetric returns IFA_RT_PRIORITY of a message; 0 if it is not set.
 func parseMetric(message []byte) (metric uint32, err error) {
 	if len(message) < unix.SizeofIfAddrmsg {
 		return 0, nil

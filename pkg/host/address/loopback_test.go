@@ -79,7 +79,7 @@ func TestLoopback(t *testing.T) {
 
 func TestAddToLoopbackRefused(t *testing.T) {
 	nstest.Require(t)
-	if added, err := AddToLoopback(netip.MustParseAddr("ff02::1"), 1); added || err == nil || !strings.HasPrefix(err.Error(), "put ff02::1 on lo: ") {
+	if added, err := AddToLoopback(netip.MustParseAddr("ff02::1"), 1); added || err == nil || !strings.HasPrefix(err.Error(), "cannot add ff02::1 to lo: ") {
 		t.Errorf("a multicast address: %v, %v", added, err)
 	}
 }

@@ -10,30 +10,29 @@ import (
 	"sync"
 )
 
-// maxDumps bounds how often a dump is repeated that changes came into. A dump
-// takes well under a millisecond; a host whose addresses change faster than that
-// for so long gets an error, and the next change wakes the reader.
+// maxDumps bounds how often an interrupted dump is repeated. A dump takes less than a
+// millisecond. If addresses change faster for that long, the result is an error, and
+// the next event causes another snapshot.
 const maxDumps = 16
 
-// errInterrupted says that addresses changed while they were being dumped, so
-// that the dump may miss some, untouched ones too.
+// errInterrupted means that addresses changed during the dump, so that the dump may
+// lack addresses, including unchanged ones.
 var errInterrupted = errors.New("the addresses changed during the dump")
 
-// dumper reads all addresses over a socket of its own. It is safe for
-// concurrent use.
+// dumper dumps all addresses over its own socket. It is safe for concurrent use.
 type dumper struct {
 	mu   sync.Mutex
-	conn *dumpConn // nil until first use, and after an error
+	conn *dumpConn // nil before the first use and after an error
 }
 
-// snapshot dumps until a dump is consistent, at most maxDumps times.
+// snapshot returns a consistent dump. It tries at most maxDumps times.
 func (d *dumper) snapshot() ([]Address, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return retryInterrupted(d.dump)
 }
 
-// retryInterrupted calls dump again as long as it was interrupted, at most maxDumps times.
+// retryInterrupted calls dump until it is not interrupted, at most maxDumps times.
 func retryInterrupted(dump func() ([]Address, error)) ([]Address, error) {
 	var err error
 	for range maxDumps {
@@ -45,7 +44,7 @@ func retryInterrupted(dump func() ([]Address, error)) ([]Address, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("read the addresses of this host: %w", err)
+	return nil, fmt.Errorf("cannot read the addresses of this host: %w", err)
 }
 
 func (d *dumper) dump() ([]Address, error) {
@@ -58,8 +57,7 @@ func (d *dumper) dump() ([]Address, error) {
 	}
 	list, err := d.conn.dump()
 	if err != nil && !errors.Is(err, errInterrupted) {
-		// Replies may still be queued, and would be taken for those of the next
-		// request.
+		// Queued replies would be read as replies to the next request.
 		_ = d.conn.close()
 		d.conn = nil
 	}
@@ -77,7 +75,7 @@ func (d *dumper) close() error {
 	return err
 }
 
-// List returns every address of the host once, for who does not watch them.
+// List returns a snapshot of all addresses without a Watcher.
 func List() ([]Address, error) {
 	var d dumper
 	list, err := d.snapshot()

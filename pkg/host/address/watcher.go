@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// defaultReceiveBuffer holds the events of some hundred address changes
-	// between two reads, in bytes as the kernel accounts for them.
+	// defaultReceiveBuffer has room for the events of some hundred address changes
+	// between two reads, in bytes as the kernel counts them.
 	defaultReceiveBuffer = 1 << 20
 
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = time.Second
 )
 
-// Watcher watches the addresses of the network namespace in which it was
-// opened. Its methods are safe for concurrent use, but for Run, which is called
-// once.
+// Watcher watches the addresses of the network namespace in which it was opened. Its
+// methods are safe for concurrent use, except Run, which is called once.
 type Watcher struct {
 	log       *slog.Logger
 	buffer    int
@@ -41,24 +40,23 @@ type Watcher struct {
 	closed bool
 }
 
-// Option changes how a Watcher is opened.
+// Option is an option of Open.
 type Option func(*Watcher)
 
-// WithLogger makes the watcher log lost events and broken sockets; without it,
-// it is silent.
+// WithLogger sets the logger for lost events and broken sockets. The default discards
+// them.
 func WithLogger(log *slog.Logger) Option {
 	return func(w *Watcher) { w.log = log }
 }
 
-// WithReceiveBuffer sets the size in bytes of the kernel's queue of events that
-// are not read yet. The kernel rounds small sizes up (SO_RCVBUF, socket(7)).
+// WithReceiveBuffer sets the size in bytes of the kernel's queue of unread events. The
+// kernel rounds small sizes up (SO_RCVBUF, socket(7)).
 func WithReceiveBuffer(bytes int) Option {
 	return func(w *Watcher) { w.buffer = bytes }
 }
 
-// Open subscribes to the address events of both families. Whatever changes
-// after it returns makes Changed fire once Run runs, so a Snapshot taken after
-// Open misses nothing.
+// Open subscribes to the address events of both families. Run signals every change
+// after Open returns, so a Snapshot after Open misses no change.
 func Open(options ...Option) (*Watcher, error) {
 	w := &Watcher{
 		log:     slog.New(slog.DiscardHandler),
@@ -77,33 +75,32 @@ func Open(options ...Option) (*Watcher, error) {
 	return w, nil
 }
 
-// openSubscription opens a socket of its own for events: a dump on the same socket would
-// have to be told apart from them.
+// openSubscription opens a separate socket for events, so that dumps and events do
+// not have to be distinguished.
 func (w *Watcher) openSubscription() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{
 		Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("subscribe to address events: %w", err)
+		return nil, fmt.Errorf("cannot subscribe to address events: %w", err)
 	}
 	if err := conn.SetReadBuffer(w.buffer); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("set the receive buffer for address events: %w", err)
+		return nil, fmt.Errorf("cannot set the receive buffer for address events: %w", err)
 	}
 	return conn, nil
 }
 
-// Snapshot returns every address of the host as of now, in the kernel's order.
+// Snapshot returns all current addresses of this host, in the kernel's order.
 func (w *Watcher) Snapshot() ([]Address, error) { return w.dumper.snapshot() }
 
-// Changed fires after the addresses may have changed. Several changes may make
-// it fire once, and it may fire without any change.
+// Changed receives a value after the addresses may have changed. One value may stand
+// for several changes, or for none.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Run turns events into Changed until ctx is done, and then returns nil. Errors
-// end it only when the watcher was closed: a lost event is a change, and a broken
-// socket is one too and is opened anew, with pauses of up to a second between
-// attempts.
+// Run signals Changed for each event until ctx is done, and then returns nil. It returns
+// an error only if the watcher was closed. A lost event counts as a change. A broken
+// socket counts as a change and is reopened, with pauses of up to a second.
 func (w *Watcher) Run(ctx context.Context) error {
 	for {
 		events, err := w.currentConn()
@@ -112,18 +109,18 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		err = w.receive(ctx, events)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the interrupted read is how the end of ctx shows
+			return nil //nolint:nilerr // the end of ctx interrupts the read
 		}
 		w.notify()
 		if err := w.reopen(ctx, err); err != nil {
 			return err
 		}
-		// What changed while there was no subscription made no event.
+		// Changes without a subscription produced no event.
 		w.notify()
 	}
 }
 
-// receive notifies for each event until the socket is broken or ctx is done.
+// receive signals each event until the socket is broken or ctx is done.
 func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = events.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -132,7 +129,7 @@ func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 		switch {
 		case err == nil:
 		case errors.Is(err, unix.ENOBUFS):
-			w.log.LogAttrs(ctx, slog.LevelInfo, "address events were lost: the addresses are read again",
+			w.log.LogAttrs(ctx, slog.LevelInfo, "address events lost; reading all addresses again",
 				slog.String("event", "address_overflow"))
 		case errors.Is(err, unix.EINTR):
 		default:
@@ -145,18 +142,18 @@ func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 func (w *Watcher) notify() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // the reader has not taken the last one yet, and will see this change too
+	default: // a value is pending, and the snapshot after it will include this change
 	}
 }
 
-// reopen replaces the broken socket, and waits between attempts. It returns nil
-// when it did or when ctx is done, and an error when the watcher was closed.
+// reopen replaces the broken socket, with pauses between attempts. It returns nil after
+// it succeeded or ctx is done, and an error if the watcher was closed.
 func (w *Watcher) reopen(ctx context.Context, cause error) error {
 	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
 		if _, err := w.currentConn(); err != nil {
 			return err
 		}
-		w.log.LogAttrs(ctx, slog.LevelWarn, "the subscription to address events broke: subscribing again",
+		w.log.LogAttrs(ctx, slog.LevelWarn, "subscription to address events lost; subscribing again",
 			slog.String("event", "address_resubscribe"), slog.Any("error", cause), slog.Duration("pause", pause))
 		if !sleep(ctx, pause) {
 			return nil
@@ -169,7 +166,7 @@ func (w *Watcher) reopen(ctx context.Context, cause error) error {
 	}
 }
 
-// sleep reports whether the pause was over before ctx was done.
+// sleep waits for the pause and reports whether ctx is still active.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -181,12 +178,12 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// currentConn is the socket in use; it fails when the watcher is closed.
+// currentConn returns the open socket. It returns an error if the watcher is closed.
 func (w *Watcher) currentConn() (*netlink.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, fmt.Errorf("watch the addresses of this host: %w", net.ErrClosed)
+		return nil, fmt.Errorf("cannot watch the addresses of this host: %w", net.ErrClosed)
 	}
 	return w.events, nil
 }
@@ -196,15 +193,15 @@ func (w *Watcher) replaceConn(events *netlink.Conn) error {
 	defer w.mu.Unlock()
 	if w.closed {
 		_ = events.Close()
-		return fmt.Errorf("watch the addresses of this host: %w", net.ErrClosed)
+		return fmt.Errorf("cannot watch the addresses of this host: %w", net.ErrClosed)
 	}
 	_ = w.events.Close()
 	w.events = events
 	return nil
 }
 
-// Close closes the sockets; it makes a Run that still runs return an error that
-// is net.ErrClosed. Closing again does nothing.
+// Close closes the sockets. A running Run then returns an error that wraps
+// net.ErrClosed. Further calls do nothing.
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,15 +18,15 @@ const (
 	maxFileBytes = 4 << 10
 )
 
-// Read returns the API's name outside of the cluster, by the file that tells a
-// node's own services where the API is. On OpenShift that is
-// /etc/kubernetes/apiserver-url.env, of mode 0644 on every node, with the internal
-// name (machine-config-operator, templates/common/_base/files/apiserver-url-env.yaml):
-// api-int.<cluster> is api.<cluster> for those outside.
+// Read returns the external name of the API from the environment file with the API's
+// address. On OpenShift this is /etc/kubernetes/apiserver-url.env, mode 0644 on every
+// node, with the internal name (machine-config-operator,
+// templates/common/_base/files/apiserver-url-env.yaml). The external name of
+// api-int.<cluster> is api.<cluster>.
 func Read(path string) (string, error) {
 	text, err := textfile.Read(path, maxFileBytes)
 	if err != nil {
-		return "", fmt.Errorf("read the API's name: %w", err)
+		return "", fmt.Errorf("cannot read the name of the API: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		value, is := strings.CutPrefix(strings.TrimSpace(line), hostVariable+"=")
@@ -35,7 +35,7 @@ func Read(path string) (string, error) {
 		}
 		return externalName(path, strings.Trim(value, `"'`))
 	}
-	return "", fmt.Errorf("read the API's name: %s sets no %s", path, hostVariable)
+	return "", fmt.Errorf("cannot read the name of the API: %s does not set %s", path, hostVariable)
 }
 
 func externalName(path, name string) (string, error) {
@@ -44,7 +44,7 @@ func externalName(path, name string) (string, error) {
 		name = externalPrefix + cluster
 	}
 	if !strings.HasPrefix(name, externalPrefix) || !config.IsHostName(name) {
-		return "", fmt.Errorf("read the API's name: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
+		return "", fmt.Errorf("cannot read the name of the API: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
 	}
 	return name, nil
 }

@@ -15,14 +15,14 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ text, want, says string }{
+	for name, tt := range map[string]struct{ text, want, wantErr string }{
 		"as OpenShift writes it": {"KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\nKUBERNETES_SERVICE_PORT='6443'\n", "api.ocp.example.com", ""},
 		"without quotes":         {"# a comment\n KUBERNETES_SERVICE_HOST=API-INT.Example.com.\n", "api.example.com", ""},
 		"the name outside":       {"KUBERNETES_SERVICE_HOST=\"api.example.com\"", "api.example.com", ""},
-		"another variable":       {"KUBERNETES_SERVICE_PORT='6443'\n", "", "sets no KUBERNETES_SERVICE_HOST"},
+		"another variable":       {"KUBERNETES_SERVICE_PORT='6443'\n", "", "does not set KUBERNETES_SERVICE_HOST"},
 		"an address":             {"KUBERNETES_SERVICE_HOST='192.0.2.5'\n", "", "neither api-int.<cluster> nor api.<cluster>"},
 		"no name":                {"KUBERNETES_SERVICE_HOST='api-int.a b;\x1b'\n", "", "neither"},
-		"empty":                  {"", "", "sets no"},
+		"empty":                  {"", "", "does not set"},
 		"endless":                {strings.Repeat("#\n", 1<<14), "", "longer than"},
 	} {
 		path := filepath.Join(t.TempDir(), "apiserver-url.env")
@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := apiname.Read(path)
-		if got != tt.want || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+		if got != tt.want || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

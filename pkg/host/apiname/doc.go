@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiname owns how the API is called by those outside the cluster, as far
-// as a file of the host that anybody may read tells it.
+// Package apiname owns the external DNS name of the API, which it derives from a
+// world-readable file of the host. The controller and check link it.
 package apiname

@@ -10,13 +10,17 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // maxAddresses limits the addresses of a name.
 const maxAddresses = 16
+
+// queryTimeout limits the queries to one DNS server, so that the next server is queried if the first
+// does not answer.
+const queryTimeout = 3 * time.Second
 
 // Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
 // family. No address and no error means that the name has none.
@@ -72,18 +76,44 @@ func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, na
 // queryBothFamilies queries both families concurrently. The addresses of one family are
 // sufficient.
 func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
-	var found [2][]netip.Addr
-	var failed [2]error
-	var all sync.WaitGroup
-	for i, ipv6 := range []bool{false, true} {
-		all.Go(func() { found[i], failed[i] = r.Query(ctx, server, name, ipv6) })
-	}
-	all.Wait()
-	together := slices.Concat(found[0], found[1])
-	if len(together) > 0 {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	v4, v6 := r.query(ctx, server, name, false), r.query(ctx, server, name, true)
+	found4, err4 := await(ctx, v4)
+	found6, err6 := await(ctx, v6)
+	if together := slices.Concat(found4, found6); len(together) > 0 {
 		return together, nil
 	}
-	return nil, errors.Join(failed[0], unlessEqual(failed[1], failed[0]))
+	return nil, errors.Join(err4, unlessEqual(err6, err4))
+}
+
+// reply is the result of a Query.
+type reply struct {
+	addrs []netip.Addr
+	err   error
+}
+
+func (r Resolver) query(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) <-chan reply {
+	replies := make(chan reply, 1) // a late reply does not block its goroutine
+	go func() {
+		addrs, err := r.Query(ctx, server, name, ipv6)
+		replies <- reply{addrs, err}
+	}()
+	return replies
+}
+
+func await(ctx context.Context, replies <-chan reply) ([]netip.Addr, error) {
+	select {
+	case r := <-replies:
+		return r.addrs, r.err
+	case <-ctx.Done():
+		select {
+		case r := <-replies:
+			return r.addrs, r.err
+		default:
+			return nil, errors.New("does not answer")
+		}
+	}
 }
 
 // unlessEqual returns err unless its text equals that of other.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
@@ -87,5 +89,53 @@ func TestLookup(t *testing.T) {
 	}
 	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
 		t.Errorf("the hosts file needs no server: %v, %v", found, err)
+	}
+}
+
+// TestSilentServer: a DNS server that never answers delays Lookup by a fixed time, and does not delay
+// it after the end of the context.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "resolv.conf")
+	if err := os.WriteFile(conf, []byte("nameserver 192.0.2.1\nnameserver 192.0.2.2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		timeout time.Duration // of the context
+		answers string        // the server that answers
+		took    time.Duration
+		want    string
+	}{
+		"the first":    {time.Minute, "192.0.2.2", 3 * time.Second, "[192.0.2.9] <nil>"},
+		"both":         {time.Minute, "", 6 * time.Second, "[] resolve a.test: the DNS server 192.0.2.1 does not answer, the DNS server 192.0.2.2 does not answer"},
+		"the deadline": {time.Second, "192.0.2.2", time.Second, "[] resolve a.test: the DNS server 192.0.2.1 does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				defer close(end)
+				r := resolve.Resolver{ConfPath: conf, HostsPath: filepath.Join(dir, "absent"), Query: func(ctx context.Context, server netip.AddrPort, _ string, ipv6 bool) ([]netip.Addr, error) {
+					if server.Addr().String() == tt.answers && ctx.Err() == nil {
+						if ipv6 {
+							return nil, nil
+						}
+						return []netip.Addr{netip.MustParseAddr("192.0.2.9")}, nil
+					}
+					<-end // not even the end of ctx
+					return nil, nil
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+				defer cancel()
+				start := time.Now()
+				found, err := r.Lookup(ctx, "a.test")
+				if got := fmt.Sprint(found, " ", err); !strings.HasPrefix(got, tt.want) {
+					t.Errorf("%s, want %s", got, tt.want)
+				}
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+			})
+		})
 	}
 }

@@ -97,11 +97,11 @@ func (a *Acceptance) updateSource(s Configuration) (changed bool) {
 
 // RejectSpec records that the requested configuration is invalid. The accepted one
 // stays in force.
-func (a *Acceptance) RejectSpec(why error, now time.Time) {
-	if a.rejection == nil || a.rejection.Error() != why.Error() {
+func (a *Acceptance) RejectSpec(reason error, now time.Time) {
+	if a.rejection == nil || a.rejection.Error() != reason.Error() {
 		a.specSince = now
 	}
-	a.spec, a.rejection, a.endpoints = nil, why, nil
+	a.spec, a.rejection, a.endpoints = nil, reason, nil
 	a.generation++
 	a.probing = false
 }
@@ -119,7 +119,7 @@ func (a *Acceptance) Generation() uint64 { return a.generation }
 
 // NextProbe returns the configuration whose endpoints must all be requested now, or
 // nil. RecordResults takes the results.
-func (a *Acceptance) NextProbe(now time.Time) (turn uint64, s *Configuration) {
+func (a *Acceptance) NextProbe(now time.Time) (generation uint64, s *Configuration) {
 	if !a.Pending() || a.probing || now.Before(a.nextProbe) {
 		return a.generation, nil
 	}
@@ -129,15 +129,15 @@ func (a *Acceptance) NextProbe(now time.Time) (turn uint64, s *Configuration) {
 
 // RecordResults takes the results of the endpoints in their order: the reason of a
 // failure, or "". It reports whether the configuration is accepted now.
-func (a *Acceptance) RecordResults(turn uint64, answers []string, now time.Time) (accepted bool) {
-	if turn != a.generation || !a.probing || len(answers) != len(a.endpoints) {
+func (a *Acceptance) RecordResults(generation uint64, results []string, now time.Time) (accepted bool) {
+	if generation != a.generation || !a.probing || len(results) != len(a.endpoints) {
 		return false // a result for an earlier spec
 	}
 	a.probing = false
 	all := true
-	for i, why := range answers {
-		a.endpoints[i].OK, a.endpoints[i].Error, a.endpoints[i].Checked = why == "", why, now
-		all = all && why == ""
+	for i, reason := range results {
+		a.endpoints[i].OK, a.endpoints[i].Error, a.endpoints[i].Checked = reason == "", reason, now
+		all = all && reason == ""
 	}
 	if all {
 		a.accept(now)

@@ -228,14 +228,14 @@ func (r *environmentReader) unescape(b *strings.Builder) {
 // readUnquoted reads to the end of the line, without trailing space unless that is
 // escaped.
 func (r *environmentReader) readUnquoted(b *strings.Builder) (string, error) {
-	keep := 0
+	end := 0
 	for ; r.at < len(r.text); r.at++ {
 		c := r.text[r.at]
 		if isNewline(c) {
 			break
 		}
 		if c == '\\' {
-			keep = b.Len()
+			end = b.Len()
 			if r.at++; r.at == len(r.text) {
 				return "", r.lineError(r.at-1, errTruncated)
 			}
@@ -243,13 +243,13 @@ func (r *environmentReader) readUnquoted(b *strings.Builder) (string, error) {
 				continue // a continuation line
 			}
 			b.WriteByte(c)
-			keep = b.Len()
+			end = b.Len()
 			continue
 		}
 		b.WriteByte(c)
 		if !isSpace(c) {
-			keep = b.Len()
+			end = b.Len()
 		}
 	}
-	return b.String()[:keep], nil
+	return b.String()[:end], nil
 }

@@ -74,9 +74,9 @@ func TestReadEnvironment(t *testing.T) {
 func TestReadEnvironmentRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		text string
-		line int
-		says string
+		text    string
+		line    int
+		message string
 	}{
 		{"HTTP_PROXY=a\nNO_PRO", 2, "the file ends inside this line"},
 		{"HTTP_PROXY=\"s3cret\nOTHER=1\n", 1, "quote"},
@@ -90,8 +90,8 @@ func TestReadEnvironmentRefuses(t *testing.T) {
 	for _, tt := range tests {
 		_, err := readText(t, tt.text)
 		var at *egress.LineError
-		if !errors.As(err, &at) || at.Line != tt.line || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%.40q: got %v, want line %d and %q", tt.text, err, tt.line, tt.says)
+		if !errors.As(err, &at) || at.Line != tt.line || !strings.Contains(err.Error(), tt.message) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%.40q: got %v, want line %d and %q", tt.text, err, tt.line, tt.message)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestFileSettles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	says := func(want string) {
+	expectError := func(want string) {
 		t.Helper()
 		s, err := f.Settings()
 		got := s.RedactedHTTP()
@@ -37,50 +37,50 @@ func TestFileSettles(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	look := func(waits bool) {
+	refresh := func(waits bool) {
 		t.Helper()
 		if again := f.Refresh(now); (again > 0) != waits {
 			t.Errorf("again after %v", again)
 		}
 	}
-	look(false) // a first look waits for nothing
-	says("")
+	refresh(false) // a first look waits for nothing
+	expectError("")
 	write("HTTP_PROXY=http://one\n")
-	look(true)
-	says("")
+	refresh(true)
+	expectError("")
 	now = now.Add(time.Second)
-	look(false)
-	says("http://one")
+	refresh(false)
+	expectError("http://one")
 	write("") // an in-place write begins so
-	look(true)
+	refresh(true)
 	now = now.Add(100 * time.Millisecond)
-	look(true)
+	refresh(true)
 	write("HTTP_PROXY=http://two\n")
-	look(true)
-	says("http://one")
+	refresh(true)
+	expectError("http://one")
 	now = now.Add(100 * time.Millisecond)
-	look(false)
-	says("http://two")
+	refresh(false)
+	expectError("http://two")
 	write("HTTP_PROXY=\"http://us3r:s3cret@")
-	look(true)
-	says("http://two")
+	refresh(true)
+	expectError("http://two")
 	now = now.Add(time.Second)
-	look(false)
-	says(path + ": line 1: the quote that begins here is not closed: close it, or check the program that writes the file")
+	refresh(false)
+	expectError(path + ": line 1: the quote that begins here is not closed: close it, or check the program that writes the file")
 	write("HTTP_PROXY=http://two\n")
-	look(true)
+	refresh(true)
 	now = now.Add(time.Second)
-	look(false)
-	says("http://two")
+	refresh(false)
+	expectError("http://two")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	look(true)
+	refresh(true)
 	now = now.Add(-time.Hour) // the clock was set
-	look(true)
+	refresh(true)
 	now = now.Add(time.Second)
-	look(false)
-	says("")
+	refresh(false)
+	expectError("")
 
 	if _, err := egress.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)

@@ -69,7 +69,7 @@ func (k Store) Save(s Configuration, at time.Time) error {
 		err = textfile.Replace(k.path, text)
 	}
 	if err != nil {
-		return fmt.Errorf("save the accepted egress proxy: %w", err)
+		return fmt.Errorf("cannot save the accepted egress proxy: %w", err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (k Store) SaveAddresses(all map[string][]netip.Addr) error {
 		err = textfile.Replace(k.addresses, text)
 	}
 	if err != nil {
-		return fmt.Errorf("save the addresses of the egress proxy: %w", err)
+		return fmt.Errorf("cannot save the addresses of the egress proxy: %w", err)
 	}
 	return nil
 }

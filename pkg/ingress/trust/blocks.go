@@ -54,7 +54,7 @@ type blockSplitter struct {
 }
 
 // addLine processes one line; whole includes the line ending, if there is one.
-func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
+func (s *blockSplitter) addLine(number int, line, full []byte, ended bool) {
 	text := strings.TrimRight(string(line[:min(len(line), maxMark)]), " \t\r")
 	mark := strings.TrimLeft(text, " \t")
 	begins, ends := strings.HasPrefix(mark, beginMark), strings.HasPrefix(mark, endMark)
@@ -63,13 +63,13 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 		s.truncatedMark = number
 	case begins:
 		s.closeBlock("no END line before the next BEGIN line")
-		s.beginBlock(number, text, mark, whole)
+		s.beginBlock(number, text, mark, full)
 	case s.open == nil && ends:
 		s.blocks = append(s.blocks, block{line: number, flaw: "END line without a BEGIN line"})
 	case s.open == nil:
 	default:
 		// All slices are of one text, so this extends the block by the line.
-		s.open.text = s.open.text[:len(s.open.text)+len(whole)]
+		s.open.text = s.open.text[:len(s.open.text)+len(full)]
 		if !ends {
 			return
 		}
@@ -94,9 +94,9 @@ func isTruncatedMark(mark string) bool {
 	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) && !strings.HasSuffix(mark[len(beginMark):], markTail))
 }
 
-func (s *blockSplitter) beginBlock(number int, text, mark string, whole []byte) {
+func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {
 	kind, is := strings.CutSuffix(mark[len(beginMark):], markTail)
-	s.open = &block{line: number, kind: kind, text: whole}
+	s.open = &block{line: number, kind: kind, text: full}
 	switch {
 	case !is:
 		s.closeBlock("the BEGIN line does not end with " + markTail)

@@ -164,4 +164,6 @@ const (
 
 // formatSerial limits the length. RFC 5280 allows 20 bytes, but certificates can
 // contain more.
-func formatSerial(c *x509.Certificate) string { return printable.Truncate(c.SerialNumber.Text(16), maxSerial) }
+func formatSerial(c *x509.Certificate) string {
+	return printable.Truncate(c.SerialNumber.Text(16), maxSerial)
+}

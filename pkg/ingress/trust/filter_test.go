@@ -177,7 +177,7 @@ func TestFilterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Count(a, "\n")
-	for name, c := range map[string]struct{ text, says string }{
+	for name, c := range map[string]struct{ text, message string }{
 		"empty":              {"", "the file is empty: "},
 		"only spaces":        {" \r\n\n", "the file is empty: "},
 		"no block":           {"hello\n", "the file contains no certificate: "},
@@ -205,8 +205,8 @@ func TestFilterRefuses(t *testing.T) {
 			t.Parallel()
 			bundle, err := trust.Filter([]byte(c.text), noon)
 			var refusal *trust.Refusal
-			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.says) || refusal.Remediation == "" {
-				t.Fatalf("%v, want %q", err, c.says)
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.message) || refusal.Remediation == "" {
+				t.Fatalf("%v, want %q", err, c.message)
 			}
 			if len(bundle.Roots) > 0 {
 				t.Errorf("refused, and %d certificates with it", len(bundle.Roots))

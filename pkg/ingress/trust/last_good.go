@@ -76,7 +76,7 @@ func (k LastGoodCopy) save(text []byte) error {
 		return nil
 	}
 	if err := textfile.Replace(k.path, text); err != nil {
-		return fmt.Errorf("save the last good CAs: %w", err)
+		return fmt.Errorf("cannot save the last good CAs: %w", err)
 	}
 	return nil
 }

@@ -183,8 +183,8 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 	}
 	if err != nil {
 		found.readError, found.refused = err.Error(), true
-		var judged *Refusal
-		found.unreadable = !errors.As(err, &judged)
+		var refusal *Refusal
+		found.unreadable = !errors.As(err, &refusal)
 	}
 	return bundle, found, err
 }
@@ -228,15 +228,15 @@ func (s *Source) useLastGood(now time.Time) bool {
 // file.
 func (s *Source) UsesLastGood() bool { return s.usesLastGood }
 
-// SaveLastGood writes the copy of the last accepted file, if that is pending. It waits
-// for the disk, so it must not run in the hot path.
-func (s *Source) SaveLastGood() error {
-	text := s.pendingCopy
+// UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
+// to date. It can be called in another goroutine, because an fsync can take seconds.
+func (s *Source) UnsavedCopy() (write func() error) {
+	text, lastGood := s.pendingCopy, s.lastGood
 	if text == nil {
 		return nil
 	}
 	s.pendingCopy = nil
-	return s.lastGood.save(text)
+	return func() error { return lastGood.save(text) }
 }
 
 // maxDescribedNames is how many CAs a diagnosis names, and how much of each name.
@@ -246,8 +246,8 @@ const (
 )
 
 // Describe names certificates in one line, for diagnoses.
-func Describe(whose string, roots []Certificate) string {
-	whose = printable.Line(whose)
+func Describe(origin string, roots []Certificate) string {
+	origin = printable.Line(origin)
 	names := make([]string, 0, maxDescribedNames+1)
 	for _, c := range roots[:min(maxDescribedNames, len(roots))] {
 		names = append(names, strconv.Quote(printable.Truncate(c.Subject, maxDescribedSubject)))
@@ -257,11 +257,11 @@ func Describe(whose string, roots []Certificate) string {
 	}
 	switch len(roots) {
 	case 0:
-		return "nothing of " + whose
+		return "nothing of " + origin
 	case 1:
-		return fmt.Sprintf("the CA of %s (%s)", whose, names[0])
+		return fmt.Sprintf("the CA of %s (%s)", origin, names[0])
 	default:
-		return fmt.Sprintf("the %d CAs of %s (%s)", len(roots), whose, strings.Join(names, ", "))
+		return fmt.Sprintf("the %d CAs of %s (%s)", len(roots), origin, strings.Join(names, ", "))
 	}
 }
 

@@ -56,7 +56,9 @@ func (s *sourceTest) refresh() (took time.Duration) {
 	begin := s.now
 	for range 10 {
 		changed, again := s.Refresh(s.now, true)
-		must(s.t, s.SaveLastGood())
+		if write := s.UnsavedCopy(); write != nil {
+			must(s.t, write())
+		}
 		if changed {
 			return max(1, s.now.Sub(begin))
 		}
@@ -78,11 +80,11 @@ func (s *sourceTest) names() string {
 }
 
 // expect fails unless these certificates are in force and the error contains the text.
-func (s *sourceTest) expect(names, says string) {
+func (s *sourceTest) expect(names, message string) {
 	s.t.Helper()
 	switch err := s.Err(); {
-	case says == "" && err != nil, says != "" && (err == nil || !strings.Contains(err.Error(), says)):
-		s.t.Errorf("error %v, want %q", err, says)
+	case message == "" && err != nil, message != "" && (err == nil || !strings.Contains(err.Error(), message)):
+		s.t.Errorf("error %v, want %q", err, message)
 	}
 	if diff := cmp.Diff(names, s.names()); diff != "" {
 		s.t.Errorf("in force (-want +got):\n%s", diff)
@@ -288,8 +290,8 @@ func TestSourceReadsOnlyChangedFile(t *testing.T) { //nolint:paralleltest // cou
 func TestSourceWithOtherFiles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		make func(path string) error
-		says string
+		make    func(path string) error
+		message string
 	}{
 		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "not a regular file"},
 		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "not a regular file"},
@@ -301,7 +303,7 @@ func TestSourceWithOtherFiles(t *testing.T) {
 			s := newSource(t)
 			must(t, c.make(s.Path()))
 			s.refresh()
-			if s.expect("", c.says); s.Loaded() {
+			if s.expect("", c.message); s.Loaded() {
 				t.Error("something is in force")
 			}
 			if err := s.Err(); !strings.Contains(err.Error(), s.Path()) {
@@ -347,8 +349,8 @@ func TestSystemOfThisHost(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n, verdict := len(s.Source().Roots()), s.Source().Assessment(); n < 50 || verdict.SkippedCount > n/10 {
-		t.Errorf("%d are trusted, left out: %v", n, verdict.Skipped)
+	if n, assessment := len(s.Source().Roots()), s.Source().Assessment(); n < 50 || assessment.SkippedCount > n/10 {
+		t.Errorf("%d are trusted, left out: %v", n, assessment.Skipped)
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *System) Err() error {
 
 // EffectiveRoots returns the certificates in force and a description of their origin:
 // the administrator's, or else the host's. host is nil if the host's file is not used.
-func EffectiveRoots(admin *Source, host *System) (roots []Certificate, whose string) {
+func EffectiveRoots(admin *Source, host *System) (roots []Certificate, origin string) {
 	if host == nil {
 		return admin.Roots(), admin.Origin()
 	}

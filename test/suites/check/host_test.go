@@ -158,13 +158,13 @@ func TestServiceRestartsProxy(t *testing.T) {
 			return err
 		}
 		seen, err := c.Services[0].Status(t.Context())
-		if err == nil && seen.Condition().Reason != "GateUnavailable" {
+		if err == nil && seen.Condition().Reason != "ProxyUnavailable" {
 			err = errors.New(seen.Condition().Reason)
 		}
 		return err
 	}))
 	r := c.expectFindings(c.holder(), []string{"service-not-ready"})
-	c.expectText(r, "service-not-ready", "GateUnavailable")
+	c.expectText(r, "service-not-ready", "ProxyUnavailable")
 }
 
 // TestEgressProxy matches the names of the configuration against NO_PROXY.

@@ -43,7 +43,7 @@ func TestTrustedCA(t *testing.T) {
 		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
 		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
 		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": there is no certificate in it"}},
-		{"nothing left", old, "NothingLeft", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
+		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestLastGoodVIPs(t *testing.T) {
 			c := c.forSubtest(t)
 			must(t, os.WriteFile(path, []byte(text), 0o600))
 			_, err := c.Services[0].Await(t.Context(), "the last good VIPs", func(s lab.Status) error {
-				if !strings.Contains(s.Condition().Message, "last good VIPs stay in force") {
+				if !strings.Contains(s.Condition().Message, "last good VIPs stay in use") {
 					return errors.New(s.Condition().Message)
 				}
 				return nil

@@ -147,7 +147,7 @@ func (s *service) expectServing() {
 // controller was not affected.
 func (s *service) expectRecovery(why string) {
 	s.Helper()
-	s.awaitLog(`the gate \(process \d+\)[^\n]*` + why)
+	s.awaitLog(`the proxy process \d+[^\n]*` + why)
 	must(s.T, s.Alive())
 	if _, err := s.StatusJSON(s.Context()); err != nil {
 		s.Errorf("the status: %v", err)
@@ -282,7 +282,7 @@ func TestMessages(t *testing.T) {
 // TestMemory (H5) holds that a proxy that allocates memory ends by its own limit.
 func TestMemory(t *testing.T) {
 	s := startAttacked(t, "memory")
-	s.expectRecovery("has ended")
+	s.expectRecovery("has exited")
 	if strings.Contains(s.log(), "SUCCEEDS") {
 		t.Error("the proxy allocated 4 GiB")
 	}
@@ -293,7 +293,7 @@ func TestMemory(t *testing.T) {
 func TestProxySilent(t *testing.T) {
 	s := startAttacked(t, "ignores-clients")
 	s.expectRecovery("has not answered")
-	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
+	if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,7 +304,7 @@ func TestInventedEvents(t *testing.T) {
 	for _, attack := range []string{"zone", "year", "advice", "counters"} {
 		t.Run(attack, func(t *testing.T) {
 			s := startAttacked(t, attack)
-			s.expectRecovery("is not to be trusted|cannot be heard")
+			s.expectRecovery("lost its connection")
 			for _, text := range []string{"sudo", "[31m", "9999-12-31", "4611686018427387903"} {
 				if strings.Contains(s.log(), text) {
 					t.Errorf("the log has %q", text)
@@ -342,8 +342,8 @@ func TestProxyIgnoresCommands(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			s.awaitLog(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
-			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* is on this host now`).MatchString(s.log()) {
+			s.awaitLog(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* arrived on this host")
+			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* arrived on this host`).MatchString(s.log()) {
 				t.Error("the table waited for the proxy")
 			}
 			must(t, s.Signal(unix.SIGTERM))

@@ -306,7 +306,7 @@ func TestConfiguredVIPs(t *testing.T) {
 	serveAPI(t, h.node(), h.healthyCertificates())
 	s := h.start(fmt.Sprintf("vips: {api: [%s, 10.44.0.0], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: %s}\n", h.v4(), apiName, h.dir()), "Serving")
 	h.certificate(lab.Pair{V4: h.v4()})
-	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api")
+	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api")
 	r := h.check("microshift-internal-address-as-vip")
 	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo")

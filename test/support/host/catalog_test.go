@@ -35,7 +35,7 @@ func TestJournalCatalog(t *testing.T) {
 		"asked from " + s.client[0].String() + ":", "and got 200.",
 	}
 	s.until("the explanation of the challenge", func(ctx context.Context) error {
-		text, err := s.node.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-begun", "TOKEN_PREFIX="+token[:8])
+		text, err := s.node.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8])
 		for _, w := range want {
 			if err == nil && !strings.Contains(text, w) {
 				err = fmt.Errorf("it lacks %q:\n%s", w, text)
@@ -44,7 +44,7 @@ func TestJournalCatalog(t *testing.T) {
 		return err
 	})
 	s.expectCatalogFields()
-	t.Log(s.run("journalctl", "-x", "--unit="+unit, "EVENT=challenge-begun", "TOKEN_PREFIX="+token[:8]))
+	t.Log(s.run("journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8]))
 
 	s.requireNoError(s.node.RemoveFile(catalogPath))
 	s.systemctl("start", catalogUnit)

@@ -52,7 +52,7 @@ func TestHostileStandardError(t *testing.T) {
 		if p := e["PRIORITY"]; p < "3" {
 			t.Errorf("priority %s: %q", p, message)
 		}
-		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the proxy wrote to its standard error: ")) {
+		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the proxy process wrote to its standard error: ")) {
 			t.Errorf("%v", e)
 		}
 		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {

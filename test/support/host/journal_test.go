@@ -25,7 +25,7 @@ func TestJournal(t *testing.T) {
 	s.until("the challenges in the journal", func(context.Context) error {
 		entries = nil
 		for _, e := range s.journal() {
-			if e["EVENT"] == "challenge-begun" {
+			if e["EVENT"] == "challenge-started" {
 				entries = append(entries, e)
 			}
 		}
@@ -48,7 +48,7 @@ func TestJournal(t *testing.T) {
 			got[name] = e[name]
 		}
 		want := map[string]string{
-			"EVENT": "challenge-begun", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
+			"EVENT": "challenge-started", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
 			"TOKEN_PREFIX": tokens[i][:8], "STATUS": "200", "UPSTREAM": netip.AddrPortFrom(s.ingress[i], 80).String(),
 			"PRIORITY": "6", "_SYSTEMD_UNIT": unit,
 		}

@@ -13,7 +13,7 @@ const (
 	// edited moves the router to another port, so that the service uses the node's port 80,
 	// and changes the internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
-	pending = microShiftDir + "/config.yaml changed since MicroShift was started: in force after systemctl restart microshift"
+	pending = microShiftDir + "/config.yaml changed since MicroShift was started: it takes effect after systemctl restart microshift"
 )
 
 // microShiftRuns runs a unit with MicroShift's name that only sleeps. MicroShift itself is
@@ -49,7 +49,7 @@ func (s *service) awaitStateWithoutPending(reason string) {
 	s.awaitState(reason, func(text string) bool { return !reportsPending(text) && !strings.Contains(text, lastGood) })
 }
 
-const lastGood = "MicroShift's last good configuration stays in force"
+const lastGood = "MicroShift's last good configuration stays in use"
 
 func reportsPending(text string) bool { return strings.Contains(text, pending) }
 

@@ -30,7 +30,7 @@ func microShift(t *testing.T) *service {
 func (s *service) startManaged() {
 	s.t.Helper()
 	s.systemctl("start", unit)
-	s.awaitStatus("NotRequired: MicroShift's router has port 80 of 192.0.2.11, by its configuration")
+	s.awaitStatus("NotRequired: MicroShift's router serves port 80 of 192.0.2.11, according to its configuration")
 	s.awaitInternal(true)
 }
 
@@ -162,6 +162,6 @@ func TestMicroShiftFileUnreadable(t *testing.T) {
 	})
 	s.awaitInternal(false)
 	s.run("chmod", "a+rX", microShiftDir+"/config.yaml")
-	s.awaitStatus("NotRequired: MicroShift's router has port 80 of 192.0.2.11, by its configuration")
+	s.awaitStatus("NotRequired: MicroShift's router serves port 80 of 192.0.2.11, according to its configuration")
 	s.awaitInternal(true)
 }

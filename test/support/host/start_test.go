@@ -37,7 +37,7 @@ func TestKeepalivedStartedLater(t *testing.T) {
 		`(?m)^State: +✓ Serving \(HTTP01ChallengeProxyReady=True for `,
 		`(?m)^API VIP: +192\.0\.2\.5 Held$`,
 		`(?m)^API VIP: +fd4e:5f2a:9c01:1::5 Held$`,
-		`(?m)^Table: +inet http01-proxyd present, leads port 80 of .* to port 8888$`,
+		`(?m)^Table: +inet http01-proxyd present, redirects port 80 of .* to port 8888$`,
 		`(?m)^Upstream: +✓ 192\.0\.2\.6:80 reachable, `,
 		`(?m)^Configuration: +defaults \(no /etc/http01-proxyd/config\.yaml\)$`,
 		`(?m)^Challenges: +2 forwarded, 2 refused as not-challenge$`,

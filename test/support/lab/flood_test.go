@@ -46,7 +46,7 @@ func TestFlood(t *testing.T) {
 	}
 	log, err := os.ReadFile(s.Log)
 	must(t, err)
-	if text := string(log); strings.Contains(text, "event=gate\n") || strings.Contains(text, "reason=GateUnavailable") {
+	if text := string(log); strings.Contains(text, "event=proxy\n") || strings.Contains(text, "reason=ProxyUnavailable") {
 		t.Errorf("a healthy proxy failed the controller's requests:\n%s", text)
 	}
 	if report.Peak.Descriptors > 16384 {

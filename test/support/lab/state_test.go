@@ -42,7 +42,7 @@ func TestState(t *testing.T) {
 				t.Helper()
 				writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "kind: Pod\n")
 			},
-			status: "False", reason: "NoVIPs", message: "although keepalived's static pod is here",
+			status: "False", reason: "NoVIPs", message: "although keepalived's static pod does",
 		},
 		{
 			name: "API and ingress share an address", node: l.Worker.Node, config: configWithVIPs(l.Ingress, l.Ingress),

@@ -101,7 +101,7 @@ type Config struct {
 
 // EgressProxy is the egress proxy in force.
 type EgressProxy struct {
-	Through []EgressThrough `json:"through"`
+	Through []EgressThrough `json:"routes"`
 }
 
 // EgressThrough is an ingress address that is reached through a proxy.

@@ -22,7 +22,7 @@ type terminal struct {
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	s := &terminal{t, filepath.Join(t.TempDir(), "tmux")}
-	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "45",
+	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "60",
 		"env", "LANG=C.UTF-8", "NO_COLOR=", "HISTFILE=", "PS1=shell$ ", "bash", "--norc", "--noprofile", "-i")
 	t.Cleanup(func() {
 		_ = exec.CommandContext(context.Background(), "tmux", "-S", s.socket, "kill-server").Run()
@@ -110,7 +110,7 @@ func TestWatch(t *testing.T) {
 
 	// The service restarts.
 	stop(t, service)
-	s.awaitText("! NotReachable", "not reachable since ", "what it told at ", "later-to…")
+	s.awaitText("! NotReachable", "not reachable since ", "last report, of ", "later-to…")
 	start(t, master, ServiceOptions{})
 	must(t, Eventually(t.Context(), "the service to be back", func(context.Context) error {
 		if seen := s.tmux("capture-pane", "-p"); strings.Contains(seen, "reachable since") || !strings.Contains(seen, "✓ Serving") {
@@ -121,7 +121,7 @@ func TestWatch(t *testing.T) {
 
 	// In a small window nothing scrolls and no line is longer than the window.
 	s.tmux("resize-window", "-x", "50", "-y", "14")
-	seen = s.awaitText("✓ Serving", "… without ")
+	seen = s.awaitText("✓ Serving", "… and ")
 	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
 	if len(lines) != 14 || !strings.Contains(lines[0], "http01-proxyd on ") {
 		t.Errorf("%d lines:\n%s", len(lines), seen)
@@ -131,7 +131,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("too long: %s", line)
 		}
 	}
-	s.tmux("resize-window", "-x", "150", "-y", "45")
+	s.tmux("resize-window", "-x", "150", "-y", "60")
 
 	// Ctrl-Z restores the terminal temporarily.
 	s.sendKeys("C-z")

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestEgressConditionAndRow: the condition and the row of each state.
+func TestEgressConditionAndRow(t *testing.T) {
+	t.Parallel()
+	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
+	other := report.EgressSetting{HTTPSProxy: "https://xxxxx@q", Source: "configuration"}
+	through := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
+	unresolved := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
+	for name, tt := range map[string]struct {
+		e       report.EgressProxy
+		ready   string
+		reason  report.Reason
+		message string
+		row     string
+	}{
+		"none": {
+			report.EgressProxy{Upstream: "auto"},
+			"True", report.EgressNotConfigured,
+			"no egress proxy is configured", "- no egress proxy is configured",
+		},
+		"used": {
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: through},
+			"True", report.EgressAccepted,
+			"http://p:3128 (from /etc/mco/proxy.env) is in use: 198.51.100.6:443 through http://p:3128", "✓ http://p:3128",
+		},
+		"not resolved": {
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: unresolved},
+			"True", report.EgressAccepted,
+			"198.51.100.6:443 through http://p:3128 (resolve p: no)", "! http://p:3128",
+		},
+		"never": {
+			report.EgressProxy{Upstream: "never", Spec: proxy, Accepted: proxy},
+			"True", report.EgressDirect,
+			"in use, and the ingress is reached directly (egressProxy.upstream is never)", "✓ http://p:3128",
+		},
+		"no route through it": {
+			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: other},
+			"True", report.EgressDirect,
+			"https://xxxxx@q for https (from configuration) is in use, and the ingress is reached directly (it is in the no-proxy set, or the proxy is not for this scheme)", "✓ https://xxxxx@q",
+		},
+		"pending": {
+			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Message: "https://a is not ready: no", Routes: through, Since: start, NextCheck: start.Add(90 * time.Second)},
+			"False", report.EgressNotReady,
+			"https://xxxxx@q for https (from configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (from /etc/mco/proxy.env) is in use",
+			"! https://xxxxx@q for https (from configuration) is not accepted yet",
+		},
+		"first requests": {
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
+			"False", report.EgressNotReady,
+			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "! http://p:3128",
+		},
+		"refused": {
+			report.EgressProxy{Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile, Message: "proxy.env: line 1: no"},
+			"False", report.EgressInvalid,
+			"the configured egress proxy is refused: proxy.env: line 1: no; http://p:3128", "✗ the configured egress proxy is refused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newTracker()
+			b.SetReconcileResult(servingResult(), start)
+			b.SetEgress(tt.e, start)
+			r := b.Report(report.Table{})
+			for _, c := range r.Conditions {
+				if c.Type != report.EgressConditionType {
+					continue
+				}
+				if c.Status != tt.ready || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
+					t.Errorf("got %+v, want %s %s %q", c, tt.ready, tt.reason, tt.message)
+				}
+			}
+			if len(r.Conditions) != 2 {
+				t.Errorf("the conditions are %+v", r.Conditions)
+			}
+			shown := renderText(t, r, start.Add(time.Minute), terminal.View{})
+			if !strings.Contains(shown, "Egress proxy:   "+tt.row) {
+				t.Errorf("no row %q:\n%s", tt.row, shown)
+			}
+			if name == "pending" && !strings.Contains(shown, "configured 60s ago, next check in 30s") {
+				t.Errorf("the row has no times:\n%s", shown)
+			}
+		})
+	}
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// fullReport has something of everything.
+func fullReport() report.Report {
+	b := newTracker()
+	look := servingResult()
+	look.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
+	b.SetReconcileResult(look, start)
+	b.SetUpstreams([]report.Upstream{
+		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
+		{Address: netip.MustParseAddrPort("[2001:db8::6]:80")},
+	}, start)
+	client := netip.MustParseAddrPort("203.0.113.9:40000")
+	b.RecordChallenge(report.Challenge{
+		Time: start.Add(20 * time.Second), Duration: 38 * time.Millisecond, Host: "api.example.com", TokenPrefix: "ABCDEFGH",
+		ClientKind: report.CertManager, Client: client, Upstream: ingress, Status: 200,
+	})
+	b.RecordChallenge(report.Challenge{
+		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
+		ClientKind: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+	})
+	b.CountForwarded([]report.ForwardedCount{{ClientKind: report.CertManager, Outcome: report.Answered, Count: 2}})
+	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
+	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
+	r := b.Report(report.Table{
+		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
+		Counters: []report.Counter{
+			{Chain: "prerouting", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 12},
+			{Chain: "input", Packets: 0},
+		},
+	})
+	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRefused: 1, report.ReloadAccepted: 2}}
+	r.Traffic = report.Traffic{
+		Requests: []report.RequestCount{
+			{Outcome: report.NoRoute, ClientKind: report.LetsEncrypt, Count: 1},
+			{Outcome: report.Answered, ClientKind: report.LetsEncrypt, Count: 5},
+			{Outcome: report.Answered, ClientKind: report.CertManager, Count: 12},
+			{Outcome: "not-challenge", ClientKind: report.OtherClient, Count: 1},
+			{Outcome: report.AnswerUnread, ClientKind: report.Pebble},
+			{Outcome: "foreign-host", ClientKind: report.CertManager, Count: 2},
+			{Outcome: "foreign-host", ClientKind: report.OtherClient, Count: 3},
+		},
+		UpstreamErrors: map[string]uint64{"router-no-route": 1},
+	}
+	day := 24 * time.Hour
+	r.Certificates = []report.Certificate{
+		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
+		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
+	}
+	return r
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
+Message:        holds 192.0.2.5
+API VIP:        192.0.2.5 Held
+Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to port 8888
+Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
+Upstream:       - [2001:db8::6]:80 not checked yet
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", checked 60s ago
+Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s ago)
+Configuration:  /etc/c.yaml
+Metrics:        ✓ served on 0.0.0.0:9645
+Version:        v1
+Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 refused
+Challenges:     2 forwarded, 1 refused as not-challenge
+Failed:         1 router-no-route
+Last challenge: ✗ 30s ago: the router has no route for this name: see that the solver's Ingress is admitted
+
+PACKETS  CHAIN       RULE
+     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
+      0  input       (not ours)
+
+REQUESTS      cert-manager  lets-encrypt  other
+ok                      12             5      0
+no-route                 0             1      0
+foreign-host             2             0      3
+
+AGE  STATUS    MS  HOST             TOKEN      CLIENT        ADDRESS            UPSTREAM      DETAIL
+30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
+40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
+`
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWriteTextToTerminal: text is wrapped, cells are cut.
+func TestWriteTextToTerminal(t *testing.T) {
+	t.Parallel()
+	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
+Message:        holds 192.0.2.5
+API VIP:        192.0.2.5 Held
+Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to
+                port 8888
+Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
+Upstream:       - [2001:db8::6]:80 not checked yet
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
+                  2026-03-03 03:04 UTC, by "R11", checked 60s ago
+Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s
+                  ago)
+Configuration:  /etc/c.yaml
+Metrics:        ✓ served on 0.0.0.0:9645
+Version:        v1
+Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1
+                refused
+Challenges:     2 forwarded, 1 refused as not-challenge
+Failed:         1 router-no-route
+Last challenge: ✗ 30s ago: the router has no route for this name: see that the
+                  solver's Ingress is admitted
+
+PACKETS  CHAIN       RULE
+     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter d…
+      0  input       (not ours)
+
+REQUESTS      cert-manager  lets-encrypt  other
+ok                      12             5      0
+no-route                 0             1      0
+foreign-host             2             0      3
+
+AGE  STATUS    MS  HOST          TOKEN      CLIENT    ADDRESS       DETAIL
+30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
+40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
+`
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{Width: 80})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteTextInvalidConfig(t *testing.T) {
+	t.Parallel()
+	b := newTracker()
+	look := tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	look.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	b.SetReconcileResult(look, start)
+	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
+Message:        a; b; the last good configuration stays in force
+Table:          absent
+Configuration:  ✗ the last good one is in use: /etc/c.yaml is refused
+                /etc/c.yaml:1:1: a
+                /etc/c.yaml:2:1: b
+Metrics:        - not served: metrics.listenAddress is not set
+Version:        v1
+Events:         VIP transitions: 0, table repairs: 0
+Challenges:     0 forwarded
+`
+	if diff := cmp.Diff(want, renderText(t, b.Report(report.Table{}), start, terminal.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteTextNotReachable(t *testing.T) {
+	t.Parallel()
+	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
+Message:        it is gone
+`
+	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")), start.Add(5*time.Second), terminal.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFailureRows: answers that no validator takes count, too, and the last
+// challenge is told of whatever came of it.
+func TestFailureRows(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]report.Challenge{
+		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
+		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
+		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
+		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
+		"! 5s ago: the client disconnected before the re": {Upstream: ingress},
+	} {
+		b := newTracker()
+		c.Time = start
+		b.RecordChallenge(c)
+		b.CountForwarded([]report.ForwardedCount{
+			{Outcome: report.NotFound, ClientKind: report.CertManager, Count: 2},
+			{Outcome: report.NotFound, ClientKind: report.Pebble, Count: 1},
+			{Outcome: report.OtherStatus, Count: 7},
+			{Outcome: report.Answered, Count: 9},
+			{Outcome: report.UpstreamError, Cause: "refused", Count: 4},
+		})
+		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), terminal.View{})
+		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// TestMetricsRow: where Prometheus finds them, or why it does not.
+func TestMetricsRow(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]report.Metrics{
+		"- not served: metrics.listenAddress is not set": {},
+		"- exporter starting on 0.0.0.0:9645":            {Address: "0.0.0.0:9645"},
+		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
+		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
+	} {
+		b := newTracker()
+		b.SetMetrics(m)
+		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestWriteTextFitsEveryTerminal(t *testing.T) {
+	t.Parallel()
+	r := fullReport()
+	for i := range 30 {
+		r.Challenges.Recent = append(r.Challenges.Recent, report.RecentChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
+	}
+	for width := 1; width < 200; width++ {
+		got := renderText(t, r, start, terminal.View{Width: width})
+		for line := range strings.Lines(got) {
+			if n := utf8.RuneCountInString(line) - 1; n > width {
+				t.Fatalf("width %d: a line of %d: %s", width, n, line)
+			}
+		}
+	}
+}
+
+var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
+
+// TestColourAddsNoInformation: without the colours it is the same text.
+func TestColourAddsNoInformation(t *testing.T) {
+	t.Parallel()
+	now := start.Add(time.Minute)
+	coloured := renderText(t, fullReport(), now, terminal.View{Colour: true})
+	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
+		if !strings.Contains(coloured, want) {
+			t.Errorf("lacks %q:\n%s", want, coloured)
+		}
+	}
+	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+		t.Errorf("(-plain +coloured without colours):\n%s", diff)
+	}
+}
+
+func TestCertificateRows(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for want, tt := range map[string]struct{ life, left time.Duration }{
+		"✓ x at a: 25d left of 90d":       {90 * day, 25 * day},
+		"! x at a: only 22d left of 90d":  {90 * day, 22 * day},
+		"✗ x at a: only 8d left of 90d":   {90 * day, 8 * day},
+		"✓ x at a: 2d left of 6d":         {6 * day, 2 * day},
+		"! x at a: only 30h left of 6d":   {6 * day, 30 * time.Hour},
+		"✗ x at a: only 23h left of 6d":   {6 * day, 23 * time.Hour},
+		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
+		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
+	} {
+		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
+		if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
+	}
+}
+
+// hostile is what a string of others may hold, with a word on both sides.
+const hostile = "hos\x1b[31mt\x1b]0;title\x07\x9b31m\u009b2J\u0085\n\r\tA\u202eB\u2066C\u200bD\u2028E\u00adF\ufeffG\U000e0041H\xff\x7file"
+
+// fillWithHostileText puts hostile text wherever a report holds text.
+func fillWithHostileText(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case time.Time:
+		return
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.MustParseAddr("fe80::1").WithZone(hostile)))
+		return
+	case netip.AddrPort:
+		v.Set(reflect.ValueOf(netip.AddrPortFrom(netip.MustParseAddr("fe80::1").WithZone(hostile), 80)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(hostile)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fillWithHostileText(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fillWithHostileText(t, v.Index(0))
+		fillWithHostileText(t, v.Index(1))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillWithHostileText(t, key)
+		fillWithHostileText(t, value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Bool, reflect.Int, reflect.Uint16, reflect.Uint64, reflect.Float64:
+	default:
+		t.Fatalf("a report holds a %v: see what can be in it", v.Type())
+	}
+}
+
+// TestWriteTextReplacesControlCharacters: whatever a report says, a terminal gets text, line
+// ends and our own colours.
+func TestWriteTextReplacesControlCharacters(t *testing.T) {
+	t.Parallel()
+	var worst report.Report
+	fillWithHostileText(t, reflect.ValueOf(&worst).Elem())
+	reachable, present, typed := worst, worst, worst
+	reachable.Upstreams = []report.Upstream{{Address: worst.Upstreams[0].Address, Reachable: true}}
+	present.Table.Error = ""
+	present.Table.Present, present.Table.Owned = true, true
+	present.Certificates = []report.Certificate{worst.Certificates[0]}
+	present.Certificates[0].Error = ""
+	present.Traffic.Requests[0].Count = 1
+	typed.Conditions[0].Type = report.ConditionType
+	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile))} {
+		for _, view := range []terminal.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
+			out := renderText(t, r, start, view)
+			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
+				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
+			}
+			if view.Colour {
+				out = sgr.ReplaceAllString(out, "")
+			}
+			for _, c := range out {
+				if c != '\n' && !unicode.IsPrint(c) {
+					t.Fatalf("%s, %+v: %U is printed in\n%q", name, view, c, out)
+				}
+			}
+		}
+	}
+	if s := worst.StatusLine(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		t.Errorf("the sentence is %q", s)
+	}
+}
+
+// TestJSONHoldsNoControlCharacters, and says the same nevertheless.
+func TestJSONHoldsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	var worst report.Report
+	fillWithHostileText(t, reflect.ValueOf(&worst).Elem())
+	plain, err := json.Marshal(worst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, indent := range []bool{true, false} {
+		var out strings.Builder
+		if err := worst.WriteJSON(&out, indent); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range out.String() {
+			if c != '\n' && !unicode.IsPrint(c) {
+				t.Fatalf("%U is printed in\n%q", c, out.String())
+			}
+		}
+		if n := strings.Count(out.String(), "\n"); (n == 1) == indent {
+			t.Errorf("indent %v: %d lines", indent, n)
+		}
+		var want, got any
+		if err := errors.Join(json.Unmarshal(plain, &want), json.Unmarshal([]byte(out.String()), &got)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("(-as it was +as it is printed):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func describeTable(t report.Table) string {
+	switch {
+	case t.Error != "":
+		return "unknown: " + t.Error
+	case !t.Present:
+		return "absent"
+	case !t.Owned:
+		return "present, but not owned by this process"
+	}
+	if len(t.Elements) == 0 {
+		return "inet http01-proxyd present, empty: this host holds no API VIP"
+	}
+	names := make([]string, len(t.Elements))
+	for i, e := range t.Elements {
+		names[i] = e.String()
+	}
+	return fmt.Sprintf("inet http01-proxyd present, redirects port 80 of %s to port %d", strings.Join(names, ", "), t.Port)
+}
+
+func describeUpstream(u report.Upstream, now time.Time) (mark span, text string) {
+	switch {
+	case u.Reachable:
+		return markOK(), fmt.Sprintf("%v reachable, checked %s ago", u.Address, report.Age(now.Sub(u.Checked)))
+	case u.Checked.IsZero():
+		return markUnused(), fmt.Sprintf("%v not checked yet", u.Address)
+	default:
+		return markError(), u.Error
+	}
+}
+
+// describeCertificate describes the remaining lifetime, and the age of that information.
+func describeCertificate(c report.Certificate, now time.Time) (mark span, text string) {
+	subject := "without SNI"
+	if c.Name != "" {
+		subject = c.Name
+	}
+	subject += " at " + c.Address
+	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(c.Checked)))
+	if c.Error != "" {
+		return markError(), fmt.Sprintf("%s: %s (%s)", subject, c.Error, checked)
+	}
+	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, checked)
+	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
+	switch c.Stage(now) {
+	case report.CertificateFresh:
+		return markOK(), fmt.Sprintf("%s: %s, %s", subject, left, until)
+	case report.CertificateRenewalLate:
+		return markWarning(), fmt.Sprintf("%s: only %s, %s", subject, left, until)
+	case report.CertificateUrgent:
+		return markError(), fmt.Sprintf("%s: only %s, %s", subject, left, until)
+	case report.CertificateExpired:
+		return markError(), fmt.Sprintf("%s: EXPIRED %s ago, %s", subject, report.Age(now.Sub(c.NotAfter)), until)
+	default:
+		return markError(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", subject, report.Age(c.NotBefore.Sub(now)), until)
+	}
+}
+
+func describeTrust(t report.Trust, now time.Time) (mark span, text string) {
+	reason, message := t.Evaluate()
+	if !t.Since.IsZero() {
+		message += fmt.Sprintf(", since %s ago", report.Age(now.Sub(t.Since)))
+	}
+	if t.IgnoredTotal > 0 && !t.NoUsableCertificate {
+		message += fmt.Sprintf("; ignored: %d (%s)", t.IgnoredTotal, describeIgnored(t))
+	}
+	switch {
+	case reason == report.NotRequired:
+		return markUnused(), message
+	case reason != report.TrustInForce && reason != report.SystemTrust:
+		return markError(), message
+	case t.IgnoredTotal > 0 && t.Kind == report.TrustAdmin:
+		return markWarning(), message
+	default:
+		return markOK(), message
+	}
+}
+
+// maxIgnoredShown is the number of ignored certificates in a row.
+const maxIgnoredShown = 2
+
+func describeIgnored(t report.Trust) string {
+	var parts []string
+	for _, c := range t.Ignored[:min(maxIgnoredShown, len(t.Ignored))] {
+		name := fmt.Sprintf("line %d", c.Line)
+		if c.Subject != "" {
+			name += " " + c.Subject
+		}
+		parts = append(parts, name+": "+c.Reason)
+	}
+	if t.IgnoredTotal > len(parts) {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func describeEgress(e report.EgressProxy, now time.Time) (mark span, text string) {
+	reason, message := e.Evaluate()
+	switch reason {
+	case report.EgressNotConfigured:
+		return markUnused(), message
+	case report.EgressNotReady:
+		message += "; configured " + report.Age(now.Sub(e.Since)) + " ago"
+		if !e.NextCheck.IsZero() {
+			message += ", next check in " + report.Age(max(0, e.NextCheck.Sub(now)))
+		}
+		return markWarning(), message
+	case report.EgressInvalid:
+		return markError(), message
+	default:
+		if slices.ContainsFunc(e.Routes, func(r report.EgressRoute) bool { return r.Error != "" }) {
+			return markWarning(), message
+		}
+		return markOK(), message
+	}
+}
+
+func describeConfig(c report.Config) (mark span, text string) {
+	switch {
+	case c.Error != "" && c.Source == "none":
+		return markError(), "none in use: " + c.Path + " is refused"
+	case c.Error != "":
+		return markError(), "the last good one is in use: " + c.Path + " is refused"
+	case c.Source == "default":
+		return span{}, "defaults (no " + c.Path + ")"
+	default:
+		return span{}, c.Path
+	}
+}
+
+func describeMetrics(m report.Metrics) (mark span, text string) {
+	switch {
+	case m.Address == "":
+		return markUnused(), "not served: metrics.listenAddress is not set"
+	case m.Served:
+		return markOK(), "served on " + m.Address
+	case m.Error == "":
+		return markUnused(), "exporter starting on " + m.Address
+	default:
+		return markError(), fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
+	}
+}
+
+func describeEvents(e report.Events) string {
+	text := fmt.Sprintf("VIP transitions: %d, table repairs: %d", e.VIPTransitions, e.TableRepairs)
+	if len(e.Reloads) > 0 {
+		text += ", reloads: " + formatCounts(e.Reloads)
+	}
+	return text
+}
+
+// describeChallenges lists the number of forwarded requests and the refusals by reason.
+func describeChallenges(c report.Challenges) string {
+	parts := []string{fmt.Sprintf("%d forwarded", c.Total)}
+	for _, reason := range slices.Sorted(maps.Keys(c.Refused)) {
+		parts = append(parts, fmt.Sprintf("%d refused as %s", c.Refused[reason], reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failureCounts counts the requests that fail a validation: by cause, and by outcome if
+// the ingress itself returned the failure.
+func failureCounts(t report.Traffic) map[string]uint64 {
+	all := make(map[string]uint64)
+	for cause, n := range t.UpstreamErrors {
+		all[cause] += n
+	}
+	for _, n := range t.Requests {
+		if n.Count > 0 && (n.Outcome == report.NotFound || n.Outcome == report.OtherStatus) {
+			all[string(n.Outcome)] += n.Count
+		}
+	}
+	return all
+}
+
+// formatCounts returns "2 this, 1 that" in a stable order.
+func formatCounts(counts map[string]uint64) string {
+	parts := make([]string, 0, len(counts))
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[key], key))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describeChallenge describes the result of a challenge, with the whole diagnosis. The
+// table of the last challenges truncates it.
+func describeChallenge(c report.RecentChallenge, now time.Time) (mark span, text string) {
+	result := c.Detail
+	switch {
+	case result != "":
+	case c.Status == 0:
+		result = "the client disconnected before the response"
+	case c.Upstream == "":
+		result = "answered " + statusText(c)
+	default:
+		result = fmt.Sprintf("%s answered %s", c.Upstream, statusText(c))
+	}
+	return challengeMark(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), result)
+}
+
+// statusText returns the status code that the client received.
+func statusText(c report.RecentChallenge) string {
+	if c.Status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(c.Status)
+}
+
+// challengeMark shows whether a validator accepts the response.
+func challengeMark(c report.RecentChallenge) span {
+	switch c.Status {
+	case 200:
+		return markOK()
+	case 0, 404:
+		return markWarning()
+	default:
+		return markError()
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+)
+
+// listenerSet holds the listening sockets by port, here and in systemd's descriptor
+// store. They outlive a proxy process. It belongs to the goroutine of the supervisor.
+type listenerSet struct {
+	log   *slog.Logger
+	store *systemd.DescriptorStore // nil without a store
+	fds   map[uint16]int
+}
+
+// ports returns the open ports, sorted.
+func (l *listenerSet) ports() []uint16 { return slices.Sorted(maps.Keys(l.fds)) }
+
+// open creates the listening socket of a port.
+func (l *listenerSet) open(port uint16) (fd int, err error) {
+	fd, err = listen(port)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return -1, fmt.Errorf("cannot listen on port %d: it is in use by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, socketowner.DescribeTCPPort(port))
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot listen on port %d: %w", port, err)
+	}
+	l.add(port, fd)
+	return fd, nil
+}
+
+// add holds a listening socket, here and in the descriptor store.
+func (l *listenerSet) add(port uint16, fd int) {
+	l.fds[port] = fd
+	if l.store == nil {
+		return
+	}
+	if err := l.store.Add(storeName(port), fd); err != nil {
+		l.log.Warn("a restart of this service will refuse connections", slog.String("event", "store"), slog.Any("error", err))
+	}
+}
+
+// close closes a listening socket, here and in the descriptor store.
+func (l *listenerSet) close(port uint16) {
+	closeWithoutLinger(l.fds[port])
+	delete(l.fds, port)
+	if l.store == nil {
+		return
+	}
+	if err := l.store.Remove(storeName(port)); err != nil {
+		l.log.Warn("a port stays in use until this service stops", slog.String("event", "store"), slog.Any("error", err))
+	}
+}
+
+// hasBacklogRoom reports whether the socket on a port listens and has room for
+// connections. Of a listening socket, tcpi_unacked is the number of connections that wait
+// to be accepted, and tcpi_sacked the maximum (net/ipv4/tcp.c, tcp_get_info).
+func (l *listenerSet) hasBacklogRoom(port uint16) bool {
+	fd, open := l.fds[port]
+	if !open {
+		return false
+	}
+	if _, err := listeningPort(fd); err != nil {
+		return false
+	}
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err != nil || info.Unacked <= info.Sacked
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+)
+
+// proxyClient is the proxy as the reconcile loop sees it. It belongs to the goroutine of
+// that loop. On the path from an address event to the rule it compares values and waits
+// for nobody: a new configuration is put into a mailbox, and a port that is open already
+// is found in a snapshot.
+type proxyClient struct {
+	supervisor *proxySupervisor
+	watchers   []func(config.Config) // get each configuration in force
+	start      func(proxySettings)   // the first stage of the settings
+	upstreams  *upstreamCheck
+
+	last proxySettings
+}
+
+var _ reconcile.Proxy = (*proxyClient)(nil)
+
+// setConfig takes the configuration in force, also when the plan has no listener.
+func (p *proxyClient) setConfig(c config.Config) {
+	for _, watch := range p.watchers {
+		watch(c)
+	}
+	p.put(proxySettings{config: c, ingress: p.last.ingress})
+}
+
+// Configure implements reconcile.Proxy.
+func (p *proxyClient) Configure(c config.Config, ingress []netip.Addr) {
+	if p.last.serving && slices.Equal(p.last.ingress, ingress) && reflect.DeepEqual(p.last.config, c) {
+		return
+	}
+	p.upstreams.setTargets(ingress, c.Upstream.InitialPort())
+	p.put(proxySettings{config: c, ingress: slices.Clone(ingress), serving: true})
+}
+
+func (p *proxyClient) put(s proxySettings) {
+	s.generation = p.last.generation + 1
+	p.last = s
+	p.start(s)
+}
+
+// Open implements reconcile.Proxy. The socket listens on every address, because VIPs come
+// and go; the table keeps all but redirected connections away from it.
+func (p *proxyClient) Open(port uint16) error {
+	if slices.Contains(p.supervisor.openPorts(), port) {
+		return nil
+	}
+	return p.supervisor.open(port)
+}
+
+// CloseExcept implements reconcile.Proxy.
+func (p *proxyClient) CloseExcept(port uint16) {
+	if ports := p.supervisor.openPorts(); len(ports) == 1 && ports[0] == port {
+		return
+	}
+	p.supervisor.closeExcept(port)
+}
+
+// Close implements reconcile.Proxy. The sockets stay open until the requests in flight
+// have ended: a process that starts meanwhile serves their backlogs.
+func (p *proxyClient) Close(ctx context.Context) {
+	p.upstreams.setTargets(nil, 0)
+	p.last.serving = false
+	p.supervisor.drain(ctx, p.last.generation)
+	p.supervisor.closeAll()
+}
+
+// HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
+// connections are queued there until the next process starts.
+func (p *proxyClient) HandOver(ctx context.Context) {
+	p.upstreams.setTargets(nil, 0)
+	p.supervisor.keepListeners()
+	p.supervisor.drain(ctx, p.last.generation)
+}

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+const (
+	// stopListeningTimeout is how long a working process takes to close a port.
+	stopListeningTimeout = 3 * time.Second
+	// flushTimeout is how long a working process takes to send its statistics.
+	flushTimeout = 500 * time.Millisecond
+)
+
+// proxyCommand is a command of another goroutine to the supervisor. Its execute runs in
+// the supervisor's goroutine. A reply channel has room for the reply.
+type proxyCommand interface{ execute(s *proxySupervisor) }
+
+type (
+	openPort struct {
+		port  uint16
+		reply chan error
+	}
+	closeOtherPorts struct{ port uint16 }
+	closeAllPorts   struct{}
+	keepPorts       struct{}
+	drainRequests   struct {
+		generation uint64
+		budget     time.Duration
+		reply      chan string
+	}
+	probeUpstreams struct {
+		reply chan []protocol.Reachability
+	}
+	flushStats   struct{ reply chan struct{} }
+	queryBacklog struct {
+		port  uint16
+		reply chan bool
+	}
+	replaceProcess struct {
+		process *proxyProcess
+		reason  string
+	}
+)
+
+// submit sends a command to run. It reports false after run has returned.
+func (s *proxySupervisor) submit(c proxyCommand) bool {
+	select {
+	case s.commands <- c:
+		return true
+	case <-s.stopped:
+		return false
+	}
+}
+
+// open listens on a port beside any other.
+func (s *proxySupervisor) open(port uint16) error {
+	c := openPort{port, make(chan error, 1)}
+	if s.submit(c) {
+		select {
+		case err := <-c.reply:
+			return err
+		case <-s.stopped:
+		}
+	}
+	return errors.New("cannot listen: the proxy supervisor has stopped")
+}
+
+// closingPort is a port that the process still serves for a moment.
+type closingPort struct {
+	deadline time.Time
+	waiting  []openPort // until the process has closed it
+}
+
+func (c openPort) execute(s *proxySupervisor) {
+	if closing := s.closing[c.port]; closing != nil {
+		closing.waiting = append(closing.waiting, c)
+		return
+	}
+	if _, open := s.listeners.fds[c.port]; open {
+		c.reply <- nil
+		return
+	}
+	fd, err := s.listeners.open(c.port)
+	if err == nil && s.configured {
+		s.send(protocol.Command{Listen: &protocol.Listen{Port: c.port}}, fd)
+	}
+	s.publishPorts()
+	c.reply <- err
+}
+
+// closeExcept closes every port but one. A client whose handshake was under way when the
+// table changed still arrives at the old port: the process serves the old port for a moment.
+func (s *proxySupervisor) closeExcept(port uint16) { s.submit(closeOtherPorts{port}) }
+
+func (c closeOtherPorts) execute(s *proxySupervisor) {
+	for _, other := range s.listeners.ports() {
+		if other == c.port {
+			continue
+		}
+		if s.process != nil {
+			s.closing[other] = &closingPort{deadline: time.Now().Add(stopListeningTimeout)}
+			s.send(protocol.Command{StopListening: &protocol.StopListening{Port: other}}, -1)
+		}
+		s.listeners.close(other)
+	}
+	s.publishPorts()
+}
+
+// recordStopped opens a port again that was requested while the process closed it.
+func (s *proxySupervisor) recordStopped(port uint16) {
+	c := s.closing[port]
+	delete(s.closing, port)
+	if c == nil {
+		return
+	}
+	for _, waiting := range c.waiting {
+		waiting.execute(s)
+	}
+}
+
+// closeAll closes every port.
+func (s *proxySupervisor) closeAll() { s.submit(closeAllPorts{}) }
+
+func (closeAllPorts) execute(s *proxySupervisor) {
+	s.configured = false
+	s.setServing(nil)
+	closeOtherPorts{}.execute(s) // also of a process that started during the drain
+}
+
+// keepListeners leaves the listening sockets to the next service process.
+func (s *proxySupervisor) keepListeners() { s.submit(keepPorts{}) }
+
+func (keepPorts) execute(s *proxySupervisor) { s.keep = true }
+
+// drain has the process close every port and complete the requests in flight, until ctx
+// ends at the latest. What was cut off is logged. Settings up to the generation that arrive
+// later are dropped: they would give the process its listening sockets again.
+func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
+	budget := time.Minute
+	if deadline, bounded := ctx.Deadline(); bounded {
+		budget = time.Until(deadline)
+	}
+	c := drainRequests{generation, budget, make(chan string, 1)}
+	if !s.submit(c) {
+		return
+	}
+	message := "the proxy process does not answer"
+	select {
+	case message = <-c.reply:
+	case <-time.After(budget + time.Second): // the process applies the budget first
+	}
+	if message != "" {
+		s.log.Warn("requests in flight were cut off", slog.String("event", "drain"), slog.String("error", message))
+	}
+}
+
+func (c drainRequests) execute(s *proxySupervisor) {
+	s.minGeneration = c.generation + 1
+	if s.process == nil {
+		c.reply <- ""
+		return
+	}
+	s.drainReply = c.reply
+	s.send(protocol.Command{Drain: &protocol.Drain{Budget: c.budget}}, -1)
+}
+
+func (s *proxySupervisor) recordDrained(message string) {
+	if s.drainReply != nil {
+		s.drainReply <- message
+		s.drainReply = nil
+	}
+}
+
+// drainMessage names the connections that a drain has cut off.
+func drainMessage(connections int) string {
+	if connections == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d connections were closed before their response was complete", connections)
+}
+
+// probeUpstreams has the process connect to each ingress address. Without a reply the
+// result is nil.
+func (s *proxySupervisor) probeUpstreams(ctx context.Context) []protocol.Reachability {
+	c := probeUpstreams{make(chan []protocol.Reachability, 1)}
+	if !s.submit(c) {
+		return nil
+	}
+	select {
+	case results := <-c.reply:
+		return results
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (c probeUpstreams) execute(s *proxySupervisor) {
+	if s.process == nil {
+		c.reply <- nil
+		return
+	}
+	s.probeReply = c.reply
+	s.send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
+}
+
+func (s *proxySupervisor) recordProbed(results []protocol.Reachability) {
+	if s.probeReply != nil {
+		s.probeReply <- results
+		s.probeReply = nil
+	}
+}
+
+// flush returns when the process has sent what has happened so far. It sends statistics
+// at intervals otherwise.
+func (s *proxySupervisor) flush() {
+	c := flushStats{make(chan struct{})}
+	if !s.submit(c) {
+		return
+	}
+	select {
+	case <-c.reply:
+	case <-time.After(flushTimeout):
+	}
+}
+
+func (c flushStats) execute(s *proxySupervisor) {
+	if s.process == nil {
+		close(c.reply)
+		return
+	}
+	s.flushReplies = append(s.flushReplies, c.reply)
+	s.send(protocol.Command{Flush: &protocol.Flush{}}, -1)
+}
+
+func (s *proxySupervisor) recordFlushed() {
+	for _, reply := range s.flushReplies {
+		close(reply)
+	}
+	s.flushReplies = nil
+}
+
+// hasBacklogRoom reports whether the socket on a port listens and has room for
+// connections.
+func (s *proxySupervisor) hasBacklogRoom(port uint16) bool {
+	c := queryBacklog{port, make(chan bool, 1)}
+	if !s.submit(c) {
+		return false
+	}
+	select {
+	case room := <-c.reply:
+		return room
+	case <-s.stopped:
+		return false
+	}
+}
+
+func (c queryBacklog) execute(s *proxySupervisor) { c.reply <- s.listeners.hasBacklogRoom(c.port) }
+
+// requestReplacement has a process replaced, unless it already was.
+func (s *proxySupervisor) requestReplacement(p *proxyProcess, reason string) bool {
+	return s.submit(replaceProcess{p, reason})
+}
+
+func (c replaceProcess) execute(s *proxySupervisor) {
+	if s.process != nil && s.process == c.process {
+		s.replace(c.reason)
+	}
+}
+
+// applySettings sends the process what differs from its current settings. The routes
+// through an egress proxy take effect with the configuration that they belong to.
+func (s *proxySupervisor) applySettings(v proxySettings) {
+	if v.generation < s.minGeneration {
+		return
+	}
+	changed := !s.configured || !sameProxyConfig(s.current, v)
+	s.current = v
+	s.publishCauses()
+	if !sameCAs(s.sent.cas, v.cas) {
+		if s.sent.cas = v.cas; v.cas != nil {
+			s.send(protocol.Command{Trust: v.cas}, -1)
+		}
+	}
+	if !reflect.DeepEqual(s.sent.egress, v.egress) {
+		s.sent.egress = v.egress
+		s.send(protocol.Command{Egress: &v.egress, DeferUntilConfigured: changed}, -1)
+	}
+	if !changed {
+		return
+	}
+	s.send(protocol.Command{Configure: s.configureCommand()}, -1)
+	if !s.configured {
+		s.configured = true
+		s.sendListeners() // also those of the previous service process
+		s.setServing(s.process)
+	}
+}
+
+func (s *proxySupervisor) publishCauses() {
+	s.causes.set(protocol.CauseContext(&protocol.Configure{VerifyNames: s.current.config.Upstream.VerifyNames}, s.current.cas, &s.current.egress))
+}
+
+// sameCAs prevents a command that would make the process close its idle connections.
+func sameCAs(a, b *protocol.CABundle) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Description == b.Description && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
+}
+
+func (s *proxySupervisor) configureCommand() *protocol.Configure {
+	c := s.current.config
+	o := settings.Configure(c.Upstream, s.current.ingress)
+	o.Hosts = c.Hosts
+	o.MaxConnections = s.boundConnections(c.Limits.MaxConnections)
+	o.PerSource = c.Limits.PerSource
+	o.HeadTimeout = c.Limits.HeadTimeout
+	o.HeadBytes = c.Limits.HeadBytes
+	return &o
+}
+
+// send sends a command to the process. A process that does not take it is killed and
+// replaced; the next one gets all settings.
+func (s *proxySupervisor) send(c protocol.Command, fd int) {
+	if s.process == nil {
+		return
+	}
+	switch err := s.process.Send(c, fd); {
+	case errors.Is(err, wire.ErrTooLarge):
+		s.sendReduced(c, err)
+	case err != nil:
+		_ = s.process.Kill()
+	}
+}
+
+// sendReduced replaces a command that is too large, for the next process too. Requests
+// that must use an egress proxy never go directly: without its CAs they fail.
+func (s *proxySupervisor) sendReduced(c protocol.Command, err error) {
+	const fix = "shorten upstream.trustedCA, egressProxy.trustedCA or this host's list of CAs"
+	message := "a command to the proxy process is too large and was not sent"
+	switch e := c.Egress; {
+	case c.Trust != nil:
+		message = "the CAs for the ingress are too many for the proxy process, which keeps the previous ones: " + fix
+	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
+		message = "the CAs for the egress proxy are too many for the proxy process, which trusts none of them: " + fix
+		s.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: e.Routes}, DeferUntilConfigured: c.DeferUntilConfigured}, -1)
+	}
+	s.log.Error(message, slog.String("event", "command"), slog.Any("error", err))
+}
+
+// sendListeners gives the process the listening sockets, unless the next service process
+// has them. A previous process can have changed their options: those are reset, or
+// another socket replaces the changed one, whose backlog is still served.
+func (s *proxySupervisor) sendListeners() {
+	if s.keep || s.process == nil {
+		return
+	}
+	for _, port := range s.listeners.ports() {
+		s.sendListener(port)
+	}
+	s.publishPorts()
+}
+
+func (s *proxySupervisor) sendListener(port uint16) {
+	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
+	old := s.listeners.fds[port]
+	changed := resetOptions(old)
+	if changed == nil {
+		s.send(listen, old)
+		return
+	}
+	s.log.Warn(fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port), slog.String("event", "listen"), slog.Any("error", changed))
+	if _, err := listeningPort(old); err == nil {
+		s.send(listen, old)
+		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
+	}
+	fresh, err := listenReusePort(port, old)
+	if err == nil {
+		// Before the descriptor store, which can take seconds.
+		s.send(listen, fresh)
+	}
+	s.listeners.close(port)
+	if err != nil {
+		s.log.Error(fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port), slog.String("event", "listen"), slog.Any("error", err))
+		return
+	}
+	s.listeners.add(port, fresh)
+}
+
+// reservedDescriptors are for everything but requests.
+const reservedDescriptors = 256
+
+// boundConnections limits maxConnections by the descriptor limit of the process. A
+// request takes two descriptors: to the client and to the ingress. A client that is
+// queued in the backlog is better off than one that is accepted and gets a 502.
+func (s *proxySupervisor) boundConnections(maxConnections int) int {
+	needed := uint64(2*maxConnections + reservedDescriptors) //nolint:gosec // bounded by pkg/config
+	limit, err := s.descriptorLimit(needed)
+	if err != nil || limit >= needed {
+		return maxConnections
+	}
+	reduced := max(1, (int(limit)-reservedDescriptors)/2) //nolint:gosec // below needed
+	if s.reducedConnections != reduced {
+		s.reducedConnections = reduced
+		s.log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
+			reduced, limit, needed), slog.String("event", "limits"))
+	}
+	return reduced
+}
+
+// descriptorLimit raises the limit of the process to needed, if this process may (root
+// may), and returns the limit.
+func (s *proxySupervisor) descriptorLimit(needed uint64) (uint64, error) {
+	pid := 0 // this process, whose limit the proxy process will inherit
+	if s.process != nil {
+		pid = s.process.PID()
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		return 0, fmt.Errorf("read the descriptor limit of the proxy process: %w", err)
+	}
+	if pid == 0 || limit.Cur >= needed {
+		return max(limit.Cur, limit.Max), nil
+	}
+	raised := unix.Rlimit{Cur: needed, Max: max(needed, limit.Max)}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil); err == nil {
+		return needed, nil
+	}
+	// Go's runtime raises the limit of a process to this, but not immediately.
+	return max(limit.Cur, limit.Max), nil
+}

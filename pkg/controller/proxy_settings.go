@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+// proxySettings is what a proxy process must know before it serves: an immutable value.
+// The reconcile loop starts it, the CA watcher adds the trusted CAs, the egress watcher
+// adds the routes through an egress proxy, and the proxy supervisor sends the result.
+// So a process never serves a configuration without the CAs and routes that belong to it,
+// and the reconcile loop waits for neither.
+type proxySettings struct {
+	generation uint64        // grows with each value of the reconcile loop
+	config     config.Config // in force, with the ports of the ingress routers
+	ingress    []netip.Addr
+	serving    bool // false: the plan has no listener; config is for the watchers alone
+
+	cas    *protocol.CABundle // nil: no TLS to the ingress
+	egress protocol.EgressRoutes
+}
+
+// sameProxyConfig reports whether both give the same Configure command.
+func sameProxyConfig(a, b proxySettings) bool {
+	return slices.Equal(a.ingress, b.ingress) && a.config.Upstream.Equal(b.config.Upstream) &&
+		a.config.Limits == b.config.Limits && slices.Equal(a.config.Hosts, b.config.Hosts)
+}

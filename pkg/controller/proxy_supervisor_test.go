@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+// newConnPair returns both ends of a connection to a proxy process.
+func newConnPair(t *testing.T) (controller *wire.Parent, proxy *wire.Child) {
+	t.Helper()
+	controller, files, err := wire.NewPair()
+	must(t, err)
+	proxy, err = wire.NewChild(files)
+	must(t, err)
+	t.Cleanup(func() {
+		_ = controller.Close()
+		_ = proxy.Close()
+	})
+	return controller, proxy
+}
+
+// supervisorTest is a supervisor whose goroutine is the test's, and a process whose
+// commands the test receives.
+type supervisorTest struct {
+	*proxySupervisor
+
+	process *proxyProcess
+	near    *wire.Parent
+	far     *wire.Child
+}
+
+func newSupervisorTest(t *testing.T) *supervisorTest {
+	t.Helper()
+	near, far := newConnPair(t)
+	// What runs does not matter: the test has the other end of the connection.
+	process, err := sandbox.Start(exec.CommandContext(t.Context(), "sleep", "600"))
+	must(t, err)
+	t.Cleanup(func() {
+		_ = process.Kill()
+		<-process.Done()
+	})
+	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{&child.Process{Parent: near, Process: process}}, near, far}
+}
+
+func newTestSupervisor(log *slog.Logger) *proxySupervisor {
+	return newProxySupervisor(proxyDependencies{
+		log: log, causes: newCauseSnapshot(), listeners: &listenerSet{log: log, fds: make(map[uint16]int)}, heartbeat: func() {},
+		tracker: newTestTracker(),
+	})
+}
+
+// expectCommands sends a last command, and checks those that the process has received
+// before. A command whose text is "" is left out.
+func (s *supervisorTest) expectCommands(t *testing.T, want []string, text func(protocol.Command) string) {
+	t.Helper()
+	must(t, s.near.Send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1))
+	var all []string
+	for {
+		var c protocol.Command
+		if _, err := s.far.Receive(&c); err != nil || c.ProbeIngress != nil {
+			break
+		}
+		if line := text(c); line != "" {
+			all = append(all, line)
+		}
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// The routes through an egress proxy take effect with the configuration that they belong
+// to.
+func TestEgressIsSentWithConfiguration(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	settings := proxySettings{config: config.Default(), serving: true}
+	apply := func(upstream, route uint16) {
+		settings.generation++
+		settings.config.Upstream.Port = upstream
+		settings.egress = protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}}}
+		s.applySettings(settings)
+	}
+	s.attach(s.process)
+	apply(80, 80)
+	apply(81, 81)
+	apply(81, 82) // a change of the egress proxy alone
+	apply(81, 83)
+	apply(81, 83)
+	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
+	s.expectCommands(t, want, func(c protocol.Command) string {
+		switch {
+		case c.Egress != nil && len(c.Egress.Routes) > 0:
+			return fmt.Sprint("egress ", c.Egress.Routes[0].Ingress.Port(), " ", c.DeferUntilConfigured)
+		case c.Egress != nil:
+			return "egress none"
+		case c.Configure != nil:
+			return fmt.Sprint("configure ", c.Configure.Port)
+		}
+		return ""
+	})
+}
+
+// A process gets the CAs before its configuration, and the same CAs once.
+func TestTrustIsSentFirst(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	settings := proxySettings{config: config.Default(), serving: true}
+	trusted := func(der byte) *protocol.CABundle {
+		return &protocol.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
+	}
+	for i, cas := range []*protocol.CABundle{trusted(1), trusted(1), trusted(2), nil, trusted(3)} {
+		settings.cas = cas
+		s.applySettings(settings)
+		if i == 0 {
+			s.attach(s.process)
+		}
+	}
+	s.expectCommands(t, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(c protocol.Command) string {
+		switch {
+		case c.Trust != nil:
+			return fmt.Sprint("trust ", c.Trust.Roots)
+		case c.Configure != nil:
+			return "configure"
+		}
+		return ""
+	})
+}
+
+// Settings that were computed before the ports were closed do not configure a process for
+// the next time that they are open.
+func TestSettingsBeforeCloseAreDropped(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.attach(s.process)
+	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
+	s.applySettings(settings)
+	drainRequests{generation: 1, reply: make(chan string, 1)}.execute(s.proxySupervisor)
+	closeAllPorts{}.execute(s.proxySupervisor)
+	s.applySettings(settings)
+	if process, _ := s.servingProcess(); process != nil || s.configured {
+		t.Error("settings of a closed proxy count")
+	}
+	settings.generation = 2
+	s.applySettings(settings)
+	if process, _ := s.servingProcess(); process != s.process {
+		t.Error("new settings do not count")
+	}
+}
+
+// A command that is too large is logged, and the process survives it.
+func TestTooLargeCommand(t *testing.T) {
+	t.Parallel()
+	near, far := newConnPair(t)
+	log := &nstest.Log{}
+	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
+	s.process = &proxyProcess{&child.Process{Parent: near}} // no process that could be killed
+	large := [][]byte{make([]byte, 9<<20+1)}                // 12 MiB as text, which is the size of a message
+	s.send(protocol.Command{Trust: &protocol.CABundle{Roots: large}}, -1)
+	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
+		t.Errorf("the journal has %s", text)
+	}
+	routes := []protocol.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
+	s.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: routes, ProxyCAs: protocol.CABundle{Roots: large}, AdditionalCAs: protocol.CABundle{Roots: [][]byte{{1}}}}}, -1)
+	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
+		t.Errorf("the journal has %s", text)
+	}
+	var c protocol.Command
+	_, err := far.Receive(&c)
+	if err != nil || c.Egress == nil || len(c.Egress.Routes) != 1 || len(c.Egress.AdditionalCAs.Roots) != 0 {
+		t.Errorf("the process got %+v, %v", c, err)
+	}
+}
+
+// Whatever a process has done to the listening socket ends with it. If an option cannot be
+// reset, the next process gets another socket, which new clients reach immediately, and the
+// clients of the old one are served.
+func TestListenersOfNextProxy(t *testing.T) {
+	nstest.Require(t)
+	nstest.Run(t, "ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "d0").Run() })
+	filter := func(fd int) error {
+		none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
+	}
+	for name, tt := range map[string]struct {
+		sockets int // that the next process gets
+		change  func(fd int) error
+	}{
+		"nothing":          {1, func(int) error { return nil }},
+		"IP_MINTTL":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) }},
+		"SO_RCVBUF":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }},
+		"TCP_DEFER_ACCEPT": {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600) }},
+		"SO_BINDTODEVICE":  {1, func(fd int) error { return unix.BindToDevice(fd, "d0") }},
+		"SO_ATTACH_FILTER": {1, filter},
+		"SO_LOCK_FILTER": {2, func(fd int) error {
+			return errors.Join(filter(fd), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1))
+		}},
+		"shutdown": {1, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSupervisorTest(t)
+			s.configured = true
+			old, err := listen(0)
+			must(t, err)
+			port, err := listeningPort(old)
+			must(t, err)
+			s.listeners.add(port, old)
+			dial := func() (net.Conn, error) {
+				return net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))), time.Second)
+			}
+			before, err := dial() // it waits in the old backlog
+			must(t, err)
+			defer before.Close()
+			must(t, tt.change(old))
+			for later := range 3 { // processes
+				want := 1
+				if later == 0 {
+					want = tt.sockets
+				}
+				s.attach(s.process)
+				var sockets []int
+				for len(sockets) < want {
+					var c protocol.Command
+					fd, err := s.far.Receive(&c)
+					must(t, err)
+					if c.Listen != nil {
+						sockets = append(sockets, fd)
+					}
+				}
+				fresh := sockets[len(sockets)-1]
+				for range 20 {
+					conn, err := dial()
+					if err != nil {
+						t.Fatalf("a client: %v", err)
+					}
+					_ = conn.Close()
+				}
+				must(t, unix.SetNonblock(fresh, true))
+				for range 20 {
+					// The last segment of a handshake can arrive after the client's connect.
+					_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fresh), Events: unix.POLLIN}}, 5000)
+					fd, _, err := unix.Accept4(fresh, unix.SOCK_CLOEXEC)
+					if err != nil {
+						t.Fatalf("a client did not arrive at the new socket: %v", err)
+					}
+					_ = unix.Close(fd)
+				}
+				for _, fd := range sockets {
+					_ = unix.Close(fd)
+				}
+			}
+			for _, port := range s.listeners.ports() {
+				s.listeners.close(port)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracker
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// CountForwarded counts requests that were forwarded to the ingress. RecordChallenge
+// records single requests and does not count them.
+func (t *Tracker) CountForwarded(counts []report.ForwardedCount) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range counts {
+		t.forwarded += c.Count
+		t.traffic.addForwarded(c)
+	}
+	t.signalChange()
+}
+
+// CountRefused counts connections that ended without a request to the ingress.
+func (t *Tracker) CountRefused(counts []report.RefusalCount) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range counts {
+		t.refused[c.Refusal] += c.Count
+		t.traffic.add(c.ClientKind, report.Outcome(c.Refusal), c.Count)
+	}
+}
+
+// CountVIPTransitions counts API VIPs that this host has gained or lost.
+func (t *Tracker) CountVIPTransitions(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events.VIPTransitions += uint64(n) //nolint:gosec // a length
+}
+
+// CountTableRepair counts a table that another program had changed, and that was
+// replaced.
+func (t *Tracker) CountTableRepair() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events.TableRepairs++
+}
+
+// CountReload counts a reload by its result, one of the constants of package report.
+func (t *Tracker) CountReload(result string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events.Reloads[result]++
+}
+
+// trafficCounts counts requests. The zero value is ready.
+type trafficCounts struct {
+	requests  map[report.RequestCount]uint64 // the keys have Count 0
+	durations report.Histogram
+	errors    map[string]uint64
+}
+
+func (c *trafficCounts) add(client report.ClientKind, outcome report.Outcome, n uint64) {
+	if c.requests == nil {
+		c.requests = make(map[report.RequestCount]uint64)
+	}
+	c.requests[report.RequestCount{Outcome: outcome, ClientKind: client}] += n
+}
+
+func (c *trafficCounts) addForwarded(f report.ForwardedCount) {
+	c.add(f.ClientKind, f.Outcome, f.Count)
+	c.durations.Add(f.Bucket, f.Count, f.TotalDuration)
+	if f.Cause == "" {
+		return
+	}
+	if c.errors == nil {
+		c.errors = make(map[string]uint64)
+	}
+	c.errors[f.Cause] += f.Count
+}
+
+// snapshot returns a copy in a fixed order.
+func (c *trafficCounts) snapshot() report.Traffic {
+	t := report.Traffic{Requests: make([]report.RequestCount, 0, len(c.requests)), Durations: c.durations, UpstreamErrors: maps.Clone(c.errors)}
+	t.Durations.Buckets = maps.Clone(c.durations.Buckets)
+	for key, n := range c.requests {
+		key.Count = n
+		t.Requests = append(t.Requests, key)
+	}
+	slices.SortFunc(t.Requests, func(a, b report.RequestCount) int {
+		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.ClientKind, b.ClientKind))
+	})
+	return t
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracker
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// maxRecentChallenges is the number of challenges in a report.
+const maxRecentChallenges = 20
+
+// ReconcileResult is the result of one pass of the reconcile loop.
+type ReconcileResult struct {
+	Reason             report.Reason
+	Message            string
+	UnreachableMessage string // the message if no ingress address accepts connections; empty: the errors of the addresses
+	MessageSuffix      string // the end of every message
+	VIPs               []report.VIP
+	Config             report.Config
+}
+
+// VIPProbe is the result of the service's own requests to the held VIPs.
+type VIPProbe struct {
+	Answered []netip.Addr // VIPs whose last request was answered
+	Failure  string       // why the other requests fail; empty if it is not known yet
+	Note     string       // the end of the message while the reason is Serving
+}
+
+// Tracker collects the state of all parts of the service. Its methods are safe for
+// concurrent use.
+type Tracker struct {
+	version      string
+	changed      chan struct{}
+	onTransition func(before, after report.Condition)
+	transitionMu sync.Mutex // locked before mu, and held during onTransition: calls keep the order of the transitions
+
+	mu             sync.Mutex
+	result         ReconcileResult
+	upstreams      []report.Upstream
+	proxyFailure   string    // why no proxy process serves clients; empty if one does
+	vipProbe       *VIPProbe // nil before the first SetVIPProbe
+	condition      report.Condition
+	reported       report.Condition   // the last one that onTransition received
+	partConditions []report.Condition // of parts of the service
+	trust          report.Trust
+	egress         report.EgressProxy
+	metrics        report.Metrics
+	certificates   []report.Certificate
+	forwarded      uint64
+	refused        map[report.Refusal]uint64
+	traffic        trafficCounts
+	events         report.Events
+	recent         []report.Challenge // a ring buffer of maxRecentChallenges
+	oldest         int                // index of the oldest entry of a full ring buffer
+}
+
+// New returns the tracker of a service that has just started. It calls onTransition
+// after each change of the condition's reason or message, in order.
+func New(version string, now time.Time, onTransition func(before, after report.Condition)) *Tracker {
+	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, "the first observation of this host is not complete yet", now)
+	return &Tracker{
+		version:      version,
+		onTransition: onTransition,
+		changed:      make(chan struct{}, 1),
+		condition:    starting,
+		reported:     starting,
+		refused:      make(map[report.Refusal]uint64),
+		events:       report.Events{Reloads: make(map[string]uint64)},
+	}
+}
+
+// Changed receives a value after the status line may have changed. Values that were not
+// received are merged into one.
+func (t *Tracker) Changed() <-chan struct{} { return t.changed }
+
+func (t *Tracker) signalChange() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// SetReconcileResult sets the result of a reconcile pass.
+func (t *Tracker) SetReconcileResult(result ReconcileResult, now time.Time) {
+	t.update(func() {
+		result.VIPs = carrySince(t.result.VIPs, result.VIPs, now)
+		t.result = result
+	}, now)
+}
+
+// carrySince sets Since of each VIP: the previous time if its state is the same, and now
+// otherwise.
+func carrySince(before, vips []report.VIP, now time.Time) []report.VIP {
+	dated := slices.Clone(vips)
+	for i, v := range dated {
+		same := func(b report.VIP) bool { return b.Address == v.Address && b.State == v.State }
+		if at := slices.IndexFunc(before, same); at >= 0 {
+			dated[i].Since = before[at].Since
+		} else {
+			dated[i].Since = now.UTC().Truncate(time.Second)
+		}
+	}
+	return dated
+}
+
+// SetUpstreams sets the result of a check of the ingress addresses.
+func (t *Tracker) SetUpstreams(upstreams []report.Upstream, now time.Time) {
+	t.update(func() {
+		if !slices.EqualFunc(t.upstreams, upstreams, func(x, y report.Upstream) bool { return x.Address == y.Address }) {
+			t.signalChange() // the status line contains the addresses
+		}
+		t.upstreams = upstreams
+	}, now)
+}
+
+// SetProxyFailure sets why no proxy process serves clients; empty if one does.
+func (t *Tracker) SetProxyFailure(why string, now time.Time) {
+	t.update(func() { t.proxyFailure = why }, now)
+}
+
+// SetVIPProbe sets the result of the service's own requests. After the first call, the
+// reason becomes Serving only when each held VIP has answered. Until then, or until
+// there is a failure, the reason does not change and the message reports the VIPs that
+// have not answered.
+func (t *Tracker) SetVIPProbe(p VIPProbe, now time.Time) {
+	t.update(func() { t.vipProbe = &p }, now)
+}
+
+// update calls set with mu locked, and evaluates the condition.
+func (t *Tracker) update(set func(), now time.Time) {
+	t.transitionMu.Lock()
+	defer t.transitionMu.Unlock()
+	t.mu.Lock()
+	set()
+	before, after := t.reported, t.reported
+	if t.evaluate(now) {
+		after = t.condition
+		t.reported = after
+	}
+	t.mu.Unlock()
+	if before.Reason != after.Reason || before.Message != after.Message {
+		t.onTransition(before, after)
+	}
+}
+
+// evaluate updates the condition. final is false while a VIP that has arrived has not
+// answered yet: that takes less than a second as a rule, and is no transition. The caller
+// holds mu.
+func (t *Tracker) evaluate(now time.Time) (final bool) {
+	if t.result.Reason == "" {
+		return false
+	}
+	before := t.condition
+	defer func() {
+		if t.condition != before {
+			t.signalChange()
+		}
+	}()
+	reason, message := t.result.Reason, t.result.Message
+	if reason == report.Serving && allUnreachable(t.upstreams) {
+		reason, message = report.UpstreamUnreachable, t.result.UnreachableMessage
+		if message == "" {
+			message = unreachableMessage(t.upstreams)
+		}
+	}
+	holding := reason == report.Serving || reason == report.UpstreamUnreachable
+	switch p := t.vipProbe; {
+	case t.proxyFailure != "" && (reason == report.Standby || holding):
+		reason, message = report.ProxyUnavailable, t.proxyFailure
+	case p == nil || !holding:
+	case p.Failure != "":
+		reason, message = report.ProxyUnavailable, p.Failure
+	case len(t.heldUnanswered()) > 0:
+		message = fmt.Sprintf("%s; waiting for the response to the service's own request to %s%s",
+			t.result.Message, strings.Join(t.heldUnanswered(), ", "), t.result.MessageSuffix)
+		t.condition = before.Next(before.Reason.Ready(), before.Reason, message, now)
+		return false
+	case p.Note != "":
+		message += "; " + p.Note
+	}
+	t.condition = before.Next(reason.Ready(), reason, message+t.result.MessageSuffix, now)
+	return true
+}
+
+// heldUnanswered returns the held VIPs that have not answered. The caller holds mu.
+func (t *Tracker) heldUnanswered() (vips []string) {
+	for _, v := range t.result.VIPs {
+		if v.State == report.VIPHeld && !slices.Contains(t.vipProbe.Answered, v.Address.Unmap()) {
+			vips = append(vips, v.Address.String())
+		}
+	}
+	return vips
+}
+
+// allUnreachable reports whether every address was checked and none accepted the
+// connection.
+func allUnreachable(upstreams []report.Upstream) bool {
+	return len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u report.Upstream) bool { return u.Reachable || u.Checked.IsZero() })
+}
+
+func unreachableMessage(upstreams []report.Upstream) string {
+	failures := make([]string, len(upstreams))
+	for i, u := range upstreams {
+		failures[i] = u.Error
+	}
+	return "no ingress address accepts connections: " + strings.Join(failures, "; ")
+}
+
+// RecordChallenge records a forwarded request. A successful one proves that its ingress
+// address is reachable.
+func (t *Tracker) RecordChallenge(c report.Challenge) {
+	if c.Cause == "" && c.Status != 0 && t.notKnownReachable(c.Upstream) {
+		t.update(func() { t.markReachable(c.Upstream, c.Time) }, c.Time)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.recent) < maxRecentChallenges {
+		t.recent = append(t.recent, c)
+	} else {
+		t.recent[t.oldest] = c
+		t.oldest = (t.oldest + 1) % maxRecentChallenges
+	}
+	t.signalChange()
+}
+
+func (t *Tracker) notKnownReachable(addr netip.AddrPort) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.upstreams, func(u report.Upstream) bool { return u.Address == addr && !u.Reachable })
+}
+
+// markReachable is called with mu locked.
+func (t *Tracker) markReachable(addr netip.AddrPort, at time.Time) {
+	t.upstreams = slices.Clone(t.upstreams)
+	for i, u := range t.upstreams {
+		if u.Address == addr {
+			t.upstreams[i] = report.Upstream{Address: addr, Reachable: true, Checked: at}
+		}
+	}
+}
+
+// SetMetrics sets the state of the exporter.
+func (t *Tracker) SetMetrics(m report.Metrics) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.metrics = m
+}
+
+// SetCertificates sets the certificates of the API server.
+func (t *Tracker) SetCertificates(all []report.Certificate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.certificates = slices.Clone(all)
+}
+
+// SetTrust sets the CAs for TLS to the ingress.
+func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
+	reason, message := trust.Evaluate()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trust = trust
+	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
+	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
+}
+
+// SetEgress sets the state of the egress proxy.
+func (t *Tracker) SetEgress(egress report.EgressProxy, now time.Time) {
+	reason, message := egress.Evaluate()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.egress = egress
+	ready := reason != report.EgressNotReady && reason != report.EgressInvalid
+	t.setPartCondition(report.EgressConditionType, ready, reason, message, now)
+}
+
+// setPartCondition sets the condition of a part of the service. The caller holds mu.
+func (t *Tracker) setPartCondition(kind string, ready bool, reason report.Reason, message string, now time.Time) {
+	i := slices.IndexFunc(t.partConditions, func(c report.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		i = len(t.partConditions)
+		t.partConditions = append(t.partConditions, report.Condition{Type: kind})
+	}
+	t.partConditions[i] = t.partConditions[i].Next(ready, reason, message, now)
+	t.signalChange()
+}
+
+// VIPs returns the API VIPs of the last reconcile result.
+func (t *Tracker) VIPs() []report.VIP {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.result.VIPs)
+}
+
+// Report returns the current report; table is the nftables table as the caller has read
+// it from the kernel.
+func (t *Tracker) Report(table report.Table) report.Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	recent := make([]report.RecentChallenge, 0, len(t.recent))
+	for i := range t.recent {
+		recent = append(recent, t.recent[(t.oldest+i)%len(t.recent)].Recent())
+	}
+	events := t.events
+	events.Reloads = maps.Clone(events.Reloads)
+	return report.Report{
+		Version:      t.version,
+		Build:        readBuild(),
+		Conditions:   append([]report.Condition{t.condition}, t.partConditions...),
+		VIPs:         slices.Clone(t.result.VIPs),
+		Table:        table,
+		Upstreams:    slices.Clone(t.upstreams),
+		Challenges:   report.Challenges{Total: t.forwarded, Refused: maps.Clone(t.refused), Recent: recent},
+		Config:       t.result.Config,
+		Traffic:      t.traffic.snapshot(),
+		Events:       events,
+		Certificates: slices.Clone(t.certificates),
+		Metrics:      t.metrics,
+		Trust:        t.trust,
+		EgressProxy:  t.egress,
+	}.WithEmptyLists()
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracker_test
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+var (
+	start   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ingress = netip.MustParseAddrPort("192.0.2.6:80")
+)
+
+func ignoreTransition(_, _ report.Condition) {}
+
+func servingResult() tracker.ReconcileResult {
+	return tracker.ReconcileResult{
+		Reason: report.Serving, Message: "holds 192.0.2.5",
+		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld}},
+	}
+}
+
+func TestConditionTransitions(t *testing.T) {
+	t.Parallel()
+	moves := 0
+	b := tracker.New("test", start, func(before, after report.Condition) {
+		if before == after {
+			t.Errorf("no change from %+v", before)
+		}
+		moves++
+	})
+	type step struct {
+		name   string
+		act    func(now time.Time)
+		status string
+		reason report.Reason
+		moved  int // the step whose time is the transition's
+	}
+	set := func(reason report.Reason) func(time.Time) {
+		return func(now time.Time) { b.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m"}, now) }
+	}
+	upstream := func(u report.Upstream) func(time.Time) {
+		return func(now time.Time) { b.SetUpstreams([]report.Upstream{u}, now) }
+	}
+	down := report.Upstream{Address: ingress, Checked: start, Error: "refused"}
+	for i, s := range []step{
+		{"at the start", func(time.Time) {}, "False", report.Starting, 0},
+		{"standby", set(report.Standby), "True", report.Standby, 1},
+		{"serving keeps the time", set(report.Serving), "True", report.Serving, 1},
+		{"an unchecked address is ignored", upstream(report.Upstream{Address: ingress}), "True", report.Serving, 1},
+		{"no upstream answers", upstream(down), "False", report.UpstreamUnreachable, 4},
+		{"ignored on standby", set(report.Standby), "True", report.Standby, 5},
+		{"serving again, still unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
+		{"another failure keeps the time", set(report.PortInUse), "False", report.PortInUse, 6},
+		{"serving, unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
+		{"upstream is back", upstream(report.Upstream{Address: ingress, Checked: start, Reachable: true}), "True", report.Serving, 9},
+	} {
+		s.act(start.Add(time.Duration(i) * time.Minute))
+		got := b.Report(report.Table{}).Condition()
+		want := report.Condition{
+			Type: "HTTP01ChallengeProxyReady", Status: s.status, Reason: s.reason, Message: got.Message,
+			LastTransitionTime: start.Add(time.Duration(s.moved) * time.Minute),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+		if got.Message == "" {
+			t.Errorf("%s: no message", s.name)
+		}
+	}
+	if moves != 8 {
+		t.Errorf("%d transitions, want 8", moves)
+	}
+}
+
+// TestVIPSince: each VIP has the time of its last change of state.
+func TestVIPSince(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	for i, tt := range []struct{ look, want string }{
+		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
+		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
+		{"2001:db8::5 Standby, 192.0.2.5 Held", "2001:db8::5 0, 192.0.2.5 1"},
+		{"192.0.2.5 Held", "192.0.2.5 1"},
+		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
+		{"", ""},
+	} {
+		look := tracker.ReconcileResult{Reason: report.Standby, Message: "m"}
+		for one := range strings.SplitSeq(tt.look, ", ") {
+			if address, state, is := strings.Cut(one, " "); is {
+				look.VIPs = append(look.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
+			}
+		}
+		b.SetReconcileResult(look, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
+		var got []string
+		for _, v := range b.Report(report.Table{}).VIPs {
+			got = append(got, v.Address.String()+" "+strconv.Itoa(int(v.Since.Sub(start)/time.Minute)))
+			if v.Since.Nanosecond() != 0 {
+				t.Errorf("since %v", v.Since)
+			}
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("look %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// TestConditionInKubernetesForm: the other fields are compared with the
+// type of Kubernetes in test/support/lab.
+func TestConditionInKubernetesForm(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
+	b := tracker.New("test", now, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
+	r := b.Report(report.Table{})
+	out, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"lastTransitionTime":"2026-01-02T02:04:05Z"`; !strings.Contains(string(out), want) {
+		t.Errorf("lacks %s: %s", want, out)
+	}
+	if m := r.Condition().Message; len(m) > 32<<10 || !strings.HasSuffix(m, "é…") {
+		t.Errorf("a message of %d bytes that ends with %q", len(m), m[len(m)-8:])
+	}
+	if got, want := (report.Report{}).Condition(), (report.Condition{Type: report.ConditionType, Status: "Unknown"}); got != want {
+		t.Errorf("of an empty report: %+v", got)
+	}
+}
+
+func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
+	t.Parallel()
+	other := netip.MustParseAddrPort("192.0.2.7:80")
+	down := []report.Upstream{{Address: ingress, Checked: start, Error: "refused"}, {Address: other, Checked: start, Error: "refused"}}
+	for name, tt := range map[string]struct {
+		challenge report.Challenge
+		want      report.Reason
+	}{
+		"answered":            {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
+		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
+		"client disconnected": {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
+		"previous address":    {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := tracker.New("test", start, ignoreTransition)
+			b.SetReconcileResult(servingResult(), start)
+			b.SetUpstreams(down, start)
+			b.RecordChallenge(tt.challenge)
+			r := b.Report(report.Table{})
+			if r.Condition().Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == report.Serving) || r.Upstreams[1].Reachable {
+				t.Errorf("reason %s, upstreams %+v", r.Condition().Reason, r.Upstreams)
+			}
+		})
+	}
+}
+
+func TestChangedFires(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	changed := func() bool {
+		select {
+		case <-b.Changed():
+			return true
+		default:
+			return false
+		}
+	}
+	for _, s := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"a look", func() { b.SetReconcileResult(servingResult(), start) }, true},
+		{"the same look", func() { b.SetReconcileResult(servingResult(), start) }, false},
+		{"an upstream", func() { b.SetUpstreams([]report.Upstream{{Address: ingress}}, start) }, true},
+		{"the same, tried", func() { b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false},
+		{"another one", func() { b.SetUpstreams([]report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true},
+		{"a challenge", func() { b.RecordChallenge(report.Challenge{}) }, true},
+	} {
+		s.do()
+		if got := changed(); got != s.want {
+			t.Errorf("%s: signalled %v, want %v", s.name, got, s.want)
+		}
+	}
+}
+
+func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	b.SetReconcileResult(servingResult(), start)
+	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
+	if got := b.Report(report.Table{}).Condition().Reason; got != report.Serving {
+		t.Errorf("reason %s", got)
+	}
+}
+
+func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	for n := range 47 {
+		b.RecordChallenge(report.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
+		b.CountForwarded(answered(1))
+		var want []string
+		for i := max(0, n-19); i <= n; i++ {
+			want = append(want, strconv.Itoa(i))
+		}
+		var got []string
+		for _, c := range b.Report(report.Table{}).Challenges.Recent {
+			got = append(got, c.Host)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("after %d (-want +got):\n%s", n, diff)
+		}
+	}
+	if got := b.Report(report.Table{}).Challenges.Total; got != 47 {
+		t.Errorf("total %d", got)
+	}
+}
+
+// answered returns the count of n requests that were answered with 200 in 3 ms each.
+func answered(n uint64) []report.ForwardedCount {
+	const took = 3 * time.Millisecond
+	return []report.ForwardedCount{{
+		ClientKind: report.CertManager, Outcome: report.Answered, Bucket: report.BucketOf(took), Count: n, TotalDuration: time.Duration(n) * took,
+	}}
+}
+
+func TestTraffic(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	b.CountForwarded(answered(3))
+	b.CountForwarded(append(answered(2), report.ForwardedCount{
+		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
+	}))
+	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
+	first := b.Report(report.Table{})
+	want := report.Traffic{
+		Requests: []report.RequestCount{
+			{Outcome: "not-challenge", ClientKind: report.OtherClient, Count: 4},
+			{Outcome: report.Answered, ClientKind: report.CertManager, Count: 5},
+			{Outcome: report.UpstreamError, ClientKind: report.LetsEncrypt, Count: 1},
+		},
+		Durations:      report.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{report.BucketOf(3 * time.Millisecond): 5, 0: 1}},
+		UpstreamErrors: map[string]uint64{"refused": 1},
+	}
+	if diff := cmp.Diff(want, first.Traffic); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.CountForwarded(answered(1))
+	if diff := cmp.Diff(want, first.Traffic); diff != "" {
+		t.Errorf("a report is not a copy:\n%s", diff)
+	}
+	if first.Challenges.Total != 6 {
+		t.Errorf("total %d", first.Challenges.Total)
+	}
+}
+
+// TestBucket: the upper bound of a bucket is inclusive, as in native histograms of
+// Prometheus.
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]int{
+		-1: report.FirstBucket, 0: report.FirstBucket, time.Nanosecond: report.FirstBucket, time.Hour: report.LastBucket,
+		time.Second: 0, time.Second + 1: 1, time.Second - 1: 0, 2 * time.Second: 8, 250 * time.Millisecond: -16,
+		time.Second / 2: -8, time.Second/2 + 1: -7, 64 * time.Second: report.LastBucket,
+	} {
+		if got := report.BucketOf(d); got != want {
+			t.Errorf("Bucket(%v) = %d, want %d", d, got, want)
+		}
+	}
+}
+
+func TestStatusLine(t *testing.T) {
+	t.Parallel()
+	now := start.Add(time.Hour)
+	for name, tt := range map[string]struct {
+		do   func(*tracker.Tracker)
+		want string
+	}{
+		"starting": {func(*tracker.Tracker) {}, "Starting: the first observation of this host is not complete yet"},
+		"serving": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(servingResult(), start)
+			b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
+			b.CountForwarded(answered(12))
+			b.RecordChallenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
+		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
+		"client that disconnected": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
+			b.CountForwarded([]report.ForwardedCount{{ClientKind: report.OtherClient, Outcome: report.AnswerUnread, Count: 1}})
+			b.RecordChallenge(report.Challenge{Time: now.Add(-30 * time.Second)})
+		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without a response 30s ago"},
+		"message over lines": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
+		}, "InvalidConfig: a READY=1 [31m"},
+		"very long message": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
+		}, "NoVIPs: " + strings.Repeat("é", 494) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := tracker.New("test", start, ignoreTransition)
+			tt.do(b)
+			if got := b.Report(report.Table{}).StatusLine(now); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
+		119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h", 60 * 24 * time.Hour: "60d",
+	} {
+		if got := report.Age(d); got != want {
+			t.Errorf("Age(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestReconcileResultMessages: a result may have its own message for an unreachable
+// ingress, and a suffix for every message.
+func TestReconcileResultMessages(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router does not answer", MessageSuffix: " (suffix)"}, start)
+	expect := func(want string) {
+		t.Helper()
+		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
+			t.Errorf("%s: %s, want %s", c.Reason, c.Message, want)
+		}
+	}
+	expect("Serving: m (suffix)")
+	b.SetUpstreams([]report.Upstream{{Checked: start, Error: "refused"}, {Checked: start, Error: "refused"}}, start)
+	expect("UpstreamUnreachable: the router does not answer (suffix)")
+}
+
+// TestServingRequiresAnswerOnEachVIP: the reason becomes Serving when each held VIP has
+// answered the service's own request. Waiting for an answer is no transition.
+func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
+	t.Parallel()
+	moves := 0
+	b := tracker.New("test", start, func(_, _ report.Condition) { moves++ })
+	vip := servingResult().VIPs[0].Address
+	other := netip.MustParseAddr("2001:db8::5")
+	look := func(reason report.Reason, vips ...netip.Addr) {
+		l := tracker.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
+		for _, v := range vips {
+			l.VIPs = append(l.VIPs, report.VIP{Address: v, State: report.VIPHeld})
+		}
+		b.SetReconcileResult(l, start)
+	}
+	want := func(step string, reason report.Reason, message string) {
+		t.Helper()
+		if c := b.Report(report.Table{}).Condition(); c.Reason != reason || c.Message != message {
+			t.Errorf("%s: %s: %s; want %s: %s", step, c.Reason, c.Message, reason, message)
+		}
+	}
+	b.SetVIPProbe(tracker.VIPProbe{}, start)
+	look(report.Standby)
+	want("without a VIP", report.Standby, "holds 0")
+	look(report.Serving, vip)
+	want("before the first answer", report.Standby, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
+	want("after it", report.Serving, "holds 1")
+	look(report.Serving, vip, other)
+	want("before the answer of a second VIP", report.Serving, "holds 2; waiting for the response to the service's own request to 2001:db8::5")
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
+	want("without that answer", report.ProxyUnavailable, "silence")
+	b.SetProxyFailure("gone", start)
+	want("without a proxy process", report.ProxyUnavailable, "gone")
+	b.SetProxyFailure("", start)
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
+	want("with a note", report.Serving, "holds 2; but")
+	look(report.PortInUse, vip)
+	want("with another reason", report.PortInUse, "holds 1")
+	if moves != 7 {
+		t.Errorf("%d transitions", moves)
+	}
+}

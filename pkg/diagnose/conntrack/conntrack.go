@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+const nearlyFullPercent = 90
+
+// Stats are counters of the kernel's connection tracking.
+type Stats struct {
+	count, max uint64
+	dropped    uint64 // since boot, because the table was full
+}
+
+// SampleTime is the time between the two readings of a check, during which drops are
+// counted.
+const SampleTime = 500 * time.Millisecond
+
+// Judge compares two readings that are SampleTime apart. It returns the findings, or
+// without any a description.
+func Judge(before, after Stats) (matches []findings.Finding, text string) {
+	values := findings.Values{
+		"count": strconv.FormatUint(after.count, 10), "max": strconv.FormatUint(after.max, 10),
+		"dropped": strconv.FormatUint(after.dropped-before.dropped, 10), "time": SampleTime.String(),
+	}
+	switch {
+	case after.dropped > before.dropped:
+		return []findings.Finding{findings.New(findings.ConntrackDrops, values)}, ""
+	case after.max > 0 && after.count*100 >= after.max*nearlyFullPercent:
+		return []findings.Finding{findings.New(findings.ConntrackFull, values)}, ""
+	}
+	text = fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
+	if after.dropped > 0 {
+		text += fmt.Sprintf("; the full table dropped %d packets since boot, none now", after.dropped)
+	}
+	return nil, text
+}
+
+// Read reads the counters.
+func Read() (c Stats, err error) {
+	const dir = "/proc/sys/net/netfilter/"
+	if c.count, err = readNumber(dir + "nf_conntrack_count"); err != nil {
+		return c, err
+	}
+	if c.max, err = readNumber(dir + "nf_conntrack_max"); err != nil {
+		return c, err
+	}
+	f, err := os.Open("/proc/thread-self/net/stat/nf_conntrack")
+	if errors.Is(err, fs.ErrNotExist) { // CONFIG_NF_CONNTRACK_PROCFS
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read connection tracking statistics: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	c.dropped, err = sumDropped(f)
+	return c, err
+}
+
+func readNumber(path string) (uint64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read connection tracking usage: %w", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read connection tracking usage: %w", err)
+	}
+	return n, nil
+}
+
+// sumDropped adds the column "drop" of all processors. It counts packets of new
+// connections that did not fit into the table (nf_conntrack_standalone.c). Its numbers
+// are hexadecimal.
+func sumDropped(statistics io.Reader) (uint64, error) {
+	lines := bufio.NewScanner(io.LimitReader(statistics, 1<<20))
+	lines.Scan()
+	at := -1
+	for i, name := range strings.Fields(lines.Text()) {
+		if name == "drop" {
+			at = i
+		}
+	}
+	var sum uint64
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if at < 0 || at >= len(fields) {
+			return 0, errors.New("read connection tracking statistics: no column \"drop\"")
+		}
+		n, err := strconv.ParseUint(fields[at], 16, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read connection tracking statistics: %w", err)
+		}
+		sum += n
+	}
+	return sum, lines.Err()
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+func TestSumDropped(t *testing.T) {
+	t.Parallel()
+	const head = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error\n"
+	for text, want := range map[string]uint64{
+		head: 0,
+		head + "0000abcd  0 0 0 0 0 0 0 0 0 0000000f 00000001 0\n0000abcd  0 0 0 0 0 0 0 0 0 00000010 00000001 0\n": 31,
+		head + "0000abcd 0\n": 0, // cut off: an error
+		"":                    0,
+	} {
+		got, err := sumDropped(strings.NewReader(text))
+		if got != want || (err != nil) != strings.HasSuffix(text, "cd 0\n") {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before, after Stats
+		id            findings.ID
+		message       string
+	}{
+		"room":          {Stats{count: 89, max: 100}, Stats{count: 89, max: 100}, "", "89 of 100"},
+		"room by now":   {Stats{count: 1, max: 100, dropped: 7}, Stats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
+		"little room":   {Stats{count: 1, max: 100}, Stats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
+		"none":          {Stats{count: 100, max: 100, dropped: 7}, Stats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
+		"without bound": {Stats{count: 1}, Stats{count: 1}, "", "1 of 0"},
+	} {
+		matches, text := Judge(tt.before, tt.after)
+		var id findings.ID
+		for _, f := range matches {
+			id, text = f.ID, f.Message
+		}
+		if id != tt.id || !strings.Contains(text, tt.message) {
+			t.Errorf("%s: %+v, %q", name, matches, text)
+		}
+	}
+}

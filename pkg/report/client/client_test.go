@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
+)
+
+// startServer answers on a fresh socket until the test or stop ends it.
+func startServer(t *testing.T, path string, current func() report.Report) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, err := report.Listen(ctx, path)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestFetchReturnsReport(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ingress := netip.MustParseAddrPort("192.0.2.6:80")
+	want := report.Report{
+		Version:    "v1",
+		Conditions: []report.Condition{report.Condition{Type: report.ConditionType}.Next(true, report.Serving, "holds 192.0.2.5", start)},
+		VIPs:       []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld, Since: start}},
+		Table:      report.Table{Present: true, Owned: true, Port: 8888},
+		Upstreams:  []report.Upstream{{Address: ingress}},
+		Challenges: report.Challenges{
+			Total: 1, Refused: map[report.Refusal]uint64{report.NotChallenge: 1},
+			Recent: []report.RecentChallenge{report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress}.Recent()},
+		},
+	}.WithEmptyLists()
+	path := filepath.Join(t.TempDir(), "run", "status.sock")
+	stop := startServer(t, path, func() report.Report { return want })
+
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("the socket's mode is %o: who can ask learns which names get certificates", mode)
+	}
+	got, err := client.Fetch(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if age := time.Since(got.Time); age < -time.Minute || age > time.Minute {
+		t.Errorf("it says that it is of %v", got.Time)
+	}
+	got.Time = time.Time{}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-sent +received):\n%s", diff)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+func TestSilentClientsDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	// Larger than a socket buffer, so that writing to a silent client blocks.
+	big := strings.Repeat("x", 1<<20)
+	stop := startServer(t, path, func() report.Report {
+		return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Message: big}}}
+	})
+	for range 7 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	got, err := client.Fetch(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Condition().Message) != len(big) {
+		t.Errorf("received %d bytes of the message", len(got.Condition().Message))
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestListenReplacesOnlyStaleSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false) // as after SIGKILL
+	dead.Close()
+	stop := startServer(t, path, func() report.Report { return report.Report{Version: "alive"} })
+	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
+		t.Errorf("a second instance: %v", err)
+	}
+	if got, err := client.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
+		t.Errorf("the first instance after that: %+v, %v", got, err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestListenKeepsOtherFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFetchWithoutService(t *testing.T) {
+	t.Parallel()
+	_, err := client.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestServeReportsEncodingError: a client learns why there is none.
+func TestServeReportsEncodingError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	stop := startServer(t, path, func() report.Report {
+		return report.Report{VIPs: []report.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
+	})
+	_, err := client.Fetch(t.Context(), path)
+	if !errors.Is(err, client.ErrInvalidReport) || !strings.Contains(err.Error(), "year") {
+		t.Errorf("got %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// TestFetchInvalidReport: whatever answers in its place is told apart from a service
+// that does not answer.
+func TestFetchInvalidReport(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n", "another type": `{"vips":1}`} {
+		path := filepath.Join(t.TempDir(), "status.sock")
+		ln, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if conn, err := ln.Accept(); err == nil {
+				_, _ = conn.Write([]byte(answer))
+				_ = conn.Close()
+			}
+		}()
+		if _, err := client.Fetch(t.Context(), path); !errors.Is(err, client.ErrInvalidReport) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = ln.Close()
+	}
+}
