@@ -70,15 +70,16 @@ func TestImportRules(t *testing.T) {
 		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"}, // the labels' values
 		"internal/httpfield":          nil,                            // one grammar for both directions
 		"internal/printable":          nil,
+		"internal/settled":            nil,
 		"internal/wire":               nil,
 		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
 		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream"}, // the process that faces the network
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
-		"pkg/host/keepalived":         {"internal/textfile"},
+		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/textfile"},
+		"pkg/host/microshift":         {"internal/settled", "internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
 		"pkg/host/route":              {"internal/rtnl"},
@@ -96,10 +97,13 @@ func TestImportRules(t *testing.T) {
 		"pkg/diagnose/simulator":      nil, // reads all rulesets by itself: package nftable knows its own table
 		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
 		"pkg/diagnose/conntrack":      {"pkg/findings"},
+		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
+		"pkg/diagnose/discovery":      {"pkg/config", "pkg/host/keepalived"},
+		"pkg/diagnose/network":        {"pkg/findings", "pkg/host/address", "pkg/host/route", "pkg/prober"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/proxy/upstream", "pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
+		"pkg/controller/reconcile":    {"internal/settled", "pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
 		"pkg/controller":              nil, // may import all: it joins the parts
 		"internal/docurl":             nil, // addresses, for all that is printed
 		"internal/nonblock":           nil,

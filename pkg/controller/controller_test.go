@@ -363,7 +363,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
 	}
 	s.awaitLog("port 80 of " + vip + " is released")
-	if log := s.log.String(); strings.Contains(log, "has left this host") {
+	if log := s.log.String(); strings.Contains(log, "left this host") {
 		t.Errorf("the VIP is still on this host, and the log has the opposite:\n%s", log)
 	}
 	s.stop()

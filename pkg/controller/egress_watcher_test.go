@@ -59,8 +59,9 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
 	o := Options{
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"), APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
+		HostPaths:        config.HostPaths{StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts")},
+		APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
 	}
 	var err error
 	w.egressWatcher, err = newEgressWatcher(o, newTestTracker(), saveNow, w.setLast)

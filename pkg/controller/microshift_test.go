@@ -66,7 +66,7 @@ func TestMicroShift(t *testing.T) {
 	startRouter(t, internal+":80", "inside")
 	s.start(nil)
 	r := s.awaitReason(report.NotRequired)
-	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
+	if c := r.Condition(); c.Message != "MicroShift's router serves port 80 of "+node+", according to its configuration" || r.Table.Present {
 		t.Errorf("%+v, %+v", c, r.Table)
 	}
 	checkResponse(t, "the router's port 80", "http://"+node+"/", "the router itself")
@@ -227,8 +227,8 @@ func TestMicroShiftNodeAddressRequired(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "config.yaml"), dualStack)
 	s.start(nil)
 	s.await("an address that is not added", func(r report.Report) bool {
-		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
-			"MicroShift would take it for the node's: give node.nodeIPv6 in MicroShift's configuration")
+		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not added to lo: "+
+			"MicroShift would use it as the node address: set node.nodeIPv6 in MicroShift's configuration")
 	})
 	if loHas(t, internal) || loHas(t, internal6) {
 		t.Error("an address is on lo")

@@ -163,9 +163,9 @@ const clientPort = 49152
 
 // clientAddress is this host as the client that the router learns of.
 func (h *host) clientAddress(ingress netip.Addr) netip.AddrPort {
-	w, err := h.pathTo(ingress, h.addresses)
-	if err != nil || !w.source.IsValid() {
+	w, err := h.pathTo(ingress)
+	if err != nil || !w.Source.IsValid() {
 		return netip.AddrPortFrom(h.apiVIPFor(ingress).Addr(), clientPort)
 	}
-	return netip.AddrPortFrom(w.source, clientPort)
+	return netip.AddrPortFrom(w.Source, clientPort)
 }

@@ -15,26 +15,28 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// applier put a plan into force: door and table together, or neither.
+// applier applies plans: both listeners and table, or neither.
 type applier struct {
 	log             *slog.Logger
 	table           Table
 	proxy           Proxy
-	drainTimeout    time.Duration // for challenges in flight when the door closes
-	port            uint16        // that the door is settled on and the table leads to; 0: the door is closed
-	tableMayExist   bool          // a table of ours may stand
+	drainTimeout    time.Duration // for challenges in flight when the listeners are closed
+	port            uint16        // of the listener and the table; 0: no listener
+	tableMayExist   bool          // the service's table may exist in the kernel
 	tableApplied    bool          // by this process
-	lastVerifyError string        // the last complaint of verify
-	tableDiffers    bool          // the table was found to be other than it should be
-	onTableRepaired func()        // called when it has been built anew then
+	lastVerifyError string        // logged by verify
+	tableDiffers    bool          // the table in the kernel differs from the applied one
+	onTableRepaired func()        // called after a table that differed was replaced
+
+	committed time.Time // of the last successful Apply
 }
 
 func newApplier(p Dependencies) applier {
 	return applier{log: p.Log, table: p.Table, proxy: p.Proxy, drainTimeout: cmp.Or(p.DrainTimeout, defaultDrainTimeout), port: p.Inherited.Port, tableMayExist: p.Inherited.Table, onTableRepaired: p.Tracker.CountTableRepair}
 }
 
-// apply returns the reason and message that hold after it, and whether the
-// plan is in force as a whole.
+// apply applies a plan. It returns the resulting reason and message, and whether the
+// whole plan was applied.
 func (h *applier) apply(ctx context.Context, c config.Config, p plan) (reason report.Reason, message string, ok bool) {
 	if !p.listen {
 		if err := h.withdraw(ctx); err != nil {
@@ -46,28 +48,27 @@ func (h *applier) apply(ctx context.Context, c config.Config, p plan) (reason re
 	return h.install(ctx, p)
 }
 
-// install opens the door first and lets the table lead there afterwards: a
-// table that leads to a port where nobody listens would turn a refused
-// connection into a refused connection with our name on it, and a port that
-// another process has must never be led to. When the new port is taken, the
-// old one stays in force.
+// install opens the listener before it applies the table. A redirect to a port without a
+// listener would refuse connections, and a redirect to a port of another process must
+// never exist. If the new port is in use, the old one stays in use.
 func (h *applier) install(ctx context.Context, p plan) (report.Reason, string, bool) {
 	port := p.port
 	busy := h.proxy.Open(port)
 	if busy != nil {
 		if port = h.port; port == 0 {
-			// What a failed withdrawal has left must not lead to a stranger.
+			// A table that a failed withdrawal has left must not redirect to another process.
 			return report.PortInUse, errors.Join(busy, h.removeTable()).Error(), false
 		}
 	}
-	stood := h.tableMayExist
-	h.tableMayExist = true // or may, whatever Apply says
+	existed := h.tableMayExist
+	h.tableMayExist = true // even if Apply returns an error
 	if err := h.table.Apply(p.table(port)); err != nil {
-		h.closeUnreferenced(ctx, stood)
+		h.closeUnreferenced(ctx, existed)
 		return report.NftablesUnavailable, err.Error(), false
 	}
+	h.committed = time.Now()
 	if h.port != port {
-		h.log.Info(fmt.Sprintf("port 80 of the API VIPs leads to port %d", port),
+		h.log.Info(fmt.Sprintf("port 80 of the API VIPs is redirected to port %d", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))
 	}
 	h.port, h.tableApplied = port, true
@@ -77,15 +78,15 @@ func (h *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 	}
 	h.proxy.CloseExcept(port)
 	if busy != nil {
-		return report.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
+		return report.PortInUse, fmt.Sprintf("%v; port %d stays in use: %s", busy, port, p.message), false
 	}
 	return p.reason, p.message, true
 }
 
-// closeUnreferenced closes what the table does not lead to: without its rules a port stands
-// open to all.
-func (h *applier) closeUnreferenced(ctx context.Context, stood bool) {
-	if h.port != 0 && stood {
+// closeUnreferenced closes the listeners that the table does not redirect to. Without
+// the table's rules, any client could connect to them.
+func (h *applier) closeUnreferenced(ctx context.Context, existed bool) {
+	if h.port != 0 && existed {
 		h.proxy.CloseExcept(h.port)
 		return
 	}
@@ -93,12 +94,12 @@ func (h *applier) closeUnreferenced(ctx context.Context, stood bool) {
 	h.closeProxy(ctx)
 }
 
-// withdraw takes door and table away. The VIPs leave the table at once, so
-// that nobody new is led here, but the table itself outlives the challenges in
-// flight: the kernel translates their packets only as long as there is a chain
-// of type nat (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
+// withdraw removes listeners and table. It removes the VIPs from the table first, so that
+// no new connection is redirected. The table itself is removed after the challenges in
+// flight have ended: the kernel translates their packets only while a chain of type nat
+// exists (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
 //
-// After an error the table may stand; the next call tries again.
+// After an error the table may exist; the next call tries again.
 func (h *applier) withdraw(ctx context.Context) error {
 	if h.port == 0 {
 		return h.removeTable()
@@ -113,9 +114,9 @@ func (h *applier) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// handOver ends what is in flight and leaves door and table to the next process;
-// a door that is closed needs none. left says whether there is anything. In this order the table cannot be changed by
-// others any longer than it has to be.
+// handOver ends the challenges in flight and keeps listeners and table for the next
+// process. Without a listener it removes the table. left reports whether anything is kept.
+// The table is released last, because other programs can change it from then on.
 func (h *applier) handOver(ctx context.Context) (left bool, err error) {
 	if h.port == 0 {
 		return false, h.withdraw(ctx)
@@ -127,7 +128,7 @@ func (h *applier) handOver(ctx context.Context) (left bool, err error) {
 	return err == nil, err
 }
 
-// removeTable removes a table that may stand.
+// removeTable removes the table if it may exist.
 func (h *applier) removeTable() error {
 	if !h.tableMayExist {
 		return nil
@@ -139,32 +140,32 @@ func (h *applier) removeTable() error {
 	return nil
 }
 
-// closeProxy gives the challenges in flight their time, also when the service is
-// about to end.
+// closeProxy closes the listeners. The challenges in flight have drainTimeout, also when
+// the service ends.
 func (h *applier) closeProxy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drainTimeout)
 	defer cancel()
 	h.proxy.Close(ctx)
 }
 
-// verify compares the kernel's table with what should be there. One that
-// differs is put right by the next Apply.
+// verify compares the table in the kernel with the applied one. The next Apply corrects
+// a difference.
 func (h *applier) verify() {
 	if h.port == 0 || !h.tableApplied {
 		return
 	}
 	differs, err := h.table.Verify()
-	said := ""
+	message := ""
 	switch {
 	case differs:
 		h.tableDiffers = true
-		h.log.Warn("the table in the kernel is not as it should be; building it anew",
+		h.log.Warn("the table in the kernel differs from the applied one; replacing it",
 			slog.String("event", "table"), slog.Any("error", err))
 	case err != nil:
-		if said = err.Error(); said != h.lastVerifyError {
-			h.log.Warn("cannot compare the table in the kernel with what it should be",
+		if message = err.Error(); message != h.lastVerifyError {
+			h.log.Warn("cannot compare the table in the kernel with the applied one",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
 	}
-	h.lastVerifyError = said
+	h.lastVerifyError = message
 }

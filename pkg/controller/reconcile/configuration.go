@@ -9,30 +9,25 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// configuration is the configuration in force: the file's, or the last good
-// one when the file is refused.
+// configuration is the configuration file and the active configuration: that of the
+// file, or the last good one while the file is refused.
 type configuration struct {
 	path     string
 	accepted config.LastAccepted
 	save     func(event, name string, write func() error)
 	log      *slog.Logger
 
-	active    config.Config
-	hasActive bool   // there is one in force
-	source    string // where it came from
-	err       error  // why the file is refused
-
-	readOnce       bool     // at the file, once at least
-	evaluated      *content // what was judged last; nil while an earlier run's copy stands in
-	unsettled      *content // what the last look found, if that has not settled
-	unsettledSince time.Time
+	file     settled.File[content, config.Config]
+	readOnce bool
+	source   string // of the active configuration
 }
 
-// The values of status.Config.Source.
+// The values of report.Config.Source.
 const (
 	sourceFile     = "file"
 	sourceDefault  = "default"
@@ -40,131 +35,133 @@ const (
 	sourceNone     = "none"
 )
 
-const (
-	// settleDelay is how long a changed file must have had the same text before it
-	// counts: a file that is written in place is cut short for a moment, and a
-	// part of a configuration is a valid one.
-	settleDelay = 100 * time.Millisecond
-	// settleDelayEmpty is the same for a file that is there and empty, which would
-	// undo every setting.
-	settleDelayEmpty = 2 * time.Second
-)
-
-// content is what a look at the file found.
+// content is the result of reading the file.
 type content struct {
 	text      string
 	absent    bool
-	readError string // the read error
+	readError string
 }
 
-// withLock reads the file and reports whether there is a text to take. While a
-// changed file settles it says after how long to look again. asked says that
-// the admin has asked for a reload, who knows that the file is complete.
-func (c *configuration) read(now time.Time, asked bool) (changed bool, again time.Duration) {
+// active returns the active configuration, if there is one.
+func (c *configuration) active() (config.Config, bool) { return c.file.Value() }
+
+// err returns why the file is refused, or nil.
+func (c *configuration) err() error { return c.file.Err() }
+
+// read reads the file. If its content is new and has settled, read evaluates it and
+// reports changed. again is the delay of the next read while the content settles. With
+// reload the administrator requests a reload, so the file is complete.
+func (c *configuration) read(now time.Time, reload bool) (changed bool, again time.Duration) {
 	text, err := config.Read(c.path)
 	found := content{text: string(text), absent: text == nil && err == nil}
 	if err != nil {
 		found.readError = err.Error()
 	}
-	first := !c.readOnce
+	delay := found.settleDelay()
+	if reload || c.immediate(found) {
+		delay = 0
+	}
 	c.readOnce = true
-	if c.evaluated != nil && *c.evaluated == found {
-		c.unsettled = nil
-		return false, 0
+	if again = c.file.Wait(found, delay, now); again > 0 || c.file.Is(found) {
+		return false, again
 	}
-	if !asked && !c.immediate(first, found) {
-		if c.unsettled == nil || *c.unsettled != found {
-			c.unsettled, c.unsettledSince = &found, now
-		}
-		if wait := found.settleDelay() - now.Sub(c.unsettledSince); wait > 0 {
-			return false, wait
-		}
-	}
-	c.evaluated, c.err, c.unsettled = &found, err, nil
+	c.evaluate(found, err)
 	return true, 0
 }
 
-// immediate holds for what the first look finds, so that a start waits for
-// nothing. But an empty file may be what a power cut has left: if an earlier
-// run has accepted a configuration, that one stands in until it is clear.
-func (c *configuration) immediate(first bool, found content) bool {
-	if !first {
+// immediate reports whether a content takes effect without delay: the first one does, so
+// that a start does not wait. An empty file, however, can be the result of a power
+// failure. If an earlier process has accepted a configuration, that configuration is active until
+// the empty file has settled.
+func (c *configuration) immediate(found content) bool {
+	if c.readOnce {
 		return false
 	}
-	if found.settleDelay() == settleDelayEmpty {
+	if found.empty() {
 		c.loadLastAccepted()
 	}
-	return !c.hasActive
+	_, known := c.active()
+	return !known
 }
 
+// empty reports whether the file exists and is empty.
+func (c content) empty() bool { return c.text == "" && c.readError == "" && !c.absent }
+
+// settleDelay returns how long the content must stay the same. A file that is written in
+// place is incomplete for a moment, and an incomplete configuration can be valid. An empty
+// file removes every setting.
 func (c content) settleDelay() time.Duration {
-	if c.text == "" && c.readError == "" && !c.absent {
-		return settleDelayEmpty
+	if c.empty() {
+		return settled.LossDelay
 	}
-	return settleDelay
+	return settled.ChangeDelay
 }
 
-// evaluate judges what look has found and puts it in force if it is good. That
-// it is refused, the state says.
-func (c *configuration) evaluate() {
+// evaluate parses a settled content. A valid one becomes active; the state reports an
+// invalid one.
+func (c *configuration) evaluate(found content, err error) {
+	_, known := c.active()
 	var next config.Config
-	if c.err == nil {
-		next, c.err = config.Parse(c.path, []byte(c.evaluated.text))
+	if err == nil {
+		next, err = config.Parse(c.path, []byte(found.text))
 	}
-	if c.err == nil {
-		c.accept(next)
-		return
-	}
-	if !c.hasActive {
+	c.file.Take(found, next, err)
+	switch {
+	case err == nil:
+		c.accept(found, known)
+	case !known:
 		c.loadLastAccepted()
 	}
 }
 
-func (c *configuration) accept(next config.Config) {
+// accept logs and saves a configuration that has become active. known is false at the
+// start, of which the state is enough.
+func (c *configuration) accept(found content, known bool) {
 	switch {
-	case !c.hasActive: // the start; the state says the rest
-	case c.evaluated.absent:
-		c.log.Info(fmt.Sprintf("there is no %s any more: the defaults are in force", c.path), slog.String("event", "config"))
+	case !known:
+	case found.absent:
+		c.log.Info(fmt.Sprintf("%s does not exist any more: the defaults are active", c.path), slog.String("event", "config"))
 	default:
-		c.log.Info("a new configuration is in force: "+c.path, slog.String("event", "config"))
+		c.log.Info("new configuration active: "+c.path, slog.String("event", "config"))
 	}
-	c.active, c.hasActive, c.source = next, true, sourceFile
-	if c.evaluated.absent {
+	c.source = sourceFile
+	if found.absent {
 		c.source = sourceDefault
 	}
-	// The copy is for the next start. If it cannot be saved, the configuration is in force
+	// The copy is for the next start. If it cannot be saved, the configuration is active
 	// nevertheless.
-	text := []byte(c.evaluated.text)
+	text := []byte(found.text)
 	c.save("config", "last accepted configuration", func() error { return c.accepted.Save(text) })
 }
 
-// loadLastAccepted takes the last accepted configuration of an earlier run.
+// loadLastAccepted makes the last accepted configuration of an earlier process active.
 func (c *configuration) loadLastAccepted() {
 	last, err := c.accepted.Load()
 	switch {
 	case err == nil:
-		c.active, c.hasActive, c.source = last, true, sourceAccepted
+		c.file.Restore(last)
+		c.source = sourceAccepted
 	case !errors.Is(err, fs.ErrNotExist):
-		c.log.Warn("the last accepted configuration cannot be used either",
+		c.log.Warn("cannot use the last accepted configuration either",
 			slog.String("event", "config"), slog.Any("error", err))
 	}
 }
 
-// logUnchanged answers an admin who has asked for a reload.
+// logUnchanged logs a requested reload of an unchanged file.
 func (c *configuration) logUnchanged() {
-	if c.err != nil {
-		c.log.Error(fmt.Sprintf("reload: %s has not changed and is refused", c.path), slog.String("event", "config"), slog.Any("error", c.err))
+	if err := c.err(); err != nil {
+		c.log.Error(fmt.Sprintf("reload: %s has not changed and is refused", c.path), slog.String("event", "config"), slog.Any("error", err))
 		return
 	}
 	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
 }
 
-// reloadResult is how a reload counts.
+// reloadResult returns the result of a reload for its counter.
 func (c *configuration) reloadResult(changed bool) string {
 	switch {
 	case !changed:
 		return report.ReloadUnchanged
-	case c.err != nil:
+	case c.err() != nil:
 		return report.ReloadRefused
 	default:
 		return report.ReloadAccepted
@@ -173,10 +170,10 @@ func (c *configuration) reloadResult(changed bool) string {
 
 func (c *configuration) report() report.Config {
 	r := report.Config{Source: c.source, Path: c.path}
-	if c.err != nil {
-		r.Source, r.Error = sourceAccepted, c.err.Error()
+	if err := c.err(); err != nil {
+		r.Source, r.Error = sourceAccepted, err.Error()
 	}
-	if !c.hasActive {
+	if _, known := c.active(); !known {
 		r.Source = sourceNone
 	}
 	return r

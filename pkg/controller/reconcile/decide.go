@@ -16,54 +16,54 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// observation is what one look at the host saw.
+// observation is the state of the host in one pass.
 type observation struct {
 	config      config.Config
-	configKnown bool   // false: refused, and there is no last good one
-	userManaged bool   // kubelet keeps keepalived's static pod among the disabled ones
-	staticPod   string // the path of keepalived's static pod; empty: kubelet has none
+	configKnown bool   // false: the file is refused and there is no last good one
+	userManaged bool   // keepalived's static pod is in kubelet's directory of disabled ones
+	staticPod   string // the path of keepalived's static pod; empty if it does not exist
 	keepalived  keepalived.Snapshot
 	microShift  microShift
-	// rememberedInternal are the internal addresses of the DefaultMicroShiftDir that was seen here last.
+	// rememberedInternal is the internal addresses of the last MicroShift on this host.
 	rememberedInternal []netip.Addr
-	// defaultDirInternal are those by the files where DefaultMicroShiftDir's are as a rule, where
-	// another directory is given, or none.
+	// defaultDirInternal is the internal addresses by the files in MicroShift's default
+	// directory, if another directory or none is configured.
 	defaultDirInternal []netip.Addr
 	addresses          []ownership.Address
 }
 
-// removeTable holds when all that a plan rests on has been seen once.
+// complete reports whether everything that a plan depends on has been read once.
 func (s observation) complete() bool {
-	seen := !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
-	return seen && (!s.isMicroShift() || s.microShift.err == nil)
+	vipsKnown := !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
+	return vipsKnown && (!s.isMicroShift() || s.microShift.err == nil)
 }
 
-// plan is what a sight asks for.
+// plan is the state that an observation requires.
 type plan struct {
 	reason             report.Reason
 	message            string
-	unreachableMessage string // the message when the ingress takes no connections; empty: the usual one
-	messageSuffix      string // what is to be said whatever the state is
+	unreachableMessage string // the message if the ingress accepts no connections; empty: the default
+	messageSuffix      string // the end of every message
 	decision           ownership.Decision
-	listen             bool // there is a front door, with a table that leads to it
+	listen             bool // there are a listener and a table that redirects to it
 	port               uint16
 	ingress            []netip.Addr
 
-	routerHTTP, routerHTTPS uint16 // where the ingress listens; 0: as the configuration has it
+	routerHTTP, routerHTTPS uint16 // ports of MicroShift's router; 0: the configured ports
 }
 
-// table is the table that leads the held VIPs to a front door on port.
+// table returns the table that redirects the held VIPs to a port.
 func (p plan) table(port uint16) ruleset.Table {
 	return ruleset.New(port, p.decision.Held)
 }
 
-// decide turns a sight into a plan. It is pure.
+// decide returns the plan for an observation. It is a pure function.
 func decide(s observation) plan {
 	switch {
 	case !s.configKnown:
 		return plan{reason: report.InvalidConfig}
 	case !s.config.Enabled():
-		return plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`}
+		return plan{reason: report.Disabled, message: `mode is "": this host redirects no connections`}
 	}
 	if s.isMicroShift() {
 		return decideMicroShift(s)
@@ -80,40 +80,40 @@ func decide(s observation) plan {
 	case len(d.Held)+len(d.Standby) > 0:
 		p.setServing("")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
-		return plan{reason: report.NoVIPs, message: s.describeInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.internalRemediation(internal)}
+		return plan{reason: report.NoVIPs, message: s.describeInternal(internal) + ": set vips.api to the address that clients use for the API" + s.internalRemediation(internal)}
 	default:
 		p.reason = report.NotRequired
-		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", joinAddrs(d.NotRequired))
+		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", joinAddrs(d.NotRequired))
 		return p
 	}
 	if len(internal) > 0 {
-		mend := ": delete it from vips.api"
+		fix := ": delete it from vips.api"
 		if !s.config.VIPs.Explicit() {
-			mend = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or give vips.api and vips.ingress"
+			fix = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or set vips.api and vips.ingress"
 		}
-		p.message += "; " + s.describeInternal(internal) + mend + s.internalRemediation(internal)
+		p.message += "; " + s.describeInternal(internal) + fix + s.internalRemediation(internal)
 	}
 	if s.keepalived.Stale && !s.config.VIPs.Explicit() {
-		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in force)", s.keepalived.Err)
+		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
 	}
 	return p
 }
 
-// setServing has the front door open for what the decision says. of tells whose the
-// addresses are, where they are no VIPs.
-func (p *plan) setServing(of string) {
+// setServing sets the plan to serve the VIPs of the decision. kind describes addresses
+// that are not VIPs.
+func (p *plan) setServing(kind string) {
 	p.listen = true
 	if len(p.decision.Held) == 0 {
-		p.reason, p.message = report.Standby, "not on this host: "+joinAddrs(p.decision.Standby)+of
+		p.reason, p.message = report.Standby, "not on this host: "+joinAddrs(p.decision.Standby)+kind
 		return
 	}
-	p.reason, p.message = report.Serving, "holds "+joinAddrs(p.decision.Held)+of
+	p.reason, p.message = report.Serving, "holds "+joinAddrs(p.decision.Held)+kind
 	if len(p.decision.Standby) > 0 {
 		p.message += "; not on this host: " + joinAddrs(p.decision.Standby)
 	}
 }
 
-// locateVIPs finds the VIPs, or says why there are none.
+// locateVIPs returns the VIPs, or the plan for a host without VIPs.
 func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	if s.config.VIPs.Explicit() {
 		return keepalived.VIPs{API: s.config.VIPs.API, Ingress: s.config.VIPs.Ingress}, nil
@@ -121,36 +121,36 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	none := func(reason report.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
 		return keepalived.VIPs{}, &plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
-	const mend = "correct the file, or give vips.api and vips.ingress in the configuration"
+	const fix = "correct the file, or set vips.api and vips.ingress in the configuration"
 	path, vips, err := s.config.VIPs.KeepalivedConfig, s.keepalived.Discovery.VIPs, s.keepalived.Err
 	switch {
 	case s.userManaged:
-		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer")
+		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer")
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
-		return none(report.NoVIPs, "there is no %s, although keepalived's static pod is here (%s): "+
-			"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration", path, s.staticPod)
+		return none(report.NoVIPs, "%s does not exist, although keepalived's static pod does (%s): "+
+			"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration", path, s.staticPod)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.config.MicroShift.ManageAdvertiseAddress:
-		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, and MicroShift's directory %s cannot be seen: correct microshift.directory, "+
-			"or leave manageAdvertiseAddress out", s.config.MicroShift.Directory)
+		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, but MicroShift's directory %s does not exist or cannot be read: correct microshift.directory, "+
+			"or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
-		return none(report.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
+		return none(report.NotRequired, "%s does not exist and no VIPs are configured: this platform has no virtual IPs", path)
 	case len(vips.API) == 0 && err != nil:
-		return none(report.NoVIPs, "%v: %s", err, mend)
+		return none(report.NoVIPs, "%v: %s", err, fix)
 	case len(vips.API) == 0:
-		return none(report.NoVIPs, "%s gives no API VIP: %s", path, mend)
+		return none(report.NoVIPs, "%s has no API VIP: %s", path, fix)
 	}
 	orphan, found := apiWithoutIngress(vips)
 	switch {
-	case found && s.keepalived.Stale: // what it gave before is no help
-		return none(report.NoVIPs, "%v: %s", err, mend)
+	case found && s.keepalived.Stale: // the previous content has no ingress VIP either
+		return none(report.NoVIPs, "%v: %s", err, fix)
 	case found:
-		return none(report.NoVIPs, "%s gives API VIP %v but no ingress VIP: %s", path, orphan, mend)
+		return none(report.NoVIPs, "%s has API VIP %v but no ingress VIP: %s", path, orphan, fix)
 	}
 	return vips, nil
 }
 
-// apiWithoutIngress finds an API VIP without an ingress VIP of any family. One
-// of the other family will do: the gate falls back to it.
+// apiWithoutIngress returns an API VIP if there is no ingress VIP. An ingress VIP of the
+// other family is sufficient: the proxy falls back to it.
 func apiWithoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
 	if len(vips.Ingress) == 0 && len(vips.API) > 0 {
 		return vips.API[0], true
@@ -166,7 +166,7 @@ func joinAddrs(addrs []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// reportVIPs lists the API VIPs for a report, in their order.
+// reportVIPs returns the API VIPs for a report, sorted by state.
 func reportVIPs(d ownership.Decision) []report.VIP {
 	var out []report.VIP
 	add := func(addrs []netip.Addr, state report.VIPState) {

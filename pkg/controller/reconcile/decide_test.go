@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
 		"disabled": {
 			config: `mode: ""`, sight: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
-			want: plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`},
+			want: plan{reason: report.Disabled, message: `mode is "": this host redirects no connections`},
 		},
 		"explicit, held": {
 			config: explicit, sight: observation{addresses: hostAddresses("192.0.2.1", "192.0.2.5")},
@@ -98,7 +98,7 @@ func TestDecide(t *testing.T) {
 			sight: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{
 				reason: report.Serving, listen: true, port: 8888,
-				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in force)",
+				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in use)",
 				decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
 				ingress:  addrs("192.0.2.6", "2001:db8::6"),
 			},
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 		"API and ingress share an address": {
 			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
-				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, whose port 80 is the ingress's already", port: 8888,
+				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, so the ingress serves its port 80", port: 8888,
 				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
 			},
 		},
@@ -125,57 +125,57 @@ func TestDecide(t *testing.T) {
 			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.NotRequired,
-				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
+				message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no virtual IPs",
 			},
 		},
 		"keepalived's static pod without keepalived.conf": {
 			sight: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason: report.NoVIPs,
-				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
-					"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration",
+				message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does (/m/keepalived.yaml): " +
+					"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
 			sight: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
-				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"user-managed": {
 			sight: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.ExternalLoadBalancer,
-				message: "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer",
+				message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer",
 			},
 		},
 		"no API instance": {
 			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
 			want: plan{
 				reason:  report.NoVIPs,
-				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"nothing known yet": {
 			sight: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{
 				reason:  report.NoVIPs,
-				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"instance without an address": {
 			sight: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
 			want: plan{
 				reason:  report.NoVIPs,
-				message: "/etc/keepalived/keepalived.conf gives no API VIP: correct the file, or give vips.api and vips.ingress in the configuration",
+				message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"API VIP without any ingress VIP": {
 			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
-				message: "/etc/keepalived/keepalived.conf gives API VIP 192.0.2.5 but no ingress VIP: correct the file, or give vips.api and vips.ingress in the configuration",
+				message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 	} {

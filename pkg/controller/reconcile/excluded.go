@@ -13,10 +13,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// excluded are the addresses that are never caught: those by which pods reach
-// DefaultMicroShiftDir's API server. Where its configuration is not known, they may be the
-// default ones, or the last that were known; where nothing of DefaultMicroShiftDir is looked
-// at, or seen, an address tells by the place that it has.
+// excluded returns the addresses that are never redirected: those that pods use for
+// MicroShift's API server. If its configuration is not known, these are the default ones
+// and the last known ones. Without MicroShift, an address is excluded if its link and
+// prefix length are those of MicroShift's internal addresses.
 func (s observation) excluded() []netip.Addr {
 	placed := onInternalLink(s.addresses, s.knownInternal())
 	switch m := s.microShift; {
@@ -29,14 +29,14 @@ func (s observation) excluded() []netip.Addr {
 	}
 }
 
-// knownInternal are the internal addresses that are known besides the default ones.
+// knownInternal returns the known internal addresses besides the default ones.
 func (s observation) knownInternal() []netip.Addr {
 	return slices.Concat(s.rememberedInternal, s.defaultDirInternal)
 }
 
-// onInternalLink are the addresses that are where a DefaultMicroShiftDir puts its internal
-// ones. keepalived has VIPs alone on br-ex, too, so none counts but a default one or
-// one of those that were known last.
+// onInternalLink returns the addresses on a link on which MicroShift has its internal
+// addresses. keepalived also adds VIPs as single addresses to br-ex, so only a default
+// address or one of last counts.
 func onInternalLink(addresses []ownership.Address, last []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addresses {
@@ -47,38 +47,38 @@ func onInternalLink(addresses []ownership.Address, last []netip.Addr) []netip.Ad
 	return out
 }
 
-// isInternalCandidate holds for a single address that is a default one or one of last.
+// isInternalCandidate reports whether a single address is a default one or one of last.
 func isInternalCandidate(ip netip.Addr, bits int, last []netip.Addr) bool {
 	ip = ip.Unmap()
 	return bits == ip.BitLen() && (slices.Contains(microshift.DefaultInternalAddresses(), ip) || slices.Contains(last, ip))
 }
 
-// NeedsLinkNames reports whether what is guarded hangs on the names of the links; last are
-// the internal addresses that were known last.
+// NeedsLinkNames reports whether ExcludedAddresses depends on the names of the links;
+// last is the last known internal addresses.
 func NeedsLinkNames(found []address.Address, last []netip.Addr) bool {
 	return slices.ContainsFunc(found, func(a address.Address) bool { return isInternalCandidate(a.IP, a.Bits, last) })
 }
 
-// ExcludedAddresses are the addresses that the service never catches on a host whose
-// DefaultMicroShiftDir has answered a; last are the internal addresses that were known last.
+// ExcludedAddresses returns the addresses that the service never redirects on a host with
+// this MicroShift; last is the last known internal addresses.
 func ExcludedAddresses(a microshift.Snapshot, computed microshift.Computed, addresses []ownership.Address, last []netip.Addr) []netip.Addr {
 	return observation{microShift: microShift{Snapshot: a, computed: computed}, addresses: addresses, rememberedInternal: last}.excluded()
 }
 
-// describeInternal says what addresses of vips.api, or of keepalived's, are, of which
-// nothing is caught.
+// describeInternal describes addresses of vips.api or of keepalived.conf that are never
+// redirected.
 func (s observation) describeInternal(internal []netip.Addr) string {
 	if s.microShift.Present {
-		return joinAddrs(internal) + " is the internal address of MicroShift's API server, of which nothing is caught"
+		return joinAddrs(internal) + " is the internal address of MicroShift's API server, which is never redirected"
 	}
 	places := make([]string, len(internal))
 	for i, a := range internal {
 		places[i] = fmt.Sprintf("%v is on %s as a single address", a, s.linkName(a))
 	}
-	return strings.Join(places, " and ") + ", where MicroShift has the internal address of its API server, of which nothing is caught"
+	return strings.Join(places, " and ") + ", where MicroShift has the internal address of its API server, which is never redirected"
 }
 
-// internalRemediation is for who has such an address for a VIP indeed.
+// internalRemediation returns the remediation for a VIP that looks like such an address.
 func (s observation) internalRemediation(internal []netip.Addr) string {
 	if s.microShift.Present {
 		return ""
@@ -89,10 +89,10 @@ func (s observation) internalRemediation(internal []netip.Addr) string {
 			lengths = append(lengths, length)
 		}
 	}
-	return fmt.Sprintf("; if that is %s, put it on another link, or there with its network's prefix length in place of %s", joinAddrs(internal), strings.Join(lengths, " and "))
+	return fmt.Sprintf("; if %s is a VIP, move it to another link, or replace its prefix length %s by that of its network", joinAddrs(internal), strings.Join(lengths, " and "))
 }
 
-// linkName names the link that makes an address a guarded one.
+// linkName returns the link because of which an address is excluded.
 func (s observation) linkName(addr netip.Addr) string {
 	for _, a := range s.addresses {
 		if a.IP.Unmap() == addr && a.Bits == addr.BitLen() && a.Link != "" {

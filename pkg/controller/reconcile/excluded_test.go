@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestInternalAddressRemembered: what was DefaultMicroShiftDir's internal address is left alone where
-// DefaultMicroShiftDir has it, although DefaultMicroShiftDir is not looked at any more, by this process and
+// TestInternalAddressRemembered: what was MicroShift's internal address is left alone where
+// MicroShift has it, although MicroShift is not looked at any more, by this process and
 // by the next.
 func TestInternalAddressRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestInternalAddressRemembered(t *testing.T) {
 	})
 }
 
-// TestInternalAddressFromDefaultDirectory: where DefaultMicroShiftDir's configuration is as a rule it is read for
+// TestInternalAddressFromDefaultDirectory: where MicroShift's configuration is as a rule it is read for
 // this, although the directory that is given is none, or another one; what was known
 // last counts as before.
 func TestInternalAddressFromDefaultDirectory(t *testing.T) {
@@ -77,7 +77,7 @@ func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 	}
 }
 
-// TestMicroShiftDirectoryChange: what was computed of one directory's DefaultMicroShiftDir says nothing of
+// TestMicroShiftDirectoryChange: what was computed of one directory's MicroShift says nothing of
 // another's.
 func TestMicroShiftDirectoryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 		})
 		defer w.stop()
 		idle(nodeAddressTimeout + 2*nodeAddressRetry)
-		if c := w.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
+		if c := w.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not added to lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})

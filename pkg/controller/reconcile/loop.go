@@ -20,79 +20,79 @@ import (
 )
 
 const (
-	// resyncInterval is how often everything is read anew without an event: netlink
-	// and inotify may lose some.
+	// resyncInterval is the interval of complete passes without an event: netlink and
+	// inotify can lose events.
 	resyncInterval = 30 * time.Second
 
-	// heartbeatInterval is how often an idle loop shows that it lives.
+	// heartbeatInterval is the interval of heartbeats of an idle loop.
 	heartbeatInterval = 5 * time.Second
 
-	// minRetryDelay and maxRetryDelay bound the wait after a failure; it doubles.
+	// minRetryDelay and maxRetryDelay bound the delay after a failure, which doubles.
 	minRetryDelay = 100 * time.Millisecond
 	maxRetryDelay = 5 * time.Second
 
-	// startTimeout is how long a start may take to get into working order before
-	// it counts as over. From then on the service is up but not working, says
-	// so in its status and keeps trying: a unit that never became ready would
-	// be killed and started over and over, and could not tell anybody why.
+	// startTimeout bounds the start. After it the service notifies systemd that it is
+	// ready even if it does not work, reports the reason in its status and retries. systemd
+	// would kill and restart a unit that never becomes ready, and nobody could read why.
 	startTimeout = 2 * time.Second
 
-	// defaultDrainTimeout is how long challenges in flight get when the door closes.
+	// defaultDrainTimeout bounds the wait for challenges in flight when the proxy's
+	// listeners are closed.
 	defaultDrainTimeout = 5 * time.Second
 )
 
-// Addresses tells which addresses this host has, and when that may have
-// changed.
+// Addresses returns the addresses and links of this host, and signals changes.
 type Addresses interface {
 	Snapshot() ([]address.Address, error)
 	Links() ([]address.Link, error)
 	Changed() <-chan struct{}
+	// TakeEventTime returns when the first event since the last call was received.
+	TakeEventTime() time.Time
 }
 
-// Files hints that a watched file may have changed.
+// Files signals that a watched file may have changed.
 type Files interface {
 	Watch(paths ...string)
 	Changed() <-chan struct{}
 }
 
-// Table is the kernel's side. Apply puts a whole table in force in one step.
+// Table is the nftables table in the kernel. Apply replaces it in one transaction.
 type Table interface {
 	Apply(t ruleset.Table) error
-	// Verify compares what stands in the kernel with what was applied. When it
-	// differs, err says how and the next Apply puts it right; otherwise an err
-	// says why the kernel could not be asked.
+	// Verify compares the table in the kernel with the applied one. If it differs, err is
+	// the difference and the next Apply corrects it. Otherwise err is why it could not be
+	// read.
 	Verify() (differs bool, err error)
 	Remove() error
-	// Leave lets the table stand as it is, for the next process of this service.
-	// Nothing else is called after it.
+	// Retain leaves the table in the kernel for the next process of this service. It is the
+	// last call.
 	Retain() error
 }
 
-// Proxy is the front door's side.
+// Proxy is the proxy process and its listeners.
 type Proxy interface {
-	// Configure sets the rules for requests and where they are led.
+	// Configure sets the rules for requests and the ingress addresses.
 	Configure(c config.Config, ingress []netip.Addr)
-	// Open listens on a port, beside any other. It does nothing when that
-	// port is open already.
+	// Open adds a listener on a port. It does nothing if there is one.
 	Open(port uint16) error
-	// Settle closes every port but this one, as soon as what waits in their
-	// backlogs has been served.
+	// CloseExcept closes every other listener after the connections in its backlog have
+	// been served.
 	CloseExcept(port uint16)
-	// Close closes every port and waits for the challenges in flight; those
-	// that are not over when ctx ends are cut off.
+	// Close closes all listeners and waits for the challenges in flight. It aborts those
+	// that have not ended when ctx ends.
 	Close(ctx context.Context)
-	// Suspend is Close, but that who connects from then on waits for the next
-	// process of this service. Nothing else is called after it.
+	// HandOver stops the proxy like Close, but keeps the listeners. New connections are
+	// queued until the next process of this service starts. It is the last call.
 	HandOver(ctx context.Context)
 }
 
-// Notifier tells the service manager how far the loop is.
+// Notifier notifies systemd of the state of the loop.
 type Notifier interface {
 	Ready()
 	Reloading()
 }
 
-// Dependencies are what a Loop works with. All but Drain are required.
+// Dependencies are the parameters of a Loop. All except DrainTimeout are required.
 type Dependencies struct {
 	Log       *slog.Logger
 	Tracker   *tracker.Tracker
@@ -102,44 +102,45 @@ type Dependencies struct {
 	Proxy     Proxy
 	Loopback  LoopbackAddresses
 	Notifier  Notifier
-	Heartbeat func() // called at least every 5 s while the loop lives
-	// Observed gets what each pass has seen, after the pass. It must not block.
+	Heartbeat func() // called at least every 5 s while the loop runs
+	// Observed receives the observation of each pass, after the pass. It must not block.
 	Observed func(Observation)
-	// OnConfig gets the configuration in force, with the ports of the ingress routers,
-	// when it differs from the last call. It must not block.
+	// OnConfig receives the active configuration, with the ports of MicroShift's router, if
+	// it differs from the last call. It must not block.
 	OnConfig func(config.Config)
-	// Save has a file of the state directory written in another goroutine: an fsync can
-	// take seconds. event is the journal's, if that fails.
+	// Save queues the write of a file in the state directory for another goroutine, because
+	// an fsync can take seconds. event is the journal event of a failed write.
 	Save func(event, name string, write func() error)
-	// Followed is asked when the loop ends, whether another process of this
-	// service may follow, to which it leaves door and table then.
+	// SuccessorExpected reports at the end of the loop whether another process of this
+	// service may start. If so, the loop keeps listeners and table for it.
 	SuccessorExpected func() bool
-	Inherited         Inherited     // to this process by a former one
-	DrainTimeout      time.Duration // for challenges in flight when the door closes; 0: defaultDrainTimeout
+	Inherited         Inherited     // from the previous process
+	DrainTimeout      time.Duration // for challenges in flight when the listeners are closed; 0: defaultDrainTimeout
 
 	ConfigPath           string
 	StateDir             string
-	StaticPodDir         string // kubelet's folder of static pods
-	DisabledStaticPodDir string // and of those that were put aside
-	ProcNetDir           string // where the kernel lists its routes: /proc/net
-	UnitsDir             string // where systemd tells of units' starts: see microshift.Units
-	DefaultMicroShiftDir string // where DefaultMicroShiftDir's configuration is as a rule, whatever directory is given
+	StaticPodDir         string // static pods of kubelet
+	DisabledStaticPodDir string // disabled static pods
+	ProcNetDir           string // the kernel's route tables: /proc/net
+	UnitsDir             string // see microshift.UnitsDir
+	DefaultMicroShiftDir string // MicroShift's default configuration directory, even if another one is configured
 }
 
-// Inherited is what a process that bridges has left behind.
+// Inherited is what the previous process has left for this one.
 type Inherited struct {
-	Port  uint16 // on which the door is open; 0: it is closed
-	Table bool   // one of ours stands
+	Port  uint16 // of the listener; 0: no listener
+	Table bool   // the service's table exists
 }
 
-// Observation is what one pass has seen, for other parts of the service.
+// Observation is the observation of one pass, for other parts of the service.
 type Observation struct {
 	VIPs      []report.VIP
 	Addresses []ownership.Address // of this host
 }
 
-// Loop keeps the host in line with configuration, keepalived.conf and
-// addresses. Everything but Reload belongs to the goroutine of Run.
+// Loop reconciles the nftables table and the proxy with the configuration,
+// keepalived.conf and the addresses. Everything except Reload belongs to the goroutine
+// of Run.
 type Loop struct {
 	Dependencies
 	reload      chan struct{}
@@ -147,19 +148,19 @@ type Loop struct {
 	applier     applier
 	schedule    schedule
 	lastAttempt attempt
-	failures    int // of attempts in a row
+	failures    int // consecutive
 
 	loopback loopbackState
 	vips     []report.VIP   // of the last pass
 	config   *config.Config // of the last call of OnConfig
 
-	readySent bool // the manager has been told
+	readySent bool // systemd was notified that the service is ready
 
-	// Suspended says, after Run, that door and table are left to the next process.
+	// HandedOver reports, after Run, that listeners and table remain for the next process.
 	HandedOver bool
 }
 
-// New returns a loop over parts. It does nothing before Run.
+// New returns a loop. It does nothing before Run.
 func New(parts Dependencies) *Loop {
 	return &Loop{
 		Dependencies: parts,
@@ -169,31 +170,32 @@ func New(parts Dependencies) *Loop {
 	}
 }
 
-// Reload asks for a reload, as SIGHUP does.
+// Reload requests a reload.
 func (l *Loop) Reload() {
 	select {
 	case l.reload <- struct{}{}:
-	default: // one is due already
+	default: // one is pending
 	}
 }
 
-// passScope is what a pass has to do besides looking at the addresses.
+// passScope is the work of a pass besides reading the addresses.
 type passScope struct {
-	files  bool // read the files
-	reload bool // the manager asked for it
-	verify bool // compare the kernel's table with what should be there
+	files  bool      // read the files
+	reload bool      // the administrator requested it
+	verify bool      // compare the table in the kernel with the applied one
+	event  time.Time // of the address event that started the pass; zero if there was no event
 }
 
-// schedule is when to do what without an event. Events come in between; they do
-// not put off what is due. The zero time is no appointment.
+// schedule is the times of the next passes without an event. Events do not delay them.
+// The zero time means no pass.
 type schedule struct {
-	fullRead      time.Time // at everything
+	fullRead      time.Time // read and verify everything
 	files         time.Time
-	retry         time.Time // what has failed
-	startDeadline time.Time // the start counts as over
+	retry         time.Time // retry a failed attempt
+	startDeadline time.Time // notify systemd even if the service does not work
 }
 
-// next is the first appointment.
+// next returns the earliest time.
 func (a schedule) next() time.Time {
 	first := a.fullRead
 	for _, t := range []time.Time{a.files, a.retry, a.startDeadline} {
@@ -204,7 +206,7 @@ func (a schedule) next() time.Time {
 	return first
 }
 
-// due adds to w what is to be done by now.
+// due adds the work that is due to w.
 func (a schedule) due(w passScope, now time.Time) passScope {
 	all := !now.Before(a.fullRead)
 	w.verify = w.verify || all
@@ -212,8 +214,8 @@ func (a schedule) due(w passScope, now time.Time) passScope {
 	return w
 }
 
-// Run looks and acts until ctx ends, and then takes everything away again, or
-// leaves it to the next process.
+// Run reconciles until ctx ends. It then removes listeners and table, or keeps them for
+// the next process.
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.shutDown(ctx)
 	l.schedule.startDeadline = time.Now().Add(startTimeout)
@@ -221,36 +223,36 @@ func (l *Loop) Run(ctx context.Context) error {
 	for {
 		w = l.schedule.due(w, time.Now())
 		l.reconcileOnce(ctx, w)
-		var alive bool
-		if w, alive = l.waitForWork(ctx); !alive {
+		var more bool
+		if w, more = l.waitForWork(ctx); !more {
 			return nil
 		}
 	}
 }
 
-// shutDown takes everything away, or leaves it to the next process. That takes its
-// time after ctx has ended.
+// shutDown removes listeners and table, or keeps them for the next process. ctx has
+// ended already.
 func (l *Loop) shutDown(ctx context.Context) {
 	if l.SuccessorExpected() {
 		var err error
 		if l.HandedOver, err = l.applier.handOver(ctx); err != nil {
-			l.Log.Error("cannot leave the table to the next run, which makes a new one: connections that come before are refused",
+			l.Log.Error("cannot keep the table for the next process: connections are refused until it has created a new one",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
 		return
 	}
 	if err := l.Loopback.Ensure(nil, nil); err != nil {
-		l.Log.Error("cannot take from lo what was put there; http01-proxyd cleanup does",
+		l.Log.Error("cannot remove MicroShift's internal API address from lo: run http01-proxyd cleanup",
 			slog.String("event", "advertise-address"), slog.Any("error", err))
 	}
 	if err := l.applier.withdraw(ctx); err != nil {
-		l.Log.Error("cannot remove the table; if the kernel does not when this process ends, http01-proxyd cleanup does",
+		l.Log.Error("cannot remove the table: the kernel removes it when this process ends, otherwise run http01-proxyd cleanup",
 			slog.String("event", "table"), slog.Any("error", err))
 	}
 }
 
-// waitForWork sleeps until there is a reason for a pass, and shows meanwhile that the
-// loop lives. It reports false when ctx has ended.
+// waitForWork waits until a pass is due, and sends heartbeats meanwhile. It returns
+// false when ctx has ended.
 func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 	timer := time.NewTimer(time.Until(l.schedule.next()))
 	defer timer.Stop()
@@ -262,7 +264,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 		case <-ctx.Done():
 			return passScope{}, false
 		case <-l.Addresses.Changed():
-			return passScope{}, true
+			return passScope{event: l.Addresses.TakeEventTime()}, true
 		case <-l.Files.Changed():
 			return passScope{files: true}, true
 		case <-l.reload:
@@ -274,7 +276,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 	}
 }
 
-// advance looks, decides and acts once.
+// reconcileOnce performs one pass.
 func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	now := time.Now()
 	reloading := w.files && l.readFiles(w.reload, now)
@@ -286,7 +288,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	if l.deferUntilObserved(s, err, now) {
 		return
 	}
-	l.observer.logOnChange("address", "cannot read this host's addresses; the last ones stay in force", err)
+	l.observer.logOnChange("address", "cannot read the addresses of this host; the last ones stay in use", err)
 	p := decide(s)
 	c := p.withRouterPorts(s.config)
 	if s.configKnown && (l.config == nil || !reflect.DeepEqual(*l.config, c)) {
@@ -297,20 +299,21 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)
 	}
-	said := l.updateLoopback(s, w.verify || w.files)
+	loopbackNote := l.updateLoopback(s, w.verify || w.files)
 	if s.needsNodeAddress() && errors.Is(s.microShift.err, microshift.ErrNoNodeAddress) || len(l.loopback.withheld) > 0 {
 		if again := now.Add(nodeAddressRetry); l.schedule.files.IsZero() || again.Before(l.schedule.files) {
 			l.schedule.files = again
 		}
 	}
-	l.publish(p, a.reason, a.message+said)
+	l.recordRuleDelay(w.event, p)
+	l.publish(p, a.reason, a.message+loopbackNote)
 	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses})
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 
-// deferUntilObserved leaves what a former process has left as it is while this one
-// has not seen the host yet: a keepalived.conf that is being written just now, or
-// a list of addresses that could not be had, must not refuse connections.
+// deferUntilObserved reports whether the pass must not change what the previous process
+// has left, because this process has no complete observation yet. A keepalived.conf that
+// is being written, or addresses that cannot be read, must not refuse connections.
 func (l *Loop) deferUntilObserved(s observation, err error, now time.Time) bool {
 	if l.Inherited == (Inherited{}) || !now.Before(l.schedule.startDeadline) || (err == nil && s.complete()) {
 		l.Inherited = Inherited{}
@@ -320,7 +323,7 @@ func (l *Loop) deferUntilObserved(s observation, err error, now time.Time) bool 
 	return true
 }
 
-// attempt is a plan, and what came of putting it into force.
+// attempt is a plan and the result of applying it.
 type attempt struct {
 	config  config.Config
 	plan    plan
@@ -329,11 +332,11 @@ type attempt struct {
 	ok      bool
 }
 
-// applyPlan puts a plan into force. What has failed and has not changed since waits
-// for its next try: a busy host has many address events, and a try costs.
-func (l *Loop) applyPlan(ctx context.Context, a attempt, asked bool, now time.Time) attempt {
+// applyPlan applies a plan. An unchanged plan that has failed waits for its retry: a busy
+// host has many address events, and each attempt costs time.
+func (l *Loop) applyPlan(ctx context.Context, a attempt, reload bool, now time.Time) attempt {
 	same := reflect.DeepEqual(a.config, l.lastAttempt.config) && reflect.DeepEqual(a.plan, l.lastAttempt.plan)
-	if same && !l.lastAttempt.ok && !asked && now.Before(l.schedule.retry) {
+	if same && !l.lastAttempt.ok && !reload && now.Before(l.schedule.retry) {
 		return l.lastAttempt
 	}
 	a.reason, a.message, a.ok = l.applier.apply(ctx, a.config, a.plan)
@@ -342,18 +345,15 @@ func (l *Loop) applyPlan(ctx context.Context, a attempt, asked bool, now time.Ti
 	return a
 }
 
-// readFiles reads the configuration and what it points to, and reports whether
-// that is a reload, which has been announced then.
-func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
-	changed, settling := l.observer.configuration.read(now, asked)
-	reloading = l.readySent && (changed || asked)
+// readFiles reads the configuration and the files that it refers to. It reports whether
+// that is a reload, of which it has notified systemd.
+func (l *Loop) readFiles(reload bool, now time.Time) (reloading bool) {
+	changed, settling := l.observer.configuration.read(now, reload)
+	reloading = l.readySent && (changed || reload)
 	if reloading {
 		l.Notifier.Reloading()
 	}
-	switch {
-	case changed:
-		l.observer.configuration.evaluate()
-	case asked:
+	if reload && !changed {
 		l.observer.configuration.logUnchanged()
 	}
 	if reloading {
@@ -366,7 +366,7 @@ func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
 	return reloading
 }
 
-// scheduleRetry plans the retry of what has failed.
+// scheduleRetry sets the time of the retry of a failed attempt.
 func (l *Loop) scheduleRetry(ok bool, now time.Time) {
 	if ok {
 		l.failures, l.schedule.retry = 0, time.Time{}
@@ -376,7 +376,7 @@ func (l *Loop) scheduleRetry(ok bool, now time.Time) {
 	l.failures++
 }
 
-// notifyManager tells the manager that a reload is over or the start is.
+// notifyManager notifies systemd that the start or a reload is complete.
 func (l *Loop) notifyManager(ok, reloading bool) {
 	over := ok || !time.Now().Before(l.schedule.startDeadline)
 	if reloading || (!l.readySent && over) {
@@ -385,7 +385,8 @@ func (l *Loop) notifyManager(ok, reloading bool) {
 	}
 }
 
-// retryDelay is the wait after the given number of failures before this one.
+// retryDelay returns the delay after a failure; failures is the number of failures
+// before it.
 func retryDelay(failures int) time.Duration {
 	return min(minRetryDelay<<min(failures, 10), maxRetryDelay)
 }

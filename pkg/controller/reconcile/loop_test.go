@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
@@ -58,6 +59,7 @@ func (w *fixture) Snapshot() (held []address.Address, err error) {
 type fakeAddresses struct{ *fixture }
 
 func (a fakeAddresses) Changed() <-chan struct{} { return a.addressEvents }
+func (fakeAddresses) TakeEventTime() time.Time   { return time.Now() }
 
 // Links are those of a host that has its addresses on eth0, as a rule.
 func (fakeAddresses) Links() ([]address.Link, error) {
@@ -162,7 +164,7 @@ func (w *fixture) configure(text string) {
 	w.write("config.yaml", text)
 }
 
-// microShift configures a host without keepalived, with DefaultMicroShiftDir's directory and
+// microShift configures a host without keepalived, with MicroShift's directory and
 // what follows it.
 func (w *fixture) microShift(dir, more string) {
 	w.t.Helper()
@@ -326,7 +328,7 @@ func TestEmptyFileAtStartKeepsLastAccepted(t *testing.T) {
 		})
 		defer w.stop()
 		w.expect("at the start", report.Disabled, "")
-		idle(settleDelayEmpty)
+		idle(settled.LossDelay)
 		w.expect("after the empty file has settled", report.NotRequired, "")
 	})
 }

@@ -19,31 +19,31 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// microShift is what was seen of a DefaultMicroShiftDir on this host.
+// microShift is the state of MicroShift on this host.
 type microShift struct {
 	microshift.Snapshot
 	computed microshift.Computed
-	err      error // why computed is not whole
+	err      error // why computed is incomplete
 }
 
-// isMicroShift holds for a host where DefaultMicroShiftDir is, and nothing of keepalived, and
-// where nobody has given VIPs.
+// isMicroShift reports whether the host has MicroShift, but neither keepalived nor
+// configured VIPs.
 func (s observation) isMicroShift() bool {
 	return s.microShift.Present && !s.config.VIPs.Explicit() && !s.userManaged && s.staticPod == "" &&
 		s.keepalived.Known && !s.keepalived.Stale && errors.Is(s.keepalived.Err, fs.ErrNotExist)
 }
 
-// needsNodeAddress holds where something hangs on the address that DefaultMicroShiftDir takes for
-// the node's.
+// needsNodeAddress reports whether the plan depends on the node address that MicroShift
+// selects.
 func (s observation) needsNodeAddress() bool {
 	return s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
 }
 
-// maxFilesNamed is how many files a message names.
+// maxFilesNamed bounds the files in a message.
 const maxFilesNamed = 3
 
-// pendingRestart is about files that were written since DefaultMicroShiftDir has read them; nil without
-// any.
+// pendingRestart returns an error that names the files that changed after MicroShift has
+// read them, or nil.
 func pendingRestart(changed []string) error {
 	if len(changed) == 0 {
 		return nil
@@ -52,16 +52,16 @@ func pendingRestart(changed []string) error {
 	if more := len(changed) - maxFilesNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("%s changed since MicroShift was started: in force after systemctl restart microshift", names)
+	return fmt.Errorf("%s changed since MicroShift was started: it takes effect after systemctl restart microshift", names)
 }
 
-// decideMicroShift is the plan for such a host: the node's addresses are those of
-// the API, and the router is where DefaultMicroShiftDir has it. Whatever it is, it tells of
-// files that are not in force.
+// decideMicroShift returns the plan for a MicroShift host: the API has the addresses of
+// the node, and the ingress is MicroShift's router. The message always names files that
+// are not in effect.
 func decideMicroShift(s observation) plan {
 	p, m := planMicroShift(s), s.microShift
 	if m.Known && m.Err != nil {
-		p.messageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in force)", m.Err)
+		p.messageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in use)", m.Err)
 	} else if err := pendingRestart(m.ChangedSinceStart); err != nil {
 		p.messageSuffix = fmt.Sprintf(" (MicroShift's configuration: %v)", err)
 	}
@@ -79,8 +79,8 @@ func planMicroShift(s observation) plan {
 	case m.err != nil:
 		return none(report.NoVIPs, "MicroShift: %v", m.err)
 	case m.computed.Router.Removed:
-		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so there is no router that could answer challenges: "+
-			"set it to Managed, or give vips.api and vips.ingress for a router of your own")
+		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so no router can answer challenges: "+
+			"set it to Managed, or set vips.api and vips.ingress for your own router")
 	}
 	nodes, router := m.computed.NodeIPs, m.computed.Router
 	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.ListensOn(a, microshift.ChallengePort) })
@@ -91,24 +91,24 @@ func planMicroShift(s observation) plan {
 	case len(free) == 0:
 		p.reason = report.NotRequired
 		p.decision = ownership.Decide(nodes, nodes, nil)
-		p.message = fmt.Sprintf("MicroShift's router has %s, by its configuration", describePort(nodes, router.HTTP))
+		p.message = fmt.Sprintf("MicroShift's router serves %s, according to its configuration", describePort(nodes, router.HTTP))
 	case len(led) == 0 && !m.computed.AdvertiseAddressGiven:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first one behind the service network, of which nothing is caught: "+
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first address after the service network, which is never redirected: "+
 			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration", joinAddrs(free))
 	case len(led) == 0:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: "+
-			"leave that key out, or let the router listen there on port 80", joinAddrs(free))
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: "+
+			"delete that key, or configure the router to listen there on port 80", joinAddrs(free))
 	case len(exclude(led, absent)) == 0:
 		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s", joinAddrs(absent), absentNodeAddressFix)
 	case len(p.ingress) == 0:
-		return none(report.UpstreamUnreachable, "MicroShift's router listens nowhere: nothing of ingress.listenAddress is on this host: correct it in MicroShift's configuration")
+		return none(report.UpstreamUnreachable, "MicroShift's router has no listen address: this host has no address of ingress.listenAddress: correct it in MicroShift's configuration")
 	default:
 		p.decision = ownership.Decide(led, nil, s.addresses)
 		p.decision.NotRequired = exclude(nodes, free)
 		p.setServing(" (MicroShift's node address)")
 		at := p.withRouterPorts(s.config)
-		p.unreachableMessage = fmt.Sprintf("MicroShift's router is to answer at %s, and takes no connections: oc get pod,service -n openshift-ingress shows whether "+
-			"router-default runs and has that address; http01-proxyd check asks it", describePort(p.ingress, at.Upstream.InitialPort()))
+		p.unreachableMessage = fmt.Sprintf("MicroShift's router accepts no connections on %s: oc get pod,service -n openshift-ingress shows whether "+
+			"router-default runs and has that address; http01-proxyd check queries it", describePort(p.ingress, at.Upstream.InitialPort()))
 		if len(p.decision.Standby) > 0 {
 			p.message += ": " + absentNodeAddressFix
 		}
@@ -116,21 +116,21 @@ func planMicroShift(s observation) plan {
 	return p
 }
 
-// absentNodeAddressFix is what to do about a node's address that the host does not have: no other
-// host ever takes it over from this one.
-const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link"
+// absentNodeAddressFix is the remediation for a node address that the host does not have.
+// No other host takes over a node address.
+const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link"
 
 func describePort(addrs []netip.Addr, port uint16) string {
 	return fmt.Sprintf("port %d of %s", port, joinAddrs(addrs))
 }
 
-// exclude returns those of addrs that are not among others.
+// exclude returns the elements of addrs that others does not contain.
 func exclude(addrs, others []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return slices.Contains(others, a) })
 }
 
-// withRouterPorts is the configuration with the ports of DefaultMicroShiftDir's router, where the admin
-// has not given others.
+// withRouterPorts returns the configuration with the ports of MicroShift's router, unless
+// the configuration sets ports.
 func (p plan) withRouterPorts(c config.Config) config.Config {
 	if p.routerHTTP != 0 && !c.Upstream.ExplicitPorts.HTTP {
 		c.Upstream.Port = p.routerHTTP
@@ -141,9 +141,9 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 	return c
 }
 
-// readMicroShift reads DefaultMicroShiftDir's configuration and returns what to watch for it.
+// readMicroShift reads MicroShift's configuration and returns the paths to watch.
 func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
-	dir := e.configuration.active.MicroShift.Directory
+	dir := e.observation.config.MicroShift.Directory
 	if e.microShiftState == nil {
 		kept := microshift.NewStateFile(e.stateDir)
 		e.microShiftState, e.observation.rememberedInternal = &kept, kept.InternalAddresses()
@@ -162,25 +162,25 @@ func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Dur
 	}
 	answer := e.microShift.Read(now)
 	e.observation.microShift.Snapshot = answer
-	untaken := answer.Err
-	if untaken == nil {
-		untaken = pendingRestart(answer.ChangedSinceStart)
+	unused := answer.Err
+	if unused == nil {
+		unused = pendingRestart(answer.ChangedSinceStart)
 	}
-	e.logOnChange("microshift", "MicroShift's configuration is not taken as it stands", untaken)
-	e.logOnChange("microshift-kept", "what an earlier run has kept of MicroShift's configuration is not taken", answer.RestoreErr)
+	e.logOnChange("microshift", "MicroShift's configuration is not used as it is", unused)
+	e.logOnChange("microshift-kept", "cannot use MicroShift's configuration that an earlier process saved", answer.RestoreErr)
 	if write := e.microShift.Unsaved(); write != nil {
 		e.configuration.save("microshift", "configuration that MicroShift has read", write)
 	}
 	return answer.Watch, answer.RetryAfter
 }
 
-// computeMicroShift computes what DefaultMicroShiftDir would on the host as it is now.
+// computeMicroShift computes what MicroShift computes on the host in its current state.
 func (e *observer) computeMicroShift(links []address.Link, found []address.Address) error {
 	m := &e.observation.microShift
 	if !m.Present || !m.Known {
 		return nil
 	}
-	h, err := MicroShiftHost(links, found, e.procNetDir)
+	h, err := microshift.NewHost(links, found, e.procNetDir)
 	if err != nil {
 		return err
 	}
@@ -191,23 +191,7 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 	return nil
 }
 
-// MicroShiftHost is what DefaultMicroShiftDir looks at of a host; routes is the directory in
-// which the kernel tells of the default ones.
-func MicroShiftHost(links []address.Link, found []address.Address, routes string) (h microshift.Host, err error) {
-	for _, l := range links {
-		h.Links = append(h.Links, microshift.Link(l))
-	}
-	for _, a := range found {
-		if !a.DADFailed {
-			h.Addresses = append(h.Addresses, microshift.Address{IP: a.IP, Bits: a.Bits, Link: a.Link})
-		}
-	}
-	h.DefaultLinks4, h.DefaultLinks6, err = microshift.DefaultRouteLinks(routes)
-	return h, err
-}
-
-// MicroShiftPlan is what the service does on a DefaultMicroShiftDir host, for those who look at one
-// beside it.
+// MicroShiftPlan is the plan of the service on a MicroShift host, for check.
 type MicroShiftPlan struct {
 	Reason   report.Reason
 	Message  string
@@ -216,28 +200,29 @@ type MicroShiftPlan struct {
 	Config   config.Config // with the router's ports
 }
 
-// DecideMicroShift decides as the service does on a DefaultMicroShiftDir host, of which err
-// says why computed is not whole.
+// DecideMicroShift returns the plan of the service on a MicroShift host; err is why
+// computed is incomplete.
 func DecideMicroShift(c config.Config, a microshift.Snapshot, computed microshift.Computed, err error, addresses []ownership.Address) MicroShiftPlan {
 	p := decideMicroShift(observation{config: c, configKnown: true, addresses: addresses, microShift: microShift{a, computed, err}})
 	return MicroShiftPlan{Reason: p.reason, Message: p.message + p.messageSuffix, Decision: p.decision, Ingress: p.ingress, Config: p.withRouterPorts(c)}
 }
 
-// nodeAddressRetry is how soon a node's address is looked for again that is not there
-// yet: no event tells of a default route.
+// nodeAddressRetry is the interval of reads while the node address is missing: a new
+// default route causes no event.
 const nodeAddressRetry = 2 * time.Second
 
-// Loopback keeps the internal address of DefaultMicroShiftDir's API server on lo.
+// LoopbackAddresses manages the internal addresses of MicroShift's API server on lo.
 type LoopbackAddresses interface {
-	// Keep puts what is wanted there and is nowhere, and takes away what it has put
-	// before and is neither wanted any more nor to stay.
+	// Ensure adds the addresses of want that no link has. It removes the addresses that it
+	// has added and that are neither in want nor in stay.
 	Ensure(want, stay []netip.Addr) error
 }
 
-// loopbackAddresses tells which of DefaultMicroShiftDir's internal addresses are to be on lo, and which
-// must not come there, since DefaultMicroShiftDir would take them for the node's. Those before
-// one of these do not come either (see advertise.Keeper), but what is on the host
-// already stays there. known is false while it cannot be told.
+// loopbackAddresses returns the internal addresses of MicroShift that lo must have, and
+// those that are withheld because MicroShift would use them as the node address. The
+// addresses before a withheld one are not added either (see loopback.Manager), but
+// addresses that the host has stay. known is false while MicroShift's addresses are not
+// known.
 func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known bool) {
 	m := s.microShift
 	if !s.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
@@ -255,8 +240,9 @@ func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known boo
 	return want, heldBack, len(m.computed.Internal) > 0
 }
 
-// loopbackRetain are the addresses that are not taken from lo where they are, although they are
-// not wanted: what the admin gives by hand now may be what was put there before.
+// retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
+// not return them: the configured advertiseAddress may be an address that the service has
+// added.
 func (s observation) retainedOnLoopback() []netip.Addr {
 	if s.config.MicroShift.ManageAdvertiseAddress && s.microShift.Present && s.microShift.computed.AdvertiseAddressGiven {
 		return s.microShift.computed.Internal
@@ -264,20 +250,22 @@ func (s observation) retainedOnLoopback() []netip.Addr {
 	return nil
 }
 
-// hostAddresses reports whether the host has an address.
+// hasAddress reports whether the host has an address.
 func (s observation) hasAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.addresses, func(a ownership.Address) bool { return a.IP == addr })
 }
 
-// hasInternalAddress reports whether an internal address is where DefaultMicroShiftDir has it.
+// hasInternalAddress reports whether an internal address is on a link on which MicroShift
+// has it.
 func (s observation) hasInternalAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.addresses, func(a ownership.Address) bool {
 		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.Link)
 	})
 }
 
-// updateLoopback keeps DefaultMicroShiftDir's internal addresses on lo, if it is to, and returns
-// what the state should say of that. What is not known, or disabled, is left as it is.
+// updateLoopback adds MicroShift's internal addresses to lo if that is configured. It
+// returns a note for the message of the state. It changes nothing while the service is
+// disabled or MicroShift's addresses are not known.
 func (l *Loop) updateLoopback(s observation, all bool) string {
 	if !s.configKnown || !s.config.Enabled() {
 		return ""
@@ -293,20 +281,21 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	}
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
 	for _, a := range heldBack {
-		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: "+
-			"give node.%s in MicroShift's configuration", a, NodeKey(s.microShift.Config, s.microShift.computed, a)))
+		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: "+
+			"set node.%s in MicroShift's configuration", a, NodeKey(s.microShift.Config, s.microShift.computed, a)))
 	}
 	if err != nil {
 		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		if next.message != l.loopback.message {
-			l.Log.Error("MicroShift's internal API address is not kept on lo", slog.String("event", "advertise-address"), slog.Any("error", err))
+			l.Log.Error("MicroShift's internal API address is not on lo", slog.String("event", "advertise-address"), slog.Any("error", err))
 		}
 	}
 	l.loopback = next
 	return next.message
 }
 
-// NodeKey is what gives the node's address that an internal one would be taken for.
+// NodeKey returns the configuration key of the node address that an internal address would
+// replace.
 func NodeKey(c microshift.Config, computed microshift.Computed, internal netip.Addr) string {
 	if c.NodeIP.IsValid() || internal != computed.Internal[0] {
 		return "nodeIPv6"
@@ -314,7 +303,7 @@ func NodeKey(c microshift.Config, computed microshift.Computed, internal netip.A
 	return "nodeIP"
 }
 
-// loopbackState is what was kept last.
+// loopbackState is the arguments and the result of the last Ensure.
 type loopbackState struct {
 	known          bool
 	want, withheld []netip.Addr

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +18,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// microShiftObservation is a sight of a DefaultMicroShiftDir host with one node address of each family.
+// microShiftObservation is a sight of a MicroShift host with one node address of each family.
 func microShiftObservation(t *testing.T, config string, change func(*microshift.Computed)) observation {
 	t.Helper()
 	s := observation{
@@ -62,7 +60,7 @@ func TestDecideMicroShift(t *testing.T) {
 		ports   [2]uint16 // of the ingress, as the door is configured
 	}{
 		"router on the node's port 80": {
-			reason: report.NotRequired, says: "MicroShift's router has port 80 of 192.0.2.9, 2001:db8::9, by its configuration",
+			reason: report.NotRequired, says: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
 		},
 		"router on another address": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.10") },
@@ -104,14 +102,14 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"listens nowhere": {
 			change: func(c *microshift.Computed) { c.Router.Addresses = nil },
-			reason: report.UpstreamUnreachable, says: "nothing of ingress.listenAddress is on this host",
+			reason: report.UpstreamUnreachable, says: "this host has no address of ingress.listenAddress",
 		},
 		"node's address is the internal one": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Internal, c.AdvertiseAddressGiven = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: leave that key out",
+			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: delete that key",
 		},
 		"node's address is the internal one that nobody gave": {
 			change: func(c *microshift.Computed) {
@@ -155,16 +153,16 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"broken since": {
 			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
-			reason: report.NotRequired, says: "last good configuration stays in force",
+			reason: report.NotRequired, says: "last good configuration stays in use",
 		},
 		"broken since, and not well": {
 			change: func(c *microshift.Computed) { c.Router.Removed = true },
 			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
-			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
+			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in use)",
 		},
 		"changed since MicroShift was started": {
 			sight:  func(s *observation) { s.microShift.ChangedSinceStart = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
-			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
+			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: it takes effect after systemctl restart microshift)",
 		},
 		"explicit VIPs win": {
 			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
@@ -172,7 +170,7 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"explicit VIPs, one of them internal": {
 			config: "vips: {api: [192.0.2.10, 10.44.0.0], ingress: [192.0.2.6]}",
-			reason: report.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"an internal VIP": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
@@ -194,15 +192,15 @@ func TestDecideMicroShift(t *testing.T) {
 			sight: func(s *observation) {
 				s.keepalived = keepalivedVIPs(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
 			},
-			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: " +
-				"delete it from /etc/keepalived/keepalived.conf, or give vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: " +
+				"delete it from /etc/keepalived/keepalived.conf, or set vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at, and an internal VIP is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			sight:  func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason: report.NoVIPs,
-			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: " +
-				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32",
+			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, which is never redirected: " +
+				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or replace its prefix length /32 by that of its network",
 		},
 		"not looked at, and two of both families are alone on lo and br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
@@ -213,8 +211,8 @@ func TestDecideMicroShift(t *testing.T) {
 			},
 			reason: report.NoVIPs,
 			says: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
-				"of which nothing is caught: give the address by which clients reach the API as vips.api; if that is 10.44.0.0, fd02::1:0, " +
-				"put it on another link, or there with its network's prefix length in place of /32 and /128",
+				"which is never redirected: set vips.api to the address that clients use for the API; if 10.44.0.0, fd02::1:0 is a VIP, " +
+				"move it to another link, or replace its prefix length /32 and /128 by that of its network",
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
@@ -259,7 +257,7 @@ func TestDecideMicroShift(t *testing.T) {
 		"its directory is not here, and its address is to be managed": {
 			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
 			sight:  func(s *observation) { s.microShift = microShift{} },
-			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro cannot be seen: correct microshift.directory",
+			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
 		},
 		"keepalived's pod is here": {
 			sight:  func(s *observation) { s.staticPod = "/k/keepalived.yaml" },
@@ -376,10 +374,10 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 			w.fileEvents <- struct{}{}
 			idle(wait)
 		}
-		w.expect("no MicroShift", report.NoVIPs, "/ms cannot be seen")
+		w.expect("no MicroShift", report.NoVIPs, "/ms does not exist or cannot be read")
 		kept("no MicroShift", "[]")
 		does(func() { must(t, os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700)) }, time.Second)
-		w.expect("no files", report.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
+		w.expect("no files", report.NotRequired, "MicroShift's router serves port 80 of 192.0.2.9, according to its configuration")
 		kept("no files", "[10.44.0.0]")
 		does(func() { w.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
 		w.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
@@ -389,36 +387,18 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 			w.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
 		}, time.Second)
 		kept("a dual stack", "[]")
-		w.expect("a dual stack", report.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
+		w.expect("a dual stack", report.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: set node.nodeIPv6")
 		does(func() { w.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
 		kept("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
-		w.expect("broken", report.Serving, "last good configuration stays in force")
+		w.expect("broken", report.Serving, "last good configuration stays in use")
 		w.withLock(func() { w.loopbackErr = errors.New("somebody has it") })
 		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
-		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
+		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link; somebody has it")
 		kept("forced", "[]")
 		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
-		w.expect("gone", report.NoVIPs, "/ms cannot be seen")
+		w.expect("gone", report.NoVIPs, "/ms does not exist or cannot be read")
 	})
-}
-
-// TestMicroShiftHost: an address that another host has is none of this one's.
-func TestMicroShiftHost(t *testing.T) {
-	t.Parallel()
-	links := []address.Link{{Index: 2, Name: "eth0", Up: true}}
-	found := []address.Address{
-		{IP: netip.MustParseAddr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true},
-		{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2},
-	}
-	got, err := MicroShiftHost(links, found, t.TempDir())
-	want := microshift.Host{
-		Links:     []microshift.Link{{Index: 2, Name: "eth0", Up: true}},
-		Addresses: []microshift.Address{{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2}},
-	}
-	if !reflect.DeepEqual(got, want) || err != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 // TestNodeAddressOnOtherLink: where a default route leads to a link without an address, one
@@ -447,7 +427,7 @@ func TestNodeAddressOnOtherLink(t *testing.T) {
 	})
 }
 
-// TestMicroShiftStart: what DefaultMicroShiftDir has read at its start is in force until its
+// TestMicroShiftStart: what MicroShift has read at its start is in force until its
 // next one, however its files are changed, and lo is kept for that.
 func TestMicroShiftStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -471,7 +451,7 @@ func TestMicroShiftStart(t *testing.T) {
 			w.fileEvents <- struct{}{}
 			idle(time.Second)
 			c := w.tracker.Report(report.Table{}).Condition()
-			if c.Reason != reason || strings.Contains(c.Message, "in force after systemctl restart microshift") != pending {
+			if c.Reason != reason || strings.Contains(c.Message, "it takes effect after systemctl restart microshift") != pending {
 				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 			}
 			w.withLock(func() {

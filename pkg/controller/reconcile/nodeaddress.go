@@ -9,11 +9,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// nodeAddressTimeout is how long the node's address is waited for on a default route's
-// link before another link's is taken, as DefaultMicroShiftDir does.
+// nodeAddressTimeout is how long MicroShift waits for an address on the link of a default
+// route before it uses an address of another link.
 const nodeAddressTimeout = 10 * time.Second
 
-// nodeAddressWait remembers since when the node's address is not there.
+// nodeAddressWait records since when the node has no address on that link.
 type nodeAddressWait struct{ since time.Time }
 
 func (n *nodeAddressWait) compute(c microshift.Config, h microshift.Host, now time.Time) (microshift.Computed, error) {

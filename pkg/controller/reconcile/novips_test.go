@@ -29,11 +29,11 @@ func TestNoVIPsMessages(t *testing.T) {
 		})
 		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
 		for _, step := range []struct{ does, conf, says, not string }{
-			{"absent", "", "although keepalived's static pod is here", "platform"},
-			{"no ingress", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "stay in force"},
-			{"half-written", orphan[:40], "is incomplete", "gives API VIP"},
-			{"no ingress again", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "is incomplete"},
-			{"gone", "", "although keepalived's static pod is here", "gives API VIP"},
+			{"absent", "", "although keepalived's static pod does", "platform"},
+			{"no ingress", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "stay in force"},
+			{"half-written", orphan[:40], "is incomplete", "has API VIP"},
+			{"no ingress again", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "is incomplete"},
+			{"gone", "", "although keepalived's static pod does", "has API VIP"},
 		} {
 			if step.conf == "" {
 				_ = os.Remove(filepath.Join(w.dir, "keepalived.conf"))
@@ -47,7 +47,7 @@ func TestNoVIPsMessages(t *testing.T) {
 			}
 		}
 		w.stop()
-		if said := log.String(); strings.Contains(said, "stay in force") || !strings.Contains(said, "has given no VIPs to serve before") {
+		if said := log.String(); strings.Contains(said, "stay in force") || !strings.Contains(said, "there are no last good VIPs") {
 			t.Errorf("logged:\n%s", said)
 		}
 	})

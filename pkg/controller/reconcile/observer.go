@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// observer read the host and keep what they saw last.
+// observer reads the state of the host and keeps the last one.
 type observer struct {
 	log                  *slog.Logger
 	addresses            Addresses
@@ -30,13 +30,13 @@ type observer struct {
 
 	configuration   configuration
 	keepalived      *keepalived.Reader
-	keepalivedPath  string                // the path that keepalived reads
-	microShiftState *microshift.StateFile // nil until DefaultMicroShiftDir is looked for
+	keepalivedPath  string                // the file of keepalived
+	microShiftState *microshift.StateFile // nil before the first readMicroShift
 	microShift      *microshift.Reader
-	microShiftDir   string          // the directory that microShift reads
-	nodeAddressWait nodeAddressWait // of DefaultMicroShiftDir's
+	microShiftDir   string          // the directory of microShift
+	nodeAddressWait nodeAddressWait // of MicroShift
 	observation     observation
-	logged          map[string]string // the last complaint about each thing
+	logged          map[string]string // the last error by subject
 }
 
 func newObserver(parts Dependencies) observer {
@@ -60,11 +60,11 @@ func newObserver(parts Dependencies) observer {
 	}
 }
 
-// readFiles reads what the configuration in force points to and watches it.
-// It returns after how long to read again without a hint; 0 is no wish.
+// readFiles reads and watches the files that the active configuration refers to. It
+// returns the delay of the next read without an event; 0: none.
 func (e *observer) readFiles(now time.Time) time.Duration {
-	c := e.configuration.active
-	e.observation.config, e.observation.configKnown = c, e.configuration.hasActive
+	c, known := e.configuration.active()
+	e.observation.config, e.observation.configKnown = c, known
 	watch := []string{e.configuration.path}
 	defer func() { e.files.Watch(watch...) }()
 	if !e.observation.configKnown || !c.Enabled() {
@@ -88,11 +88,11 @@ func (e *observer) readFiles(now time.Time) time.Duration {
 	return ShorterWait(again, e.observation.keepalived.RetryAfter)
 }
 
-// readManifests looks at keepalived's static pod: where it lies, and, when a
-// node's keepalived.conf lacks the ingress, which ingress VIPs it names.
+// readManifests reads keepalived's static pod: its path and, if keepalived.conf of a node
+// has no ingress VIPs, its ingress VIPs.
 func (e *observer) readManifests() {
 	managed, err := keepalived.UserManaged(e.disabledStaticPodDir)
-	e.logOnChange("user-managed", "cannot tell whether the VIPs are user-managed; taking it that they are not", err)
+	e.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not", err)
 	e.observation.userManaged = managed
 	e.observation.staticPod = ""
 	if path := keepalived.StaticPodPath(e.staticPodDir); exists(path) {
@@ -101,39 +101,38 @@ func (e *observer) readManifests() {
 
 	vips := &e.observation.keepalived.Discovery.VIPs
 	*vips, err = vips.CompleteFromStaticPod(e.staticPodDir)
-	e.logOnChange("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
+	e.logOnChange("manifest", "cannot read the ingress VIPs, which keepalived.conf lacks, from keepalived's static pod", err)
 }
 
-// exists reports whether something is at path. What cannot be looked at counts as
-// absent, and the look at the disabled static pods complains of that.
+// exists reports whether path exists. An error counts as absent; reading the disabled
+// static pods logs it.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// logKeepalivedProblems says what of keepalived.conf is not taken as it
-// stands.
+// logKeepalivedProblems logs why keepalived.conf, or a part of it, is not used.
 func (e *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 	var stale error
 	if answer.Stale {
 		stale = answer.Err
 	}
-	what := "the last good VIPs of keepalived.conf stay in force"
+	what := "the last good VIPs of keepalived.conf stay in use"
 	if vips := answer.Discovery.VIPs; len(vips.API) == 0 || len(vips.Ingress) == 0 {
-		what = "keepalived.conf is not taken as it stands, and has given no VIPs to serve before"
+		what = "keepalived.conf is not used, and there are no last good VIPs"
 	}
 	e.logOnChange("keepalived", what, stale)
 	var ignored error
 	if notes := answer.Discovery.Ignored; len(notes) > 0 {
 		ignored = errors.New(notes[0].String())
 		if len(notes) > 1 {
-			ignored = fmt.Errorf("%w, and %d more like it", ignored, len(notes)-1)
+			ignored = fmt.Errorf("%w, and %d more", ignored, len(notes)-1)
 		}
 	}
-	e.logOnChange("keepalived-ignored", "a part of keepalived.conf is passed over, as keepalived does", ignored)
+	e.logOnChange("keepalived-ignored", "a part of keepalived.conf is ignored, as by keepalived", ignored)
 }
 
-// logOnChange logs an error when it is another one than last time.
+// logOnChange logs an error about a subject if it differs from the last one.
 func (e *observer) logOnChange(about, message string, err error) {
 	text := ""
 	if err != nil {
@@ -145,12 +144,12 @@ func (e *observer) logOnChange(about, message string, err error) {
 	e.logged[about] = text
 }
 
-// withLock takes a snapshot of the addresses and returns the whole sight. When
-// the snapshot fails, the last one stands.
+// observe reads the addresses and returns the observation. If they cannot be read, the
+// last ones stay.
 func (e *observer) observe() (observation, error) {
 	found, err := e.addresses.Snapshot()
 	if err != nil {
-		return e.observation, fmt.Errorf("list this host's addresses: %w", err)
+		return e.observation, fmt.Errorf("cannot list the addresses of this host: %w", err)
 	}
 	links, err := e.links(found)
 	if err != nil {
@@ -163,8 +162,8 @@ func (e *observer) observe() (observation, error) {
 	return e.observation, nil
 }
 
-// links lists the host's links where something hangs on their names: a host may have
-// hundreds, of which nothing is asked at each change of an address otherwise.
+// links returns the links of the host if their names are needed. A host may have hundreds
+// of links, so they are not read for every change of an address.
 func (e *observer) links(found []address.Address) ([]address.Link, error) {
 	if !e.observation.microShift.Present && !NeedsLinkNames(found, e.observation.knownInternal()) {
 		return nil, nil
@@ -172,7 +171,7 @@ func (e *observer) links(found []address.Address) ([]address.Link, error) {
 	return e.addresses.Links()
 }
 
-// OwnershipAddresses is what a decision needs of the addresses.
+// OwnershipAddresses returns the addresses in the form that ownership requires.
 func OwnershipAddresses(found []address.Address, links []address.Link) []ownership.Address {
 	names := make(map[uint32]string, len(links))
 	for _, l := range links {

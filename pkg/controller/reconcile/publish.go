@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// publish puts the result of a pass on the board.
+// publish passes the result of a pass to the tracker.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
 	look := tracker.ReconcileResult{
@@ -30,25 +30,27 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	l.Tracker.SetReconcileResult(look, time.Now())
 }
 
-// withConfigError lets the state say that the configuration is refused, even
-// while the last good one serves.
+// withConfigError adds a refused configuration to the state, even while the last good
+// one is active.
 func (l *Loop) withConfigError(reason report.Reason, message string) (report.Reason, string) {
 	c := &l.observer.configuration
-	if c.err == nil {
+	err := c.err()
+	if err == nil {
 		return reason, message
 	}
-	refused := strings.ReplaceAll(c.err.Error(), "\n", "; ")
+	refused := strings.ReplaceAll(err.Error(), "\n", "; ")
+	_, active := c.active()
 	switch {
-	case !c.hasActive:
-		return report.InvalidConfig, refused + "; nothing is installed until the file is mended"
+	case !active:
+		return report.InvalidConfig, refused + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
-		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
+		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays active (%s: %s)", refused, reason, message)
 	default:
-		return reason, fmt.Sprintf("%s; besides, the configuration is refused: %s", message, refused)
+		return reason, fmt.Sprintf("%s; in addition, the configuration is refused: %s", message, refused)
 	}
 }
 
-// reportVIPChanges names each API VIP that this host has gained or lost.
+// reportVIPChanges logs and counts the API VIPs that this host has gained or lost.
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
@@ -56,7 +58,7 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	}
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
-			l.Log.Info(fmt.Sprintf("VIP %v is on this host now", vip),
+			l.Log.Info(fmt.Sprintf("VIP %v arrived on this host", vip),
 				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
 		}
 	}
@@ -65,16 +67,16 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 		switch {
 		case slices.Contains(is, vip):
 		case slices.Contains(gone, vip):
-			l.Log.Info(fmt.Sprintf("VIP %v has left this host", vip),
+			l.Log.Info(fmt.Sprintf("VIP %v left this host", vip),
 				slog.String("event", "vip-lost"), slog.String("vip", vip.String()))
-		default: // it may well be here still
-			l.Log.Info(fmt.Sprintf("port 80 of %v is released: it is no API VIP to be served any more", vip),
+		default: // the host may still have it
+			l.Log.Info(fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip),
 				slog.String("event", "vip-released"), slog.String("vip", vip.String()))
 		}
 	}
 }
 
-// countMissing is how many of all are not among others.
+// countMissing returns the number of elements of all that others lacks.
 func countMissing(others, all []netip.Addr) (n int) {
 	for _, a := range all {
 		if !slices.Contains(others, a) {

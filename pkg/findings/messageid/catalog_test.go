@@ -60,7 +60,7 @@ func TestEveryEventIsInCatalog(t *testing.T) {
 	t.Parallel()
 	logged := regexp.MustCompile(`slog\.String\("event", "([^"]+)"\)|"EVENT": "([^"]+)"|EventKind += "([^"]+)"`)
 	found := 0
-	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

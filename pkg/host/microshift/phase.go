@@ -2,33 +2,6 @@
 
 package microshift
 
-import "time"
-
-// settling delays changed files until they have kept the same content for a while.
-type settling struct {
-	settled fingerprint // zero: no files have settled yet
-	changed fingerprint
-	since   time.Time // when changed was first found
-}
-
-// wait returns how long the files must still stay unchanged. The first files take effect at once.
-func (s *settling) wait(found fingerprint, now time.Time) time.Duration {
-	if s.settled == found || s.settled == (fingerprint{}) {
-		s.changed = fingerprint{}
-		return 0
-	}
-	if s.changed != found {
-		s.changed, s.since = found, now
-	}
-	need := settleTime
-	if found.nonEmptyFiles < s.settled.nonEmptyFiles {
-		need = lossSettleTime
-	}
-	return max(0, need-now.Sub(s.since))
-}
-
-func (s *settling) accept(found fingerprint) { s.settled, s.changed = found, fingerprint{} }
-
 // phase describes the relation of the configuration in force to the one that MicroShift has read.
 type phase uint8
 
@@ -92,12 +65,14 @@ type transition struct {
 
 // transitions lists the reaction to each event in each phase. candidateConfirmed has no effect in the
 // phases current and outdated: a candidate exists only until files settle after a start.
-var transitions = [events][phases]transition{
-	stopped:            {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
-	startedSettled:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
-	startedUnsettled:   {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {provisional, keepInForce}, outdated: {provisional, adoptNext}},
-	candidateConfirmed: {unknown: {current, adopt}, provisional: {current, adopt}, current: {current, keepInForce}, outdated: {outdated, keepInForce}},
-	settledInvalid:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, keepInForce}},
-	settledForStart:    {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {current, adopt}, outdated: {current, adopt}},
-	settledAfterStart:  {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {outdated, holdNext}, outdated: {outdated, holdNext}},
+func transitions() [events][phases]transition {
+	return [events][phases]transition{
+		stopped:            {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
+		startedSettled:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
+		startedUnsettled:   {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {provisional, keepInForce}, outdated: {provisional, adoptNext}},
+		candidateConfirmed: {unknown: {current, adopt}, provisional: {current, adopt}, current: {current, keepInForce}, outdated: {outdated, keepInForce}},
+		settledInvalid:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, keepInForce}},
+		settledForStart:    {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {current, adopt}, outdated: {current, adopt}},
+		settledAfterStart:  {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {outdated, holdNext}, outdated: {outdated, holdNext}},
+	}
 }

@@ -5,6 +5,8 @@ package microshift
 import (
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 )
 
 // TestTransitions checks the properties of the whole table.
@@ -13,7 +15,7 @@ func TestTransitions(t *testing.T) {
 	adopts := func(do action) bool { return do == adopt || do == adoptUncertain }
 	for e := range event(events) {
 		for p := range phase(phases) {
-			tr := transitions[e][p]
+			tr := transitions()[e][p]
 			for _, rule := range []struct {
 				name   string
 				broken bool
@@ -83,22 +85,22 @@ func TestApply(t *testing.T) {
 
 func TestSettling(t *testing.T) {
 	t.Parallel()
-	var s settling
+	var r Reader
 	now := time.Unix(1000, 0)
 	a, b, fewer := fingerprint{nonEmptyFiles: 2}, fingerprint{sum: [32]byte{1}, nonEmptyFiles: 2}, fingerprint{nonEmptyFiles: 1}
 	expect := func(what string, found fingerprint, after, want time.Duration) {
 		t.Helper()
 		now = now.Add(after)
-		if got := s.wait(found, now); got != want {
+		if got := r.wait(found, now); got != want {
 			t.Errorf("%s: wait %v, want %v", what, got, want)
 		}
 	}
 	expect("the first files", a, 0, 0)
-	s.accept(a)
+	r.files.Accept(a)
 	expect("unchanged", a, time.Hour, 0)
 	expect("changed", b, time.Second, settleTime)
 	expect("still changed", b, settleTime-1, 1)
-	expect("a file less", fewer, 0, lossSettleTime)
+	expect("a file less", fewer, 0, settled.LossDelay)
 	expect("changed again", b, time.Second, settleTime)
 	expect("settled", b, settleTime, 0)
 	expect("restored", a, 0, 0)

@@ -13,15 +13,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 )
 
-const (
-	// settleTime is how long changed files must keep the same content before they take effect:
-	// they may be written in place.
-	settleTime = 250 * time.Millisecond
-	// lossSettleTime applies if a file was deleted or emptied, which removes settings.
-	lossSettleTime = 2 * time.Second
-)
+// settleTime is how long changed files must keep the same content before they take effect. It is
+// longer than settled.ChangeDelay because several files may be written one after another.
+const settleTime = 250 * time.Millisecond
 
 // Snapshot is MicroShift's configuration in force, as Reader returns it.
 type Snapshot struct {
@@ -60,7 +58,7 @@ type Reader struct {
 	restoreErr error
 	present    bool
 
-	settling   settling
+	files      settled.Content[fingerprint]
 	settledErr error // of the files that settled last
 
 	phase      phase
@@ -114,17 +112,30 @@ func (r *Reader) Read(now time.Time) Snapshot {
 	found := fingerprintOf(files, err)
 	started := r.observeInvocation(invocation, found)
 	r.present = Present(r.dir)
-	wait := r.settling.wait(found, now)
+	wait := r.wait(found, now)
 	switch {
 	case wait > 0 && started:
 		r.recordCandidate(found, files, watch, err)
-	case wait == 0 && (r.settling.settled != found || r.phase == provisional && r.settledErr == nil):
+	case wait == 0 && (!r.files.Is(found) || r.phase == provisional && r.settledErr == nil):
 		r.accept(found, files, watch, err)
 	}
 	return Snapshot{
 		Present: r.present, Config: r.inForce.config, Known: r.phase != unknown, Err: r.settledErr,
 		ChangedSinceStart: r.changedFiles(), RestoreErr: r.restoreErr, Watch: append(watch, r.link), RetryAfter: wait,
 	}
+}
+
+// wait returns how long the files must still stay unchanged. The first files take effect at once.
+func (r *Reader) wait(found fingerprint, now time.Time) time.Duration {
+	before, known := r.files.Current()
+	delay := settleTime
+	switch {
+	case !known:
+		delay = 0
+	case found.nonEmptyFiles < before.nonEmptyFiles:
+		delay = settled.LossDelay
+	}
+	return r.files.Wait(found, delay, now)
 }
 
 // changedFiles names the files that take effect at MicroShift's next start.
@@ -145,7 +156,7 @@ func (r *Reader) observeInvocation(invocation string, found fingerprint) (starte
 	switch {
 	case invocation == "":
 		r.apply(stopped, version{})
-	case r.settling.settled == found && r.settledErr == nil:
+	case r.files.Is(found) && r.settledErr == nil:
 		r.apply(startedSettled, version{})
 	default:
 		r.apply(startedUnsettled, version{})
@@ -164,7 +175,7 @@ func (r *Reader) recordCandidate(found fingerprint, files []file, watch []string
 
 // accept handles files that have settled. watch lists the paths where others can appear.
 func (r *Reader) accept(found fingerprint, files []file, watch []string, err error) {
-	r.settling.accept(found)
+	r.files.Accept(found)
 	v, err := newVersion(found, files, err)
 	r.settledErr = err
 	// Files that cannot be read are not in filePaths, but they may be those of the candidate.
@@ -184,7 +195,7 @@ func (r *Reader) accept(found fingerprint, files []file, watch []string, err err
 
 // apply performs the transition for an event. v is the version that the event is about.
 func (r *Reader) apply(e event, v version) {
-	t := transitions[e][r.phase]
+	t := transitions()[e][r.phase]
 	switch t.do {
 	case keepInForce:
 	case adopt:

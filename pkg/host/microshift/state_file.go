@@ -159,11 +159,3 @@ func (r *Reader) Unsaved() (write func() error) {
 	state := savedState{r.dir, r.invocation, r.modified, sum[:], r.inForce.nonEmptyFiles, r.inForce.digests, r.inForce.raw}
 	return func() error { return f.save(state) }
 }
-
-// Save writes the state file now.
-func (r *Reader) Save() error {
-	if write := r.Unsaved(); write != nil {
-		return write()
-	}
-	return nil
-}

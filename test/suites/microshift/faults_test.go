@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// fault is one fault on a healthy MicroShift host.
-type fault struct {
+// faultCase is one fault on a healthy MicroShift host.
+type faultCase struct {
 	name        string
 	config      string // configuration of MicroShift besides the subject's name
 	edit        func(*host, *servingCertificates)
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	less := func(list *[]string, name string) {
 		*list = slices.DeleteFunc(*list, func(one string) bool { return one == name })
 	}
-	for _, f := range []fault{
+	for _, f := range []faultCase{
 		{
 			name: "a configuration that is refused", config: "node: {nodeIP: nonsense}\n", reason: "NoVIPs",
 			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
@@ -306,7 +306,7 @@ func TestConfiguredVIPs(t *testing.T) {
 	serveAPI(t, h.node(), h.healthyCertificates())
 	s := h.start(fmt.Sprintf("vips: {api: [%s, 10.44.0.0], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: %s}\n", h.v4(), apiName, h.dir()), "Serving")
 	h.certificate(lab.Pair{V4: h.v4()})
-	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api")
+	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api")
 	r := h.check("microshift-internal-address-as-vip")
 	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo")

@@ -44,8 +44,8 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 				return fmt.Sprintf("vips: {api: [%s], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: \"\"}\n", api, apiName)
 			}
 			s := h.start(given("10.44.0.0"), "NoVIPs")
-			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is on "+name+" as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: "+
-				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32")
+			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is on "+name+" as a single address, where MicroShift has the internal address of its API server, which is never redirected: "+
+				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or replace its prefix length /32 by that of its network")
 			h.expectNotRedirected()
 			r, _, err := h.node().Check(t.Context(), shared.binary)
 			must(t, err)
@@ -62,7 +62,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			s = h.start(given(h.v4().String()+", 10.44.0.0"), "UpstreamUnreachable")
 			ip("add")
 			h.serveInternal()
-			must(t, lab.Eventually(t.Context(), "what check says", func(ctx context.Context) error {
+			must(t, lab.Eventually(t.Context(), "the finding of check", func(ctx context.Context) error {
 				r, _, err := h.node().Check(ctx, shared.binary)
 				if err == nil && len(r.Check("vips").Findings) != 1 {
 					err = fmt.Errorf("%+v", r.Check("vips"))
@@ -91,9 +91,9 @@ func TestOtherPrefix(t *testing.T) {
 	}
 }
 
-// TestInternalAddressRemembered holds that the service remembers a nondefault internal
+// TestInternalAddressKept holds that the service keeps a nondefault internal
 // address after the configuration no longer names MicroShift's directory.
-func TestInternalAddressRemembered(t *testing.T) {
+func TestInternalAddressKept(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "network: {serviceNetwork: [10.96.0.0/16]}\n")
 	h.addInternal("10.97.0.0")
@@ -115,7 +115,7 @@ func TestInvalidConfigAtStart(t *testing.T) {
 	must(t, s.Stop(t.Context()))
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
 	s = h.start(h.config(""), "Serving")
-	h.awaitMessage(s, "Serving", "ingress.ports.http is a text, and is to be a whole number: correct it in "+h.dir()+"/config.yaml, line 1; MicroShift's last good configuration stays in force")
+	h.awaitMessage(s, "Serving", "ingress.ports.http is a string; it must be an integer: correct it in "+h.dir()+"/config.yaml, line 1; MicroShift's last good configuration stays in use")
 	if text := h.request(h.v4()); !strings.Contains(text, refusal) {
 		t.Errorf("the node's port 80: %.200q", text)
 	}

@@ -44,7 +44,7 @@ func TestNotRequired(t *testing.T) {
 	s := h.start(h.config(""), "NotRequired")
 	only := lab.Pair{V4: h.v4()}
 	h.certificate(only)
-	seen := h.awaitMessage(s, "NotRequired", "MicroShift's router has port 80 of "+h.v4().String()+", by its configuration")
+	seen := h.awaitMessage(s, "NotRequired", "MicroShift's router serves port 80 of "+h.v4().String()+", according to its configuration")
 	if seen.Table.Present || seen.Challenges.Total != 0 {
 		t.Errorf("a table, or challenges: %+v", seen)
 	}
@@ -52,7 +52,7 @@ func TestNotRequired(t *testing.T) {
 		t.Errorf("port 80 is not the router's: %.200q", text)
 	}
 	r := h.check()
-	h.expectCheckText(r, "vips", "MicroShift's router has port 80 of "+h.v4().String()+", by its configuration (from "+h.dir()+")")
+	h.expectCheckText(r, "vips", "MicroShift's router serves port 80 of "+h.v4().String()+", according to its configuration (from "+h.dir()+")")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo (the first address after the service network)")
 	h.expectCheckText(r, "certificate", apiName, `kube-apiserver-external-signer`, "kubernetes.default.svc", "10.43.0.1 (without SNI): issued by \"kube-apiserver-service-network-signer\"", "10.43.0.1:443")
 	text, _, err := h.node().CheckText(t.Context(), shared.binary)
@@ -153,7 +153,7 @@ func TestManaged(t *testing.T) {
 	// MicroShift would use the second one as the node's address.
 	h.writeMicroShiftFile("config.yaml", strings.Replace(h.dualStackConfig(), ", nodeIPv6: '"+h.v6().String()+"'", "", 1))
 	s = h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
-	h.awaitMessage(s, "NotRequired", "give node.nodeIPv6")
+	h.awaitMessage(s, "NotRequired", "set node.nodeIPv6")
 	r = h.check("microshift-internal-address-withheld", "microshift-internal-address-withheld")
 	h.expectFinding(r, "microshift-internal-address-withheld", "10.44.0.0, by which", "would take fd02::1:0 for the node's", "give node.nodeIPv6")
 	must(t, s.Stop(t.Context()))

@@ -13,7 +13,7 @@ const (
 	// edited moves the router to another port, so that the service uses the node's port 80,
 	// and changes the internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
-	pending = microShiftDir + "/config.yaml changed since MicroShift was started: in force after systemctl restart microshift"
+	pending = microShiftDir + "/config.yaml changed since MicroShift was started: it takes effect after systemctl restart microshift"
 )
 
 // microShiftRuns runs a unit with MicroShift's name that only sleeps. MicroShift itself is
@@ -23,9 +23,9 @@ const (
 func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
-	s.requireNoError(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
+	s.requireNoError(s.node.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
 	s.runOnCleanup("systemctl", "daemon-reload")
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
 	s.runOnCleanup("systemctl", "stop", microShiftUnit)
 	s.systemctl("daemon-reload")
 	s.systemctl("start", microShiftUnit)
@@ -34,7 +34,7 @@ func microShiftRuns(t *testing.T) *service {
 
 func (s *service) microShiftFile(text string) {
 	s.t.Helper()
-	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
+	s.requireNoError(s.node.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
 }
 
 // awaitState waits for a reason and a matching message.
@@ -49,7 +49,7 @@ func (s *service) awaitStateWithoutPending(reason string) {
 	s.awaitState(reason, func(text string) bool { return !reportsPending(text) && !strings.Contains(text, lastGood) })
 }
 
-const lastGood = "MicroShift's last good configuration stays in force"
+const lastGood = "MicroShift's last good configuration stays in use"
 
 func reportsPending(text string) bool { return strings.Contains(text, pending) }
 

@@ -20,7 +20,7 @@ func TestReloadMovesThePort(t *testing.T) {
 	s.systemctl("reload", unit)
 	s.awaitPort(9888)
 	s.challenge()
-	const want = "leads to port 9888"
+	const want = "redirected to port 9888"
 	if shown := s.systemctl("status", unit); !strings.Contains(shown, want) {
 		t.Errorf("systemctl status lacks %q:\n%s", want, shown)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// site is a lab of one topology without a running service.
-type site struct {
+// testbed is a lab of one topology without a running service.
+type testbed struct {
 	*lab.Lab
 
 	t        *testing.T
@@ -31,9 +31,9 @@ type site struct {
 
 // open brings up a lab until the test ends. At the end every node's ruleset must be
 // unchanged.
-func open(t *testing.T, y lab.Layout) *site {
+func open(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
-	s := &site{Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{}, idle: y.NoVIPs}
+	s := &testbed{Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{}, idle: y.NoVIPs}
 	t.Cleanup(func() {
 		if diff := cmp.Diff(s.row().findings, slices.Sorted(maps.Keys(s.found))); !t.Failed() && (diff != "" || !s.checked) {
 			t.Errorf("findings of check (run: %t) in %s (-documented +seen):\n%s", s.checked, document, diff)
@@ -49,7 +49,7 @@ func open(t *testing.T, y lab.Layout) *site {
 }
 
 // rulesets returns the rulesets of the control-plane nodes.
-func (s *site) rulesets() map[string]string {
+func (s *testbed) rulesets() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
 	for _, n := range s.nodes() {
@@ -62,9 +62,9 @@ func (s *site) rulesets() map[string]string {
 }
 
 // nodes returns the hosts of the control plane.
-func (s *site) nodes() []*lab.Node {
+func (s *testbed) nodes() []*lab.Node {
 	var all []*lab.Node
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		all = append(all, m.Node)
 	}
 	if s.Arbiter != nil {
@@ -75,7 +75,7 @@ func (s *site) nodes() []*lab.Node {
 
 // start runs the service on a node until the test ends. It must then exit with status 0 and
 // leave no table.
-func (s *site) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
+func (s *testbed) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
 	s.t.Helper()
 	o.Binary = shared.binary
 	service, err := n.StartService(s.t.Context(), o)
@@ -94,16 +94,16 @@ func (s *site) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
 }
 
 // startAll runs the service on every control-plane node.
-func (s *site) startAll() {
+func (s *testbed) startAll() {
 	s.t.Helper()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		s.start(m.Node, lab.ServiceOptions{})
 	}
 }
 
 // startServices opens a lab with everything that check tests, and runs the service on every
 // control-plane node.
-func startServices(t *testing.T, y lab.Layout) *site {
+func startServices(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
 	s := open(t, y)
 	s.startClusterServices()
@@ -112,7 +112,7 @@ func startServices(t *testing.T, y lab.Layout) *site {
 }
 
 // startSettled is startServices with every VIP in place and the state of the test's row.
-func startSettled(t *testing.T, y lab.Layout) *site {
+func startSettled(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
 	s := startServices(t, y)
 	s.awaitPlacement()
@@ -122,10 +122,10 @@ func startSettled(t *testing.T, y lab.Layout) *site {
 
 // awaitPlacement waits until each control-plane node's service holds exactly the node's
 // VIPs, also in its table.
-func (s *site) awaitPlacement() {
+func (s *testbed) awaitPlacement() {
 	s.t.Helper()
 	must(s.t, s.Settled(s.t.Context()))
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		held := s.held(m.Node)
 		reason := "Standby"
 		if len(held) > 0 {
@@ -154,7 +154,7 @@ func (s *site) awaitPlacement() {
 }
 
 // held returns the API VIPs that keepalived prefers on a node, sorted as text.
-func (s *site) held(n *lab.Node) []string {
+func (s *testbed) held(n *lab.Node) []string {
 	var out []string
 	for _, vip := range s.AllAPI() {
 		if s.Preferred(vip) == n {
@@ -166,11 +166,11 @@ func (s *site) held(n *lab.Node) []string {
 }
 
 // pairs returns the API VIPs in pairs of both families.
-func (s *site) pairs() []lab.Pair { return append([]lab.Pair{s.API}, s.MoreAPI...) }
+func (s *testbed) pairs() []lab.Pair { return append([]lab.Pair{s.API}, s.MoreAPI...) }
 
 // certificate orders a certificate for a name with the given addresses after a self check
 // from a node. The requests of the self check and the CA must all pass the VIP holder.
-func (s *site) certificate(vips lab.Pair, from *lab.Node) {
+func (s *testbed) certificate(vips lab.Pair, from *lab.Node) {
 	s.t.Helper()
 	s.names++
 	name := fmt.Sprintf("api-%d.%s", s.names, s.Domain)
@@ -186,7 +186,7 @@ func (s *site) certificate(vips lab.Pair, from *lab.Node) {
 	}
 }
 
-func (s *site) challenges(node string) int {
+func (s *testbed) challenges(node string) int {
 	s.t.Helper()
 	seen, err := s.services[node].Status(s.t.Context())
 	must(s.t, err)
@@ -195,7 +195,7 @@ func (s *site) challenges(node string) int {
 
 // expectRefusal sends a request other than a challenge to each VIP from the internet and
 // expects the proxy's own answer.
-func (s *site) expectRefusal() {
+func (s *testbed) expectRefusal() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
 		text, err := s.Internet.Raw(s.t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")

@@ -29,7 +29,7 @@ const (
 	// catalogUnit installs the journal catalog on hosts without the installer.
 	catalogUnit = "http01-proxyd-catalog.service"
 	binary      = "/usr/local/bin/http01-proxyd"
-	ours        = "http01-proxyd*" // the pattern of the service's units
+	unitPattern = "http01-proxyd*" // the pattern of the service's units
 	renderer    = "http01-machineconfig"
 
 	// unitStarted is the ID of systemd's message that a unit has started
@@ -46,8 +46,8 @@ const (
 
 func releases() []string { return []string{first, second, third} }
 
-// site is a cluster with images in its registry.
-type site struct {
+// testbed is a cluster with images in its registry.
+type testbed struct {
 	*cluster.Cluster
 
 	images    map[string]string // image references by digest, by release
@@ -57,12 +57,12 @@ type site struct {
 	ran map[string]bool // executed blocks of the documents by title
 }
 
-func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
+func newTestbed(ctx context.Context, cell *host.Cell) (*testbed, error) {
 	c, err := cluster.New(ctx, cell)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{
+	s := &testbed{
 		Cluster: c,
 		images:  map[string]string{}, sums: map[string]string{}, checksums: map[string]string{},
 		ran: map[string]bool{},
@@ -76,11 +76,11 @@ func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
 	return s, nil
 }
 
-func (s *site) close(ctx context.Context) error { return s.Close(ctx) }
+func (s *testbed) close(ctx context.Context) error { return s.Close(ctx) }
 
 // push pushes an image of a program into the registry. For other architectures it has files
 // that cannot run here, so that podman must select the right one.
-func (s *site) push(ctx context.Context, name, path string) error {
+func (s *testbed) push(ctx context.Context, name, path string) error {
 	dir, err := os.MkdirTemp("", "http01-delivery-image-")
 	if err != nil {
 		return fmt.Errorf("create a directory for other architectures: %w", err)
@@ -117,7 +117,7 @@ func (s *site) push(ctx context.Context, name, path string) error {
 }
 
 // useCluster returns the cluster, and logs a diagnosis when the test fails.
-func useCluster(t *testing.T) *site {
+func useCluster(t *testing.T) *testbed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -148,14 +148,14 @@ func must1[T any](value T, err error) func(*testing.T) T {
 }
 
 // each runs act for all control-plane hosts concurrently.
-func (s *site) each(t *testing.T, act func(ctx context.Context, i int, m *host.Host) error) {
+func (s *testbed) each(t *testing.T, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
 	must(t, s.Each(t.Context(), act))
 }
 
-func (s *site) snapshots(t *testing.T) []host.Snapshot {
+func (s *testbed) snapshots(t *testing.T) []host.Snapshot {
 	t.Helper()
-	all := make([]host.Snapshot, len(s.Masters))
+	all := make([]host.Snapshot, len(s.ControlPlane))
 	s.each(t, func(ctx context.Context, i int, m *host.Host) (err error) {
 		all[i], err = snapshot(ctx, m)
 		return err
@@ -166,7 +166,7 @@ func (s *site) snapshots(t *testing.T) []host.Snapshot {
 // snapshot returns a snapshot of a host without the files of the machine-config-daemon and
 // of the removal unit.
 func snapshot(ctx context.Context, m *host.Host) (host.Snapshot, error) {
-	s, err := m.Snapshot(ctx, ours)
+	s, err := m.Snapshot(ctx, unitPattern)
 	return withoutRemover(withoutDaemon(s)), err
 }
 
@@ -219,7 +219,7 @@ func runningChecksum(ctx context.Context, m *host.Host) (string, error) {
 }
 
 // checkRelease returns an error unless a host runs a release.
-func (s *site) checkRelease(ctx context.Context, m *host.Host, release string) error {
+func (s *testbed) checkRelease(ctx context.Context, m *host.Host, release string) error {
 	sum, err := runningChecksum(ctx, m)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s *site) checkRelease(ctx context.Context, m *host.Host, release string) e
 
 // expectJournalCatalog expects that `journalctl -x` on a host explains an entry of a
 // challenge.
-func (s *site) expectJournalCatalog(t *testing.T, m *host.Host) {
+func (s *testbed) expectJournalCatalog(t *testing.T, m *host.Host) {
 	t.Helper()
 	text := must1(m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-started"))(t)
 	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has begun\n`).MatchString(text) {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Master is a node with keepalived, on which tests start the service.
-type Master struct {
+// ControlPlaneNode is a node with keepalived, on which tests start the service.
+type ControlPlaneNode struct {
 	*Node
 	keepalived
 
@@ -17,13 +17,13 @@ type Master struct {
 	unplugged atomic.Bool
 }
 
-func newMaster(n *Node, index int, link string, instances []VRRPInstance) *Master {
-	return &Master{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
+func newControlPlaneNode(n *Node, index int, link string, instances []VRRPInstance) *ControlPlaneNode {
+	return &ControlPlaneNode{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
 }
 
 // Unplug disconnects the node's cable. The node's link loses the carrier and keeps its
 // addresses, as on a real machine.
-func (m *Master) Unplug(ctx context.Context) error {
+func (m *ControlPlaneNode) Unplug(ctx context.Context) error {
 	if err := m.cable(ctx, "down"); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (m *Master) Unplug(ctx context.Context) error {
 }
 
 // Plug reconnects the cable.
-func (m *Master) Plug(ctx context.Context) error {
+func (m *ControlPlaneNode) Plug(ctx context.Context) error {
 	if err := m.cable(ctx, "up"); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (m *Master) Plug(ctx context.Context) error {
 	return nil
 }
 
-func (m *Master) cable(ctx context.Context, state string) error {
+func (m *ControlPlaneNode) cable(ctx context.Context, state string) error {
 	if _, err := m.lab.Gateway.Run(ctx, "ip", "link", "set", m.Name, state); err != nil {
 		return fmt.Errorf("set the cable of %s %s: %w", m.Name, state, err)
 	}

@@ -30,13 +30,13 @@ const (
 	epoch     = "1790000000"
 )
 
-// site is a host with rpm, rpmbuild and podman.
-type site struct {
+// testbed is a host with rpm, rpmbuild and podman.
+type testbed struct {
 	cell *host.Cell
 	edge *host.Host
 }
 
-func newSite(ctx context.Context, c *host.Cell, tree, binaries string) (*site, error) {
+func newTestbed(ctx context.Context, c *host.Cell, tree, binaries string) (*testbed, error) {
 	if err := c.AddBridge(ctx, bridge); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func newSite(ctx context.Context, c *host.Cell, tree, binaries string) (*site, e
 	if err != nil {
 		return nil, err
 	}
-	s := &site{c, edge}
+	s := &testbed{c, edge}
 	for _, release := range append(releases(), adminTool) {
 		err = errors.Join(err, edge.Install(filepath.Join(binaries, release), path.Join("/root", release), 0o755))
 	}
@@ -70,7 +70,7 @@ func newHost(c *host.Cell, name, tree string) (*host.Host, error) {
 	return c.NewHost(host.Options{Name: name, Tree: tree, Bridge: bridge, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24")}})
 }
 
-func (s *site) close(ctx context.Context) error {
+func (s *testbed) close(ctx context.Context) error {
 	var err error
 	if s.edge.On() {
 		err = s.edge.PowerOff(ctx)
@@ -79,7 +79,7 @@ func (s *site) close(ctx context.Context) error {
 }
 
 // copySource copies the files that `make rpm` reads onto the host.
-func (s *site) copySource() error {
+func (s *testbed) copySource() error {
 	root := host.Repository()
 	for _, part := range []string{"LICENSE", "Makefile", "build/release.mk", "systemd", "packaging"} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(file string, entry fs.DirEntry, err error) error {
@@ -120,7 +120,7 @@ Provides: systemd = %{systemd}
 
 // registerDebianPackages installs debianSpec, and creates the folder that RHEL has from its
 // package "filesystem".
-func (s *site) registerDebianPackages(ctx context.Context) error {
+func (s *testbed) registerDebianPackages(ctx context.Context) error {
 	if err := s.edge.WriteFile("/root/debian.spec", debianSpec, 0o644); err != nil {
 		return err
 	}
@@ -134,14 +134,14 @@ journalctl --update-catalog`)
 }
 
 // build builds the package of a release from a source folder and returns its path.
-func (s *site) build(ctx context.Context, source, dist, release string) (string, error) {
+func (s *testbed) build(ctx context.Context, source, dist, release string) (string, error) {
 	out, err := s.edge.Run(ctx, "env", "SOURCE_DATE_EPOCH="+epoch, "make", "--no-print-directory", "-C", source, "-f", "build/release.mk",
 		"rpm", "BINARY=/root/"+release, "VERSION="+release, "DIST="+dist, "ARCHITECTURE="+architecture)
 	return strings.TrimSpace(out), err
 }
 
-// useSite returns the host, and logs a diagnosis when the test fails.
-func useSite(t *testing.T) *site {
+// useTestbed returns the host, and logs a diagnosis when the test fails.
+func useTestbed(t *testing.T) *testbed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a host that boots")
@@ -170,9 +170,9 @@ func runOnHost(t *testing.T, h *host.Host, name string, args ...string) string {
 }
 
 // eventually calls try until it returns nil.
-func eventually(t *testing.T, what string, ask func() error) {
+func eventually(t *testing.T, what string, attempt func() error) {
 	t.Helper()
-	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return ask() }))
+	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return attempt() }))
 }
 
 // expectProperties expects these values of a unit's properties.

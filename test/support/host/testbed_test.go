@@ -42,41 +42,41 @@ func (p pair) onLink() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(p[0], 24), netip.PrefixFrom(p[1], 64)}
 }
 
-// site is a booted control-plane host and a worker, with this process as a client on their
+// testbed is a booted control-plane host and a worker, with this process as a client on their
 // network.
-type site struct {
-	cell               *host.Cell
-	api, ingress       pair // the VIPs
-	client             pair
-	masterIP, workerIP pair
+type testbed struct {
+	cell             *host.Cell
+	api, ingress     pair // the VIPs
+	client           pair
+	nodeIP, workerIP pair
 
-	master, worker *host.Host
-	router         *router
+	node, worker *host.Host
+	router       *router
 }
 
-func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, error) {
-	s := &site{cell: c, api: address(5), ingress: address(6), client: address(100), masterIP: address(11), workerIP: address(21)}
+func newTestbed(ctx context.Context, c *host.Cell, tree, binary string) (*testbed, error) {
+	s := &testbed{cell: c, api: address(5), ingress: address(6), client: address(100), nodeIP: address(11), workerIP: address(21)}
 	if err := c.AddBridge(ctx, bridge, s.client.onLink()...); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.master, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.masterIP.onLink()}); err != nil {
+	if s.node, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.nodeIP.onLink()}); err != nil {
 		return nil, err
 	}
 	if s.worker, err = c.NewHost(host.Options{Name: "worker", Tree: tree, Bridge: bridge, Addresses: s.workerIP.onLink()}); err != nil {
 		return nil, err
 	}
 	err = errors.Join(
-		s.master.Install(binary, binaryPath, 0o755),
-		s.master.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
-		s.master.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644),
+		s.node.Install(binary, binaryPath, 0o755),
+		s.node.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
+		s.node.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644),
 		s.worker.WriteFile(keepalivedConf, s.workerKeepalived(), 0o644),
 	)
 	if err != nil {
 		return nil, err
 	}
 	group, both := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.master.Boot(both) })
+	group.Go(func() error { return s.node.Boot(both) })
 	group.Go(func() error { return s.worker.Boot(both) })
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, err
 	return s, err
 }
 
-func (s *site) close(ctx context.Context) error {
-	return errors.Join(s.router.stop(), s.master.PowerOff(ctx), s.worker.PowerOff(ctx), s.master.Close(ctx), s.worker.Close(ctx))
+func (s *testbed) close(ctx context.Context) error {
+	return errors.Join(s.router.stop(), s.node.PowerOff(ctx), s.worker.PowerOff(ctx), s.node.Close(ctx), s.worker.Close(ctx))
 }
 
 // instance is one block of keepalived.conf.
@@ -94,22 +94,22 @@ func instance(name string, id, priority int, own, peer, vip netip.Addr) lab.VRRP
 	return lab.VRRPInstance{Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip, Password: "lab_vip"}
 }
 
-// masterKeepalived has both VIPs. The worker's instances have a higher priority for the
+// keepalivedConf has both VIPs. The worker's instances have a higher priority for the
 // ingress.
-func (s *site) masterKeepalived() string {
+func (s *testbed) keepalivedConf() string {
 	var all []lab.VRRPInstance
 	for i := range 2 {
 		all = append(all,
-			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.masterIP[i], s.workerIP[i], s.api[i]),
-			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.masterIP[i], s.workerIP[i], s.ingress[i]))
+			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.nodeIP[i], s.workerIP[i], s.api[i]),
+			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.nodeIP[i], s.workerIP[i], s.ingress[i]))
 	}
 	return render(all)
 }
 
-func (s *site) workerKeepalived() string {
+func (s *testbed) workerKeepalived() string {
 	var all []lab.VRRPInstance
 	for i := range 2 {
-		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.masterIP[i], s.ingress[i]))
+		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.nodeIP[i], s.ingress[i]))
 	}
 	return render(all)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package validator
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func TestRepositoryMachineConfigs(t *testing.T) {
 // administrator's policy.
 func TestRepositoryPolicy(t *testing.T) {
 	j := testValidator(t)
-	const foreign = policyHead + `    files:
+	const other = policyHead + `    files:
     - {path: /etc/z, actions: [{type: Reload, reload: {serviceName: z.service}}]}
     - {path: /etc/a, actions: [{type: None}]}
     units:
@@ -48,11 +48,11 @@ func TestRepositoryPolicy(t *testing.T) {
 			if u := decodeObject(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
 				t.Errorf("object %s %s: the operator reads only MachineConfiguration cluster", u.GetKind(), u.GetName())
 			}
-			live, err := j.Apply(nil, []byte(foreign), theirs, false)
+			live, err := j.Apply(nil, []byte(other), otherManager, false)
 			must(t, err)
-			merged, err := j.Apply(live, fragment, ours, false)
+			merged, err := j.Apply(live, fragment, manager, false)
 			must(t, err)
-			wantSpec := nodeDisruption(t, []byte(foreign))
+			wantSpec := nodeDisruption(t, []byte(other))
 			own := nodeDisruption(t, fragment)
 			for _, list := range []string{"files", "units"} {
 				entries := slices.Concat(items(wantSpec, list), items(own, list))
@@ -64,13 +64,13 @@ func TestRepositoryPolicy(t *testing.T) {
 			if diff := cmp.Diff(wantSpec, nodeDisruption(t, merged)); diff != "" {
 				t.Errorf("merged policy (-want +got):\n%s", diff)
 			}
-			again, err := j.Apply(merged, fragment, ours, false)
+			again, err := j.Apply(merged, fragment, manager, false)
 			must(t, err)
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
 			for file, release := range shippedObjects(t, "machineconfigs/policy/removal/*.yaml") {
-				gone, err := j.Apply(again, release, ours, false)
+				gone, err := j.Apply(again, release, manager, false)
 				if err != nil {
 					t.Fatalf("%s: %v", file, err)
 				}
@@ -97,9 +97,9 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 					}
 					value, _ := key[by].(string)
 					t.Run(name+" "+value, func(t *testing.T) {
-						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), theirs, false)
+						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), otherManager, false)
 						must(t, err)
-						_, err = j.Apply(live, fragment, ours, false)
+						_, err = j.Apply(live, fragment, manager, false)
 						checkError(t, err, `conflicts: .spec.nodeDisruptionPolicy.`+list+`[`+by+`="`+value+`"].actions: conflict with "admin"`)
 					})
 				}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package validator
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	ours   = "http01-proxyd"
-	theirs = "admin"
+	manager      = "http01-proxyd"
+	otherManager = "admin"
 )
 
 // policyWith returns a policy with the given files. Each reloads its service, or does
@@ -59,28 +59,28 @@ func TestApply(t *testing.T) {
 		must(t, err)
 		return merged
 	}
-	foreign := policyWith([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
+	other := policyWith([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
 	fragment := policyWith([2]string{"/etc/http01-proxyd", ""}, [2]string{"/etc/b", ""})
 
 	for _, tt := range []struct {
 		name string
 		live func(t *testing.T) []byte
 	}{
-		{"applied by another manager", func(t *testing.T) []byte { t.Helper(); return apply(t, nil, foreign, theirs) }},
-		{"made in any other way", func(*testing.T) []byte { return foreign }},
+		{"applied by another manager", func(t *testing.T) []byte { t.Helper(); return apply(t, nil, other, otherManager) }},
+		{"made in any other way", func(*testing.T) []byte { return other }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			live := tt.live(t)
-			merged := apply(t, live, fragment, ours)
+			merged := apply(t, live, fragment, manager)
 			want := []string{"/etc/z", "/etc/a", "/etc/http01-proxyd", "/etc/b"}
 			if diff := cmp.Diff(want, filePaths(t, merged)); diff != "" {
 				t.Fatalf("files after the first apply (-want +got):\n%s", diff)
 			}
-			again := apply(t, merged, fragment, ours)
+			again := apply(t, merged, fragment, manager)
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
-			gone := apply(t, again, policyWith(), ours)
+			gone := apply(t, again, policyWith(), manager)
 			if diff := cmp.Diff([]string{"/etc/z", "/etc/a"}, filePaths(t, gone)); diff != "" {
 				t.Errorf("files after an empty apply (-want +got):\n%s", diff)
 			}
@@ -92,10 +92,10 @@ func TestApply(t *testing.T) {
 // unless forced, and that equal actions are shared.
 func TestApplyConflict(t *testing.T) {
 	j := testValidator(t)
-	live, err := j.Apply(nil, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
+	live, err := j.Apply(nil, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), otherManager, false)
 	must(t, err)
 	fragment := policyWith([2]string{"/etc/a", ""}, [2]string{"/etc/b", "b.service"})
-	_, err = j.Apply(live, fragment, ours, false)
+	_, err = j.Apply(live, fragment, manager, false)
 	var conflicts Conflicts
 	if !errors.As(err, &conflicts) {
 		t.Fatalf("error: %v", err)
@@ -111,18 +111,18 @@ func TestApplyConflict(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 
-	merged, err := j.Apply(live, fragment, ours, true)
+	merged, err := j.Apply(live, fragment, manager, true)
 	must(t, err)
 	if text := string(merged); strings.Contains(text, "serviceName: a.service") || !strings.Contains(text, "serviceName: b.service") {
 		t.Errorf("after force:\n%s", text)
 	}
 	// The administrator still owns the entry, but no longer its actions. Without ours it is
 	// invalid, so the administrator must restore it.
-	_, err = j.Apply(merged, policyWith(), ours, false)
+	_, err = j.Apply(merged, policyWith(), manager, false)
 	checkError(t, err, "files[0].actions: Required value")
-	back, err := j.Apply(merged, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
+	back, err := j.Apply(merged, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), otherManager, true)
 	must(t, err)
-	gone, err := j.Apply(back, policyWith(), ours, false)
+	gone, err := j.Apply(back, policyWith(), manager, false)
 	must(t, err)
 	if got := filePaths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
 		t.Errorf("shared keys were removed: %q", got)
@@ -153,7 +153,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := j.Apply(tt.live, tt.applied, ours, false)
+			_, err := j.Apply(tt.live, tt.applied, manager, false)
 			checkError(t, err, tt.want)
 		})
 	}

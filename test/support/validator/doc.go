@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge validates objects that an administrator applies. It uses Ignition's own
+// Package validator validates objects that an administrator applies. It uses Ignition's own
 // validation, and the schemas of openshift/api and prometheus-operator with the code of the
 // Kubernetes API server: pruning, defaulting, OpenAPI validation, CEL rules and server-side
 // apply.
@@ -9,4 +9,4 @@
 // openshift/api in go.mod, and of the prometheus-operator of OpenShift 4.17, the oldest
 // supported release. They are read from the module cache, which needs the go command and a
 // working directory inside this module. New accepts other CRDs.
-package judge
+package validator
