@@ -273,13 +273,8 @@ func (e *egressWatcher) saveAccepted() {
 // directTargets returns what of this host and its cluster is never reached through a
 // proxy.
 func (e *egressWatcher) directTargets() egress.DirectDestinations {
-	c := e.target.config
-	d := egress.DirectDestinations{VIPs: slices.Concat(c.VIPs.API, e.vips), Subnets: e.subnets}
-	// An ingress address of the configuration can be anywhere. One of keepalived is in the
-	// network of the cluster.
-	if !c.VIPs.Explicit() {
-		d.VIPs = append(d.VIPs, e.target.ingress...)
-	}
+	c := e.target.config.VIPs
+	d := egress.NewDirectDestinations(c, slices.Concat(c.API, e.vips), e.target.ingress, e.subnets)
 	if name, err := apiname.Read(e.apiServerURLFile); err == nil {
 		d.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}

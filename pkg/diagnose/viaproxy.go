@@ -114,14 +114,11 @@ func systemRoots() [][]byte {
 // automaticNoProxy are the addresses in the automatic part of the no-proxy list. An
 // ingress has no name there.
 func (h *host) automaticNoProxy() []string {
-	destinations := egress.DirectDestinations{VIPs: h.vips.API}
-	if !h.config.VIPs.Explicit() {
-		destinations.VIPs = slices.Concat(h.vips.API, h.vips.Ingress)
-	}
+	var subnets []netip.Prefix
 	for _, own := range h.addresses {
-		destinations.Subnets = append(destinations.Subnets, netip.PrefixFrom(own.IP, own.Bits))
+		subnets = append(subnets, netip.PrefixFrom(own.IP, own.Bits))
 	}
-	return destinations.NoProxy()
+	return egress.NewDirectDestinations(h.config.VIPs, h.vips.API, h.vips.Ingress, subnets).NoProxy()
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.

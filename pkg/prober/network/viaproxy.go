@@ -24,7 +24,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := proxyRequest(ctx, q)
 	if err != nil {
-		setCause(f, &upstream.Error{Cause: upstream.MalformedAnswer, Err: err})
+		setCause(f, &upstream.Error{Cause: upstream.MalformedResponse, Err: err})
 		return f
 	}
 	client := upstream.New()

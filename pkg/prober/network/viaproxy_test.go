@@ -154,7 +154,7 @@ func TestViaProxyTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Fetch.Cause != "timeout-answer" {
+	if a.Fetch.Cause != "timeout-response" {
 		t.Errorf("in %v: %+v", limit, a.Fetch)
 	}
 }

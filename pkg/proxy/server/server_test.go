@@ -259,12 +259,12 @@ func TestUpstreamErrors(t *testing.T) {
 		cause  string
 	}{
 		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
-		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-answer"},
-		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-answer"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
-		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
-		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-response"},
+		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-response"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "router-no-route"},
 		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "redirect-to-https"},
 	} {
@@ -449,7 +449,7 @@ func TestTruncatedResponseIsReset(t *testing.T) {
 				t.Errorf("read %q, %v; want a reset", b, err)
 			}
 			recorded, _ := f.rec.await(t, 1)
-			if c := recorded[0]; c.Status != 200 || c.Cause != "answer-truncated" {
+			if c := recorded[0]; c.Status != 200 || c.Cause != "response-truncated" {
 				t.Errorf("recorded %+v", c)
 			}
 		})
@@ -473,7 +473,7 @@ func TestSlowReader(t *testing.T) {
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
 	recorded, _ := f.rec.await(t, 1)
-	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-answer" && c.Cause != "answer-too-large" {
+	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-response" && c.Cause != "response-too-large" {
 		t.Errorf("recorded %+v", c)
 	}
 }

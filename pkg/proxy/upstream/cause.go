@@ -23,22 +23,22 @@ type Cause string
 
 // Causes of an exchange without a usable response.
 const (
-	NoUpstream          Cause = "no-upstream-for-family" // no ingress address is known
-	Refused             Cause = "refused"                // no process listens there
-	ConnectTimeout      Cause = "timeout-connect"        // no reply to the connection attempt
-	Unreachable         Cause = "unreachable"            // no route, or a firewall rejects the connection
-	ClosedWithoutAnswer Cause = "closed-without-answer"  // accepted the connection and closed it before the first byte
-	Reset               Cause = "reset"                  // reset the connection
-	AnswerTimeout       Cause = "timeout-answer"         // accepted the connection and did not answer in time
-	MalformedAnswer     Cause = "malformed-answer"       // the received bytes are not one HTTP/1.x response
-	AnswerTruncated     Cause = "answer-truncated"       // the response ended early
-	AnswerTooLarge      Cause = "answer-too-large"       // its body is larger than any key authorisation
-	TLSUntrusted        Cause = "tls-untrusted"          // its certificate does not chain to a trusted CA
-	TLSName             Cause = "tls-name"               // its certificate is for other names
-	TLSExpired          Cause = "tls-expired"            // a certificate of its chain is not valid now
-	TLSHandshake        Cause = "tls-handshake"          // no TLS, or no common version or cipher
-	LocalResources      Cause = "local-resources"        // this host lacks descriptors, ports or memory
-	Stopped             Cause = "stopped"                // the client was closed meanwhile
+	NoUpstream            Cause = "no-upstream-for-family"  // no ingress address is known
+	Refused               Cause = "refused"                 // no process listens there
+	ConnectTimeout        Cause = "timeout-connect"         // no reply to the connection attempt
+	Unreachable           Cause = "unreachable"             // no route, or a firewall rejects the connection
+	ClosedWithoutResponse Cause = "closed-without-response" // accepted the connection and closed it before the first byte
+	Reset                 Cause = "reset"                   // reset the connection
+	ResponseTimeout       Cause = "timeout-response"        // accepted the connection and did not answer in time
+	MalformedResponse     Cause = "malformed-response"      // the received bytes are not one HTTP/1.x response
+	ResponseTruncated     Cause = "response-truncated"      // the response ended early
+	ResponseTooLarge      Cause = "response-too-large"      // its body is larger than any key authorisation
+	TLSUntrusted          Cause = "tls-untrusted"           // its certificate does not chain to a trusted CA
+	TLSName               Cause = "tls-name"                // its certificate is for other names
+	TLSExpired            Cause = "tls-expired"             // a certificate of its chain is not valid now
+	TLSHandshake          Cause = "tls-handshake"           // no TLS, or no common version or cipher
+	LocalResources        Cause = "local-resources"         // this host lacks descriptors, ports or memory
+	Stopped               Cause = "stopped"                 // the client was closed meanwhile
 )
 
 // Causes of an exchange that the egress proxy did not forward to the ingress.
@@ -213,17 +213,17 @@ func exchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, errTooLarge):
-		e.Cause = AnswerTooLarge
+		e.Cause = ResponseTooLarge
 	case errors.Is(err, errMalformed):
-		e.Cause = MalformedAnswer
+		e.Cause = MalformedResponse
 	case isTimeout(err):
-		e.Cause, e.ClientStatus = AnswerTimeout, 504
+		e.Cause, e.ClientStatus = ResponseTimeout, 504
 	case errors.Is(err, net.ErrClosed):
 		e.Cause = Stopped
 	case received:
-		e.Cause = AnswerTruncated
+		e.Cause = ResponseTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
-		e.Cause = ClosedWithoutAnswer
+		e.Cause = ClosedWithoutResponse
 	case isTLSError(err):
 		e.Cause, e.Err = TLSHandshake, ExplainTLS(err)
 	default:

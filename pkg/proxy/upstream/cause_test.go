@@ -21,8 +21,8 @@ import (
 // causes returns all causes of this package.
 func causes() []Cause {
 	return []Cause{
-		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
+		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutResponse, Reset, ResponseTimeout, MalformedResponse,
+		ResponseTruncated, ResponseTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
 		NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
 		ProxyProtocolUnexpected, EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop,
 	}

@@ -118,7 +118,7 @@ func (r upstreamRoute) attributeToProxy(e *Error) *Error {
 		return e
 	}
 	e.EgressProxy = r.proxy.String()
-	if r.usesAbsoluteForm() && (e.Cause == ClosedWithoutAnswer || e.Cause == Reset) {
+	if r.usesAbsoluteForm() && (e.Cause == ClosedWithoutResponse || e.Cause == Reset) {
 		e.Cause = EgressUnreachable
 	}
 	return e

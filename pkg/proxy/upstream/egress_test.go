@@ -55,7 +55,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
 			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden. ",
 		},
-		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
+		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedResponse, code: 502, says: "through the egress proxy " + proxyName},
 		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
 		"router's 503": {talk: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
 		"finds the API VIP": {

@@ -59,7 +59,7 @@ func TestEndlessResponse(t *testing.T) {
 			var out countingWriter
 			status, _, err := c.Exchange(newRequest(), &out)
 			var e *Error
-			if !errors.As(err, &e) || e.Cause != AnswerTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
+			if !errors.As(err, &e) || e.Cause != ResponseTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
 				t.Fatalf("%v, cut %v", err, e.Truncated())
 			}
 			checkTexts(t, e)

@@ -17,11 +17,11 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	return exchangeError(addr, err, received)
 }
 
-// AnswerCause returns the cause that a complete response shows. https means that its
+// ResponseCause returns the cause that a complete response shows. https means that its
 // Location is an https URL, loop that its Proxy-Status names a loop. A 503 is the
 // router's own, whatever its page: the cluster can configure the page
 // (IngressController, spec.httpErrorCodePages), and no solver answers 503.
-func AnswerCause(status int, https, looped bool) Cause {
+func ResponseCause(status int, https, looped bool) Cause {
 	switch {
 	case status == 503:
 		return NoRoute

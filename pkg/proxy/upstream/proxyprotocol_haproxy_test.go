@@ -103,12 +103,12 @@ func TestProxyProtocolMismatch(t *testing.T) {
 		causes []Cause
 		status int // that was forwarded
 	}{
-		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
-		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
+		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
+		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
 		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
 		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
-		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
-		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
+		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -94,7 +94,7 @@ func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redire
 	a := &x.response
 	switch {
 	case !a.isRedirect():
-		return AnswerCause(a.status, false, a.loopDetected), false
+		return ResponseCause(a.status, false, a.loopDetected), false
 	case !SameOverHTTPS(a.location(), r.Host, r.Target, settings.httpsPort):
 		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false

@@ -266,7 +266,7 @@ func TestRedirectDeadline(t *testing.T) {
 	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 	ask := newRequest()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != AnswerTimeout || e.ClientStatus != 504 {
+	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != ResponseTimeout || e.ClientStatus != 504 {
 		t.Errorf("%v", e)
 	}
 }

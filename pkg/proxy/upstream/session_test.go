@@ -373,18 +373,18 @@ func TestNoTLS(t *testing.T) {
 		"closes": {func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
-		}, ClosedWithoutAnswer, 502, "PROXY"},
+		}, ClosedWithoutResponse, 502, "PROXY"},
 		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, Reset, 502, "PROXY"},
 		"closes in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 		}, TLSHandshake, 502, "before the end"},
-		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, AnswerTimeout, 504, ""},
+		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, ResponseTimeout, 504, ""},
 		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 			_, _ = io.Copy(io.Discard, b)
-		}, AnswerTimeout, 504, ""},
+		}, ResponseTimeout, 504, ""},
 		"an alert": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.WriteString(tcp, "\x15\x03\x03\x00\x02\x02\x28")
@@ -395,7 +395,7 @@ func TestNoTLS(t *testing.T) {
 			t.Parallel()
 			r := startRouter(t, "127.0.0.1:0", test.talk)
 			s := tlsSettings(r, p.trustedCAs())
-			if test.want == AnswerTimeout {
+			if test.want == ResponseTimeout {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
 			_, _, e := doExchange(t, newClient(t, s), newRequest())
@@ -446,7 +446,7 @@ func TestTLSDeadline(t *testing.T) {
 		ask.Deadline = time.Now().Add(budget)
 		status, _, e = doExchange(t, newClient(t, tlsSettings(r.testRouter, p.trustedCAs())), ask)
 	}
-	if status != 200 || e == nil || e.Cause != AnswerTimeout || !e.Truncated() {
+	if status != 200 || e == nil || e.Cause != ResponseTimeout || !e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 }
