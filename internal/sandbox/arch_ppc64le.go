@@ -10,4 +10,4 @@ const auditArch = unix.AUDIT_ARCH_PPC64LE
 const cloneFlags = 0
 
 // architectureCalls are the calls that the others do not have.
-func architectureCalls() []call { return nil }
+func architectureCalls() []allowedCall { return nil }

@@ -28,13 +28,13 @@ const (
 // unix make nearly all calls for sockets by socketcall(2) here. Its arguments are
 // behind a pointer, where no filter sees them: on this architecture a child can make
 // sockets of every family and type, and set every option.
-func architectureCalls() []call {
+func architectureCalls() []allowedCall {
 	const why, only = "the calls for sockets, on s390x", "the numbers of the calls above; their arguments cannot be seen"
 	always := []uint32{callGetsockname, callGetpeername, callRecvfrom, callShutdown, callSetsockopt, callGetsockopt, callRecvmsg}
-	of := func(kind Kind, more ...uint32) call {
-		return call{"socketcall", unix.SYS_SOCKETCALL, kind, why, only, []check{{0, all, append(more, always...)}}, nil}
+	of := func(kind Kind, more ...uint32) allowedCall {
+		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, why, only, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
 	}
-	return []call{
+	return []allowedCall{
 		of(Proxy, callSocket, callConnect, callAccept4),
 		of(Exporter, callAccept4),
 		of(Prober, callSocket, callConnect, callSendto),

@@ -29,7 +29,7 @@ func TestEveryFindingHasTest(t *testing.T) {
 		var tested bool
 		switch folder := unreal[e.ID]; {
 		case e.JournalOnly:
-			tested = named.Match(readTests(t, "../upstream"))
+			tested = named.Match(readTests(t, "../proxy/upstream"))
 		case folder != "":
 			tested = named.Match(readTests(t, folder))
 		default:

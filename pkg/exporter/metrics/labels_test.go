@@ -20,10 +20,10 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 		file, kind string
 		got        []string
 	}{
-		"outcomes": {"../status/traffic.go", "Outcome", outcomeLabels()},
-		"refusals": {"../status/challenge.go", "Refusal", refusalLabels()},
-		"askers":   {"../status/traffic.go", "Asker", clientLabels()},
-		"causes":   {"../upstream/cause.go", "Cause", causeLabels()},
+		"outcomes": {"../../report/traffic.go", "Outcome", outcomeLabels()},
+		"refusals": {"../../report/challenge.go", "Refusal", refusalLabels()},
+		"askers":   {"../../report/traffic.go", "ClientKind", clientLabels()},
+		"causes":   {"../../proxy/upstream/cause.go", "Cause", causeLabels()},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)

@@ -4,5 +4,5 @@
 
 package upstream
 
-// raceTakes is what the race detector adds to the memory of one that waits.
-const raceTakes = 8 << 10
+// raceOverhead is what the race detector adds to the memory of one that waits.
+const raceOverhead = 8 << 10
