@@ -39,7 +39,7 @@ func (k *kernelTable) findInherited() (port uint16, present bool) {
 		return 0, false
 	}
 	s, err := k.conn.State()
-	k.installed = err == nil && s.Present && s.Owner == ""
+	k.installed = err == nil && s.Present && s.OwnerPort == 0
 	if !k.installed {
 		_ = k.close() // a host without a table keeps no connection
 	}

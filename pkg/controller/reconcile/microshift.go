@@ -180,7 +180,7 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if !m.Present || !m.Known {
 		return nil
 	}
-	h, err := MicroShiftHost(links, found, e.procNetDir)
+	h, err := microshift.NewHost(links, found, e.procNetDir)
 	if err != nil {
 		return err
 	}
@@ -189,21 +189,6 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 		e.observation.rememberedInternal = m.computed.Internal
 	}
 	return nil
-}
-
-// MicroShiftHost returns the state of the host that MicroShift uses; routes is the
-// directory of the kernel's route tables.
-func MicroShiftHost(links []address.Link, found []address.Address, routes string) (h microshift.Host, err error) {
-	for _, l := range links {
-		h.Links = append(h.Links, microshift.Link(l))
-	}
-	for _, a := range found {
-		if !a.DADFailed {
-			h.Addresses = append(h.Addresses, microshift.Address{IP: a.IP, Bits: a.Bits, Link: a.Link})
-		}
-	}
-	h.DefaultLinks4, h.DefaultLinks6, err = microshift.DefaultRouteLinks(routes)
-	return h, err
 }
 
 // MicroShiftPlan is the plan of the service on a MicroShift host, for check.

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -401,24 +399,6 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
 		w.expect("gone", report.NoVIPs, "/ms does not exist or cannot be read")
 	})
-}
-
-// TestMicroShiftHost: an address that another host has is none of this one's.
-func TestMicroShiftHost(t *testing.T) {
-	t.Parallel()
-	links := []address.Link{{Index: 2, Name: "eth0", Up: true}}
-	found := []address.Address{
-		{IP: netip.MustParseAddr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true},
-		{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2},
-	}
-	got, err := MicroShiftHost(links, found, t.TempDir())
-	want := microshift.Host{
-		Links:     []microshift.Link{{Index: 2, Name: "eth0", Up: true}},
-		Addresses: []microshift.Address{{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2}},
-	}
-	if !reflect.DeepEqual(got, want) || err != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 // TestNodeAddressOnOtherLink: where a default route leads to a link without an address, one

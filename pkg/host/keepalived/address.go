@@ -4,15 +4,13 @@ package keepalived
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // maxLabelBytes is the longest address label: IFNAMSIZ minus the terminating NUL.
 const maxLabelBytes = 15
-
-// quote prepares a token of the configuration for a one-line message.
-func quote(s string) string { return strconv.Quote(s) }
 
 // parseVIP parses ADDRESS or ADDRESS/MASK. The mask is ignored: keepalived logs a mask that
 // is out of range and keeps the address (parse_ipaddress of vrrp_ipaddress.c).
@@ -34,14 +32,15 @@ func parseVIP(s string) (addr netip.Addr, reason string) {
 // it, or "". Keepalived logs unknown options and keeps the address (alloc_ipaddress of
 // vrrp_ipaddress.c).
 func checkAddressOptions(addr netip.Addr, w []token) string {
+	withValue := []string{"dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft"}
 	devs := 0
 	for i := 0; i < len(w); i++ {
 		key := w[i].text
-		if !optionTakesValue(key) {
+		if !slices.Contains(withValue, key) {
 			continue
 		}
 		if i++; i == len(w) {
-			return quote(key) + " requires a value"
+			return strconv.Quote(key) + " requires a value"
 		}
 		value := w[i].text
 		switch {
@@ -56,15 +55,6 @@ func checkAddressOptions(addr netip.Addr, w []token) string {
 		}
 	}
 	return ""
-}
-
-func optionTakesValue(key string) bool {
-	switch key {
-	case "dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft":
-		return true
-	default:
-		return false
-	}
 }
 
 func validBroadcast(addr netip.Addr, value string) bool {

@@ -3,9 +3,7 @@
 package keepalived
 
 import (
-	"cmp"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +39,6 @@ func parseInstanceIndex(s string) (int, bool) {
 	}
 	n, err := strconv.Atoi(s)
 	return n, err == nil
-}
-
-func sortByIndex(in []Instance) {
-	slices.SortStableFunc(in, func(a, b Instance) int { return cmp.Compare(a.Index, b.Index) })
 }
 
 // family is an address family. The zero value means that no family is set.

@@ -25,25 +25,12 @@ const (
 	RoleIngress             // *_INGRESS_<n>
 )
 
-// String returns the role in lower case.
-func (r Role) String() string {
-	switch r {
-	case RoleAPI:
-		return "api"
-	case RoleIngress:
-		return "ingress"
-	default:
-		return "other"
-	}
-}
-
 // Instance is one vrrp_instance block.
 type Instance struct {
 	Name  string
 	Role  Role
 	Index int          // the <n> of its name; 0 for RoleOther
 	Addrs []netip.Addr // virtual_ipaddress and virtual_ipaddress_excluded, in file order, each once
-	Pos   Pos          // position of its vrrp_instance line
 }
 
 // IgnoredEntry is an entry that keepalived ignores with a log message, and that this package

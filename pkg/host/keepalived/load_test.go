@@ -78,7 +78,7 @@ func TestReadErrors(t *testing.T) {
 				t.Errorf("files %q do not start with the path", got.Files)
 			}
 			if len(got.VIPs.API) > 0 {
-				t.Errorf("VIPs %v in spite of the error", got.VIPs)
+				t.Errorf("VIPs %v despite the error", got.VIPs)
 			}
 		})
 	}

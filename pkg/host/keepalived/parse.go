@@ -3,16 +3,11 @@
 package keepalived
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
-)
-
-// Keywords with a meaning in this package.
-const (
-	keywordInstance = "vrrp_instance"
-	keywordVIPs     = "virtual_ipaddress"
-	keywordExcluded = "virtual_ipaddress_excluded"
-	keywordPeers    = "unicast_peer"
 )
 
 // parseResult is the result of parsing, with or without an error.
@@ -31,7 +26,22 @@ const (
 	blockVIPs
 	blockExcluded
 	blockPeers
+	noBlock // outside all blocks
 )
+
+// instanceBlock returns the kind of a block of a vrrp_instance.
+func instanceBlock(keyword string) blockKind {
+	switch keyword {
+	case "virtual_ipaddress":
+		return blockVIPs
+	case "virtual_ipaddress_excluded":
+		return blockExcluded
+	case "unicast_peer":
+		return blockPeers
+	default:
+		return blockOther
+	}
+}
 
 // block is an open block.
 type block struct {
@@ -113,23 +123,28 @@ func (p *parser) parseStatement(l line) error {
 		return err
 	}
 	p.header = &l
-	if p.current == nil || len(p.blocks) == 0 {
-		return nil
-	}
 	w := tokenize(l.text)
-	if len(w) == 0 {
+	if p.current == nil || len(w) == 0 {
 		return nil
 	}
-	switch p.blocks[len(p.blocks)-1].kind {
+	switch p.inside() {
 	case blockInstance:
 		p.current.applySetting(w)
 	case blockPeers:
 		p.current.acceptFamilyOf(w[0].text)
 	case blockVIPs, blockExcluded:
 		return p.parseAddress(l, w)
-	case blockOther:
+	case blockOther, noBlock:
 	}
 	return nil
+}
+
+// inside returns the kind of the innermost open block.
+func (p *parser) inside() blockKind {
+	if n := len(p.blocks); n > 0 {
+		return p.blocks[n-1].kind
+	}
+	return noBlock
 }
 
 // rejectMissingBrace rejects a line at pos if the previous line requires an opening brace.
@@ -144,28 +159,14 @@ func (p *parser) rejectMissingBrace(pos Pos) error {
 // blockKindOf returns the kind of block that a line opens at the current position.
 func (p *parser) blockKindOf(l line) blockKind {
 	w := tokenize(l.text)
-	if len(w) == 0 {
-		return blockOther
+	switch inside := p.inside(); {
+	case len(w) == 0:
+	case inside == noBlock && w[0].text == "vrrp_instance":
+		return blockInstance
+	case inside == blockInstance && p.current != nil:
+		return instanceBlock(w[0].text)
 	}
-	if len(p.blocks) == 0 {
-		if w[0].text == keywordInstance {
-			return blockInstance
-		}
-		return blockOther
-	}
-	if p.current == nil || p.blocks[len(p.blocks)-1].kind != blockInstance {
-		return blockOther
-	}
-	switch w[0].text {
-	case keywordVIPs:
-		return blockVIPs
-	case keywordExcluded:
-		return blockExcluded
-	case keywordPeers:
-		return blockPeers
-	default:
-		return blockOther
-	}
+	return blockOther
 }
 
 func (p *parser) openBlock(l line) error {
@@ -175,12 +176,11 @@ func (p *parser) openBlock(l line) error {
 	if len(p.blocks) == maxNesting {
 		return syntaxErrorf(l.pos, "blocks are nested more than %d deep", maxNesting)
 	}
-	if n := len(p.blocks); n > 0 {
-		switch p.blocks[n-1].kind {
-		case blockVIPs, blockExcluded, blockPeers:
-			return syntaxErrorf(l.pos, "unexpected { inside %q of line %d: is a } missing before it?", p.blocks[n-1].header.text, p.blocks[n-1].header.pos.Line)
-		case blockOther, blockInstance:
-		}
+	switch p.inside() {
+	case blockVIPs, blockExcluded, blockPeers:
+		top := p.blocks[len(p.blocks)-1].header
+		return syntaxErrorf(l.pos, "unexpected { inside %q of line %d: is a } missing before it?", top.text, top.pos.Line)
+	case blockOther, blockInstance, noBlock:
 	}
 	b := block{kind: p.blockKindOf(*p.header), header: *p.header}
 	p.header = nil
@@ -221,14 +221,14 @@ func (p *parser) beginInstance(l line) error {
 	}
 	name := w[1].text
 	if p.instanceNames[name] {
-		p.recordIgnored(l.pos, "duplicate vrrp_instance "+quote(name)+": keepalived skips this instance")
+		p.recordIgnored(l.pos, "duplicate vrrp_instance "+strconv.Quote(name)+": keepalived skips this instance")
 		return nil
 	}
 	if len(p.instanceNames) == maxInstances {
 		return syntaxErrorf(l.pos, "more than %d instances", maxInstances)
 	}
 	p.instanceNames[name] = true
-	p.current = &instanceState{Instance: Instance{Name: name, Pos: l.pos}, seen: make(map[netip.Addr]bool)}
+	p.current = &instanceState{Instance: Instance{Name: name}, seen: make(map[netip.Addr]bool)}
 	p.current.Role, p.current.Index = roleOf(name)
 	return nil
 }
@@ -239,7 +239,7 @@ func (p *parser) parseAddress(l line, w []token) error {
 	if addrText, _, _ := strings.Cut(w[0].text, "/"); addrText == "" {
 		return nil // OpenShift renders the missing VIP of a family as "/128 label vip"
 	}
-	pos, text := l.position(w[0].offset), quote(w[0].text)
+	pos, text := l.position(w[0].offset), strconv.Quote(w[0].text)
 	addr, reason := parseVIP(w[0].text)
 	if refusal := in.rejectReason(addr); refusal != "" {
 		return syntaxErrorf(pos, "%s: %s %s", in.Name, text, refusal)
@@ -247,7 +247,7 @@ func (p *parser) parseAddress(l line, w []token) error {
 	if reason == "" {
 		reason = checkAddressOptions(addr, w[1:])
 	}
-	if reason == "" && p.blocks[len(p.blocks)-1].kind == blockVIPs && !in.acceptFamily(familyOf(addr)) {
+	if reason == "" && p.inside() == blockVIPs && !in.acceptFamily(familyOf(addr)) {
 		reason = "it does not have the instance's address family"
 	}
 	if reason != "" {
@@ -275,7 +275,7 @@ func collectVIPs(instances []Instance, role Role) []netip.Addr {
 			picked = append(picked, in)
 		}
 	}
-	sortByIndex(picked)
+	slices.SortStableFunc(picked, func(a, b Instance) int { return cmp.Compare(a.Index, b.Index) })
 	var out []netip.Addr
 	seen := make(map[netip.Addr]bool)
 	for _, in := range picked {

@@ -103,7 +103,7 @@ func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) 
 	if err != nil && !absent && !none {
 		return err, false
 	}
-	unsettled := func(why error) error { return fmt.Errorf("%w: %w", ErrUnsettled, why) }
+	unsettled := func(cause error) error { return fmt.Errorf("%w: %w", ErrUnsettled, cause) }
 	switch {
 	case absent && len(r.lastGood.VIPs.API) > 0,
 		none && (!r.known || !errors.Is(r.lastGoodErr, ErrNoAPIInstance)):
@@ -111,8 +111,8 @@ func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) 
 	case got.missingNewline && (!r.known || got.content != r.lastGood.content):
 		return unsettled(errMissingNewline), true
 	}
-	if why := findLoss(r.lastGood.Discovery, got.Discovery); why != nil {
-		return unsettled(why), true
+	if loss := findLoss(r.lastGood.Discovery, got.Discovery); loss != nil {
+		return unsettled(loss), true
 	}
 	return nil, true
 }
@@ -121,45 +121,31 @@ var errMissingNewline = errors.New("a file ends without a newline")
 
 // findLoss returns what the old configuration had and the new one lacks.
 func findLoss(before, after Discovery) error {
-	for _, was := range before.Instances {
-		if was.Role != RoleAPI || len(was.Addrs) == 0 {
+	for _, old := range before.Instances {
+		if old.Role != RoleAPI || len(old.Addrs) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(after.Instances, func(in Instance) bool { return in.Name == was.Name })
+		i := slices.IndexFunc(after.Instances, func(in Instance) bool { return in.Name == old.Name })
 		if i < 0 {
-			return fmt.Errorf("instance %s was removed", was.Name)
+			return fmt.Errorf("instance %s was removed", old.Name)
 		}
 		for _, f := range []family{familyIPv4, familyIPv6} {
-			if countFamily(after.Instances[i].Addrs, f) < countFamily(was.Addrs, f) {
-				return fmt.Errorf("instance %s has fewer addresses", was.Name)
+			if len(ofFamily(after.Instances[i].Addrs, f)) < len(ofFamily(old.Addrs, f)) {
+				return fmt.Errorf("instance %s has fewer addresses", old.Name)
 			}
 		}
 	}
 	for _, f := range []family{familyIPv4, familyIPv6} {
-		if countFamily(before.VIPs.API, f) > 0 && countFamily(before.VIPs.Ingress, f) > 0 && countFamily(after.VIPs.Ingress, f) == 0 {
-			return fmt.Errorf("the ingress VIP of the address family of %s was removed", firstOfFamily(before.VIPs.API, f))
+		if len(ofFamily(before.VIPs.API, f)) > 0 && len(ofFamily(before.VIPs.Ingress, f)) > 0 && len(ofFamily(after.VIPs.Ingress, f)) == 0 {
+			return fmt.Errorf("the ingress VIP of the address family of %s was removed", ofFamily(before.VIPs.API, f)[0])
 		}
 	}
 	return nil
 }
 
-func countFamily(addrs []netip.Addr, f family) int {
-	n := 0
-	for _, a := range addrs {
-		if familyOf(a) == f {
-			n++
-		}
-	}
-	return n
-}
-
-func firstOfFamily(addrs []netip.Addr, f family) netip.Addr {
-	for _, a := range addrs {
-		if familyOf(a) == f {
-			return a
-		}
-	}
-	return netip.Addr{}
+// ofFamily returns the addresses of one family.
+func ofFamily(addrs []netip.Addr, f family) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return familyOf(a) != f })
 }
 
 // union returns the strings of both lists in order, each once.

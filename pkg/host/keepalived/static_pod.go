@@ -136,19 +136,15 @@ func (v VIPs) CompleteFromStaticPod(dir string) (VIPs, error) {
 func (v VIPs) WithMissingIngress(others []netip.Addr) VIPs {
 	out := VIPs{API: v.API, Ingress: slices.Clone(v.Ingress)}
 	for _, f := range []family{familyIPv4, familyIPv6} {
-		if countFamily(v.API, f) == 0 || countFamily(v.Ingress, f) > 0 {
+		if len(ofFamily(v.API, f)) == 0 || len(ofFamily(v.Ingress, f)) > 0 {
 			continue
 		}
-		for _, a := range others {
-			if familyOf(a) == f {
-				out.Ingress = append(out.Ingress, a)
-			}
-		}
+		out.Ingress = append(out.Ingress, ofFamily(others, f)...)
 	}
 	return out
 }
 
 // LacksIngress reports whether an API VIP has no ingress VIP of its family.
 func (v VIPs) LacksIngress() bool {
-	return slices.ContainsFunc(v.API, func(a netip.Addr) bool { return countFamily(v.Ingress, familyOf(a)) == 0 })
+	return slices.ContainsFunc(v.API, func(a netip.Addr) bool { return len(ofFamily(v.Ingress, familyOf(a))) == 0 })
 }

@@ -50,14 +50,6 @@ spec:
     - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
 `
 
-func vipAddrs(texts ...string) []netip.Addr {
-	var out []netip.Addr
-	for _, text := range texts {
-		out = append(out, netip.MustParseAddr(text))
-	}
-	return out
-}
-
 func TestStaticPodIngress(t *testing.T) {
 	t.Parallel()
 	half, _, _ := strings.Cut(staticPod, "192.168.111.4")
@@ -66,19 +58,19 @@ func TestStaticPodIngress(t *testing.T) {
 		want []netip.Addr
 		err  string
 	}{
-		"OpenShift's": {staticPod, vipAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4"), ""},
+		"OpenShift's": {staticPod, parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4"), ""},
 		"args with equals sign": {
 			"spec: {containers: [{args: ['--api-vips=192.0.2.5', '--ingress-vips=192.0.2.6']}]}",
-			vipAddrs("192.0.2.6"),
+			parseAddrs("192.0.2.6"),
 			"",
 		},
 		"none":                       {"spec: {containers: [{command: [sleep]}]}", nil, ""},
 		"flag without value":         {"spec: {containers: [{command: ['--ingress-vips']}]}", nil, ""},
 		"empty value":                {"spec: {containers: [{command: ['--ingress-vips', '']}]}", nil, ""},
 		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips contains "a.example"`},
-		"half-written":               {half, nil, "keepalived.yaml: "},
-		"a list of other use":        {"spec: {containers: 3}", nil, "keepalived.yaml: "},
-		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", vipAddrs("192.0.2.6"), ""},
+		"truncated":                  {half, nil, "keepalived.yaml: "},
+		"another type":               {"spec: {containers: 3}", nil, "keepalived.yaml: "},
+		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", parseAddrs("192.0.2.6"), ""},
 		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is not a VIP`},
 		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is not a VIP`},
 	} {
@@ -102,16 +94,16 @@ func TestStaticPodIngress(t *testing.T) {
 
 func TestWithMissingIngress(t *testing.T) {
 	t.Parallel()
-	manifest := vipAddrs("192.0.2.4", "2001:db8::4")
+	manifest := parseAddrs("192.0.2.4", "2001:db8::4")
 	for name, tt := range map[string]struct {
 		own   VIPs
 		lacks bool
 		want  []netip.Addr
 	}{
-		"complete":              {VIPs{API: vipAddrs("192.0.2.5"), Ingress: vipAddrs("192.0.2.6")}, false, vipAddrs("192.0.2.6")},
-		"no ingress at all":     {VIPs{API: vipAddrs("192.0.2.5")}, true, vipAddrs("192.0.2.4")},
-		"one family lacks":      {VIPs{API: vipAddrs("192.0.2.5", "2001:db8::5"), Ingress: vipAddrs("192.0.2.6")}, true, vipAddrs("192.0.2.6", "2001:db8::4")},
-		"no API, nothing to do": {VIPs{}, false, nil},
+		"complete":                 {VIPs{API: parseAddrs("192.0.2.5"), Ingress: parseAddrs("192.0.2.6")}, false, parseAddrs("192.0.2.6")},
+		"no ingress at all":        {VIPs{API: parseAddrs("192.0.2.5")}, true, parseAddrs("192.0.2.4")},
+		"no ingress of one family": {VIPs{API: parseAddrs("192.0.2.5", "2001:db8::5"), Ingress: parseAddrs("192.0.2.6")}, true, parseAddrs("192.0.2.6", "2001:db8::4")},
+		"no API VIP":               {VIPs{}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
 const (
@@ -20,8 +22,8 @@ func IsInternalLink(link string) bool { return link == loopback || link == ovnBr
 
 // Host holds the properties of a host that MicroShift examines.
 type Host struct {
-	Links     []Link
-	Addresses []Address // in the kernel's order
+	Links     []address.Link
+	Addresses []address.Address // in the kernel's order
 	// The links of the default routes, in the order of the main routing table.
 	DefaultLinks4, DefaultLinks6 []string
 	// AddressesSettled means that no further address is expected on the link of a default
@@ -29,19 +31,14 @@ type Host struct {
 	AddressesSettled bool
 }
 
-// Link is a network interface.
-type Link struct {
-	Index  uint32
-	Name   string
-	Master uint32 // index of the link that this one is attached to; 0: none
-	Up     bool
-}
-
-// Address is an address of a link.
-type Address struct {
-	IP   netip.Addr
-	Bits int
-	Link uint32
+// NewHost returns the Host with these links and addresses. procNet is /proc/net, for the default routes.
+// An address that another host uses (DADFailed) is not the host's.
+func NewHost(links []address.Link, addresses []address.Address, procNet string) (Host, error) {
+	h := Host{Links: links}
+	h.Addresses = slices.DeleteFunc(slices.Clone(addresses), func(a address.Address) bool { return a.DADFailed })
+	var err error
+	h.DefaultLinks4, h.DefaultLinks6, err = DefaultRouteLinks(procNet)
+	return h, err
 }
 
 // nodeAddress returns the address that MicroShift detects if none is configured. It is an
@@ -73,7 +70,7 @@ func (h Host) nodeAddress() netip.Addr {
 
 func (h Host) firstAddress() netip.Addr {
 	links := slices.Clone(h.Links)
-	slices.SortFunc(links, func(a, b Link) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(links, func(a, b address.Link) int { return cmp.Compare(a.Index, b.Index) })
 	for _, l := range links {
 		if l.Name == ovnBridge {
 			continue
@@ -91,7 +88,7 @@ func (h Host) firstAddress() netip.Addr {
 // withoutAddresses returns the host without addresses that MicroShift or this service assigns
 // to it. They are never the node's address.
 func (h Host) withoutAddresses(own []netip.Addr) Host {
-	h.Addresses = slices.DeleteFunc(slices.Clone(h.Addresses), func(a Address) bool {
+	h.Addresses = slices.DeleteFunc(slices.Clone(h.Addresses), func(a address.Address) bool {
 		return a.Bits == a.IP.BitLen() && slices.Contains(own, a.IP)
 	})
 	return h
@@ -101,7 +98,7 @@ func (h Host) withoutAddresses(own []netip.Addr) Host {
 // kernel lists it. A new IPv6 address precedes others of its scope, a new IPv4 address
 // follows them.
 func (h Host) withLoopbackAddress(addr netip.Addr) Host {
-	a := Address{IP: addr, Bits: addr.BitLen()}
+	a := address.Address{IP: addr, Bits: addr.BitLen()}
 	if lo, found := h.linkByName(loopback); found {
 		a.Link = lo.Index
 	}
@@ -184,18 +181,18 @@ func matchesListenAddress(configured []string, addr netip.Addr, link string) boo
 	})
 }
 
-func (h Host) linkByName(name string) (Link, bool) {
-	i := slices.IndexFunc(h.Links, func(l Link) bool { return l.Name == name })
+func (h Host) linkByName(name string) (address.Link, bool) {
+	i := slices.IndexFunc(h.Links, func(l address.Link) bool { return l.Name == name })
 	if i < 0 {
-		return Link{}, false
+		return address.Link{}, false
 	}
 	return h.Links[i], true
 }
 
-func (h Host) linkByIndex(index uint32) (Link, bool) {
-	i := slices.IndexFunc(h.Links, func(l Link) bool { return l.Index == index })
+func (h Host) linkByIndex(index uint32) (address.Link, bool) {
+	i := slices.IndexFunc(h.Links, func(l address.Link) bool { return l.Index == index })
 	if i < 0 {
-		return Link{}, false
+		return address.Link{}, false
 	}
 	return h.Links[i], true
 }

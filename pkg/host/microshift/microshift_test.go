@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
@@ -275,12 +276,12 @@ func TestFirstAddressAfter(t *testing.T) {
 
 // edgeHost returns a host with two NICs, OVN's links and MicroShift's internal address.
 func edgeHost() microshift.Host {
-	on := func(link uint32, text string) microshift.Address {
+	on := func(link uint32, text string) address.Address {
 		p := netip.MustParsePrefix(text)
-		return microshift.Address{IP: p.Addr(), Bits: p.Bits(), Link: link}
+		return address.Address{IP: p.Addr(), Bits: p.Bits(), Link: link}
 	}
 	return microshift.Host{
-		Links: []microshift.Link{
+		Links: []address.Link{
 			{Index: 1, Name: "lo", Up: true},
 			{Index: 2, Name: "eth0", Up: true},
 			{Index: 3, Name: "eth1", Up: true},
@@ -288,12 +289,24 @@ func edgeHost() microshift.Host {
 			{Index: 5, Name: "ovn-k8s-mp0", Master: 9, Up: true},
 			{Index: 6, Name: "eth2"},
 		},
-		Addresses: []microshift.Address{
+		Addresses: []address.Address{
 			on(1, "127.0.0.1/8"), on(2, "192.0.2.9/24"), on(3, "198.51.100.9/24"), on(4, "10.44.0.0/32"), on(4, "169.254.169.2/29"),
 			on(5, "10.42.0.2/24"), on(6, "203.0.113.9/24"),
 			on(1, "::1/128"), on(2, "2001:db8::9/64"), on(2, "fe80::9/64"), on(3, "2001:db8:1::9/64"), on(4, "fd69::2/125"),
 		},
 		DefaultLinks4: []string{"eth0"}, DefaultLinks6: []string{"eth1"},
+	}
+}
+
+// TestNewHost: an address that another host uses is not the host's.
+func TestNewHost(t *testing.T) {
+	t.Parallel()
+	links := []address.Link{{Index: 2, Name: "eth0", Up: true}}
+	used := address.Address{IP: addr("2001:db8::10"), Bits: 64, Link: 2}
+	h, err := microshift.NewHost(links, []address.Address{{IP: addr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true}, used}, t.TempDir())
+	must(t, err)
+	if diff := cmp.Diff(microshift.Host{Links: links, Addresses: []address.Address{used}}, h, sameAddr); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -332,7 +345,7 @@ func TestCompute(t *testing.T) {
 		"the node's address on the bridge": {
 			host: func(h *microshift.Host) {
 				h.DefaultLinks4 = []string{"br-ex"}
-				h.Addresses = append(h.Addresses, microshift.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
+				h.Addresses = append(h.Addresses, address.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
 			},
 			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
 		},
@@ -479,7 +492,7 @@ func TestMisdetectedAsNodeIP(t *testing.T) {
 			"node: {nodeIP: ''}\n" + "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}",
 			func(h *microshift.Host) {
 				offline(h)
-				h.Addresses = []microshift.Address{{IP: addr("::1"), Bits: 128, Link: 1}, {IP: addr("2001:db8::1"), Bits: 128, Link: 1}}
+				h.Addresses = []address.Address{{IP: addr("::1"), Bits: 128, Link: 1}, {IP: addr("2001:db8::1"), Bits: 128, Link: 1}}
 			}, "[fd02::1:0]",
 		},
 	} {

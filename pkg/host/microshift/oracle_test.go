@@ -60,7 +60,7 @@ func compareConfigs(t *testing.T, want, got Config) {
 		}
 	}
 	if want, got := configJSON(want), configJSON(got); want != got {
-		t.Errorf("MicroShift has\n%s\nours is\n%s", want, got)
+		t.Errorf("MicroShift has\n%s\nthis package has\n%s", want, got)
 	}
 }
 
@@ -85,34 +85,34 @@ func TestMatchesMicroShift(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]file{
 		"nothing":                            filesOf(),
-		"comments alone":                     filesOf("# a\n"),
+		"only comments":                      filesOf("# a\n"),
 		"comments, and a file":               filesOf("# a\n", "node: {nodeIP: 192.0.2.9}"),
 		"a file, and comments":               filesOf("node: {nodeIP: 192.0.2.9}", "# a\n"),
 		"comments, and an empty file":        filesOf("# a\n", "", " \n"),
-		"two of comments":                    filesOf("# a\n", "# b\n"),
+		"two files with only comments":       filesOf("# a\n", "# b\n"),
 		"null":                               filesOf("~"),
 		"null, and a file":                   filesOf("null", "node: {nodeIP: 192.0.2.9}"),
 		"a document's end":                   filesOf("---\n", "node: {nodeIP: 192.0.2.9}"),
 		"an empty mapping":                   filesOf("{}", "node: {nodeIP: 192.0.2.9}", "{}"),
 		"null in the first file":             filesOf("node: {nodeIP: null}", "node: {nodeIPv6: '2001:db8::9'}"),
 		"null over a mapping":                filesOf("node: {nodeIP: 192.0.2.9}", "node: null", "node: {nodeIPv6: '2001:db8::9'}"),
-		"a mapping over a text":              filesOf("node: x", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
-		"a text over a mapping":              filesOf("node: {nodeIP: 192.0.2.9}", "node: x"),
+		"a mapping over a string":            filesOf("node: x", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
+		"a string over a mapping":            filesOf("node: {nodeIP: 192.0.2.9}", "node: x"),
 		"a list over a list":                 filesOf("ingress: {listenAddress: [eth0, eth1]}", "ingress: {listenAddress: [null, eth2]}"),
 		"null in a list's mapping":           filesOf("{}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null, names: [a, null]}]}"),
-		"the same, over one":                 filesOf("apiServer: {namedCertificates: [{certPath: /d}]}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null}]}"),
-		"a text, and a file":                 filesOf("a", "node: {nodeIP: 192.0.2.9}"),
-		"a file, and a text":                 filesOf("node: {nodeIP: 192.0.2.9}", "a"),
-		"a text alone":                       filesOf("a"),
+		"the same, over another file":        filesOf("apiServer: {namedCertificates: [{certPath: /d}]}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null}]}"),
+		"a string, and a file":               filesOf("a", "node: {nodeIP: 192.0.2.9}"),
+		"a file, and a string":               filesOf("node: {nodeIP: 192.0.2.9}", "a"),
+		"a string only":                      filesOf("a"),
 		"a list, and a file":                 filesOf("[a]", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
 		"a file, and a list":                 filesOf("node: {nodeIP: 192.0.2.9}", "[a]"),
 		"a list between files":               filesOf("node: {nodeIP: 192.0.2.9}", "[a]", "node: {nodeIPv6: '2001:db8::9'}"),
 		"keys of both cases":                 filesOf("node: {nodeIP: 192.0.2.9}", "node: {nodeip: 192.0.2.10}"),
 		"keys of both cases, in other order": filesOf("node: {nodeip: 192.0.2.10}", "node: {nodeIP: 192.0.2.9}", "Node: {nodeIPv6: '2001:db8::9'}"),
-		"a truth value for a name":           filesOf("node: {hostnameOverride: yes}"),
-		"a short one":                        filesOf("node: {hostnameOverride: n}"),
-		"a quoted one":                       filesOf("node: {hostnameOverride: 'on'}"),
-		"a tagged one":                       filesOf("node: {hostnameOverride: !!str off}"),
+		"a boolean for a name":               filesOf("node: {hostnameOverride: yes}"),
+		"a short boolean":                    filesOf("node: {hostnameOverride: n}"),
+		"a quoted boolean":                   filesOf("node: {hostnameOverride: 'on'}"),
+		"a tagged boolean":                   filesOf("node: {hostnameOverride: !!str off}"),
 		"a date for a name":                  filesOf("node: {hostnameOverride: 2026-11-22}"),
 		"a time for a name":                  filesOf("node: {hostnameOverride: 2026-11-22T04:05:06Z}"),
 		"a number for a name":                filesOf("node: {hostnameOverride: 7}"),
@@ -121,33 +121,33 @@ func TestMatchesMicroShift(t *testing.T) {
 		"an octal port":                      filesOf("ingress: {ports: {http: 0120}}"),
 		"a hexadecimal port":                 filesOf("ingress: {ports: {http: 0x50}}"),
 		"underscores in a port":              filesOf("ingress: {ports: {http: 8_080}}"),
-		"a port by no number":                filesOf("ingress: {ports: {http: 0o8}}"),
+		"not a number for a port":            filesOf("ingress: {ports: {http: 0o8}}"),
 		"a merge key":                        filesOf("a: &a {nodeIP: 192.0.2.9}\nnode: {<<: *a, nodeIPv6: '2001:db8::9'}\n"),
-		"null behind a key of another case":  filesOf("ingress: {ports: {HTTP: 8080, http: null}}"),
-		"null behind it, over one":           filesOf("{}", "ingress: {ports: {HTTP: 8080, http: null}}"),
-		"a merge key behind its key":         filesOf("a: &a {nodeIP: 192.0.2.9}\nnode: {nodeIP: 192.0.2.10, <<: *a}\n"),
+		"null after a key of another case":   filesOf("ingress: {ports: {HTTP: 8080, http: null}}"),
+		"null after it, over another file":   filesOf("{}", "ingress: {ports: {HTTP: 8080, http: null}}"),
+		"a merge key after its key":          filesOf("a: &a {nodeIP: 192.0.2.9}\nnode: {nodeIP: 192.0.2.10, <<: *a}\n"),
 		"a tagged time":                      filesOf("node: {hostnameOverride: !!timestamp 2026-11-22}"),
-		"no time, tagged as one":             filesOf("node: {hostnameOverride: !!timestamp edge}"),
+		"not a time, tagged as one":          filesOf("node: {hostnameOverride: !!timestamp edge}"),
 		"a tagged truth value":               filesOf("ingress: {listenAddress: [!!bool yes]}"),
-		"another tagged one":                 filesOf("a: !!bool yes\nnode: {nodeIP: 192.0.2.9}"),
+		"another tagged boolean":             filesOf("a: !!bool yes\nnode: {nodeIP: 192.0.2.9}"),
 		"an escaped slash":                   filesOf("network: {serviceNetwork: [\"10.43.0.0\\/16\"]}"),
 		"a binary name":                      filesOf("node: {hostnameOverride: !!binary gGE=}"),
 		"an infinite key":                    filesOf(".inf: a\n1e30: b\n"),
 		"a large port":                       filesOf("ingress: {ports: {http: 18446744073709551615}}"),
-		"keys that are no texts":             filesOf("1: a\n1.5: b\ntrue: c\n2026-11-22: d\nyes: e\nnode: {nodeIP: 192.0.2.9}\n"),
+		"keys that are not strings":          filesOf("1: a\n1.5: b\ntrue: c\n2026-11-22: d\nyes: e\nnode: {nodeIP: 192.0.2.9}\n"),
 		"a key of null":                      filesOf("~: a\n"),
 		"a byte order mark":                  filesOf("\ufeffnode: {nodeIP: 192.0.2.9}"),
 		"CRLF":                               filesOf("node:\r\n  nodeIP: 192.0.2.9\r\n"),
 		"a tab":                              filesOf("node:\n\tnodeIP: 192.0.2.9"),
 		"a directive":                        filesOf("%YAML 1.1\n---\nnode: {nodeIP: 192.0.2.9}\n"),
-		"no UTF-8":                           filesOf("node: {hostnameOverride: \"\xff\"}"),
+		"not UTF-8":                          filesOf("node: {hostnameOverride: \"\xff\"}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want, refused := referenceConfig(files)
 			got, err := parse(files)
 			if (err != nil) != (refused != nil) {
-				t.Fatalf("MicroShift: %v; ours: %v", refused, err)
+				t.Fatalf("MicroShift: %v; this package: %v", refused, err)
 			}
 			if err == nil {
 				compareConfigs(t, want, got)
@@ -196,7 +196,7 @@ func FuzzMerge(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(withoutNull(want), withoutNull(mergePatch(target, change))); diff != "" {
-			t.Errorf("(-json-patch +ours):\n%s", diff)
+			t.Errorf("(-json-patch +got):\n%s", diff)
 		}
 	})
 }
@@ -226,7 +226,7 @@ func compareWithReference(t *testing.T, files []file) {
 		return
 	}
 	if (err != nil) != (refused != nil) {
-		t.Fatalf("MicroShift: %v, %s; ours: %v, %v", refused, merged, err, tree)
+		t.Fatalf("MicroShift: %v, %s; this package: %v, %v", refused, merged, err, tree)
 	}
 	if err != nil || merged == nil {
 		return
@@ -236,12 +236,12 @@ func compareWithReference(t *testing.T, files []file) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(decodeExactly(t, merged), decodeExactly(t, ours)); diff != "" {
-		t.Errorf("(-MicroShift +ours):\n%s", diff)
+		t.Errorf("(-MicroShift +got):\n%s", diff)
 	}
 	want, refused := referenceConfig(files)
 	got, err := parse(files)
 	if (err != nil) != (refused != nil) {
-		t.Fatalf("MicroShift: %v; ours: %v", refused, err)
+		t.Fatalf("MicroShift: %v; this package: %v", refused, err)
 	}
 	if err == nil {
 		compareConfigs(t, want, got)

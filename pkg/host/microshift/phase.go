@@ -65,12 +65,14 @@ type transition struct {
 
 // transitions lists the reaction to each event in each phase. candidateConfirmed has no effect in the
 // phases current and outdated: a candidate exists only until files settle after a start.
-var transitions = [events][phases]transition{
-	stopped:            {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
-	startedSettled:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
-	startedUnsettled:   {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {provisional, keepInForce}, outdated: {provisional, adoptNext}},
-	candidateConfirmed: {unknown: {current, adopt}, provisional: {current, adopt}, current: {current, keepInForce}, outdated: {outdated, keepInForce}},
-	settledInvalid:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, keepInForce}},
-	settledForStart:    {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {current, adopt}, outdated: {current, adopt}},
-	settledAfterStart:  {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {outdated, holdNext}, outdated: {outdated, holdNext}},
+func transitions() [events][phases]transition {
+	return [events][phases]transition{
+		stopped:            {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
+		startedSettled:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, adoptNext}},
+		startedUnsettled:   {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {provisional, keepInForce}, outdated: {provisional, adoptNext}},
+		candidateConfirmed: {unknown: {current, adopt}, provisional: {current, adopt}, current: {current, keepInForce}, outdated: {outdated, keepInForce}},
+		settledInvalid:     {unknown: {unknown, keepInForce}, provisional: {provisional, keepInForce}, current: {current, keepInForce}, outdated: {current, keepInForce}},
+		settledForStart:    {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {current, adopt}, outdated: {current, adopt}},
+		settledAfterStart:  {unknown: {current, adoptUncertain}, provisional: {current, adoptUncertain}, current: {outdated, holdNext}, outdated: {outdated, holdNext}},
+	}
 }

@@ -15,7 +15,7 @@ func TestTransitions(t *testing.T) {
 	adopts := func(do action) bool { return do == adopt || do == adoptUncertain }
 	for e := range event(events) {
 		for p := range phase(phases) {
-			tr := transitions[e][p]
+			tr := transitions()[e][p]
 			for _, rule := range []struct {
 				name   string
 				broken bool

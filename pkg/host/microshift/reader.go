@@ -195,7 +195,7 @@ func (r *Reader) accept(found fingerprint, files []file, watch []string, err err
 
 // apply performs the transition for an event. v is the version that the event is about.
 func (r *Reader) apply(e event, v version) {
-	t := transitions[e][r.phase]
+	t := transitions()[e][r.phase]
 	switch t.do {
 	case keepInForce:
 	case adopt:

@@ -164,7 +164,7 @@ func TestStartWhileSettling(t *testing.T) {
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"as it was": {
+		"restored": {
 			do: func(s *settlingHost) {
 				s.writeNode("9")
 				s.setInvocation("2")
@@ -178,7 +178,7 @@ func TestStartWhileSettling(t *testing.T) {
 				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
-		"as it was before the start": {
+		"restored to the state before the start": {
 			do: func(s *settlingHost) {
 				s.write("node: [")
 				s.setInvocation("2")

@@ -214,7 +214,7 @@ ingress: {listenAddress: [192.0.2.7, eth0], ports: {http: 8080}}
 
 	h.write("node: {nodeIP: 192.0.2.3}\n")
 	for name, text := range map[string]string{
-		"cut short": `{"directory": "`, "empty": "", "no sum": `{"directory": "` + h.dir + `", "start": "1"}`,
+		"truncated": `{"directory": "`, "empty": "", "no sum": `{"directory": "` + h.dir + `", "start": "1"}`,
 		"long": strings.Repeat(" ", 8<<20),
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))

@@ -107,16 +107,33 @@ func redirectExprs(r ruleset.Redirect) []expr.Any {
 		&expr.Lookup{SourceRegister: reg, SetName: r.Set()},
 	}
 	rule = append(rule, matchTCPDestination(r.From)...)
-	return append(rule,
+	rule = append(rule,
 		// fib daddr type local
-		&expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true},
+		fibDestinationType(),
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
 		// counter
 		&expr.Counter{},
-		// dnat to :8888 (only the port is specified, so the address does not change)
-		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(r.To)},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
 	)
+	return append(rule, dnatExprs(r.To)...)
+}
+
+// fibDestinationType encodes: fib daddr type.
+func fibDestinationType() expr.Any {
+	return &expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true}
+}
+
+// ctDirection encodes: ct direction.
+func ctDirection() expr.Any { return &expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg} }
+
+// rejectWithReset encodes: reject with tcp reset.
+func rejectWithReset() expr.Any { return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST} }
+
+// dnatExprs encodes: dnat to :8888. Only the port is specified, so the address does not change.
+func dnatExprs(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(port)},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
+	}
 }
 
 // acceptRedirectedExprs encodes: ct direction original tcp dport 8888 ct status dnat accept.
@@ -142,7 +159,7 @@ func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
 		// counter
 		&expr.Counter{},
 		// reject with tcp reset
-		&expr.Reject{Type: unix.NFT_REJECT_TCP_RST},
+		rejectWithReset(),
 	)
 }
 
@@ -150,7 +167,7 @@ func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
 func matchOriginalTCP(port uint16) []expr.Any {
 	return append([]expr.Any{
 		// ct direction original
-		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg},
+		ctDirection(),
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{expr.CtDirOriginal}},
 	}, matchTCPDestination(port)...)
 }

@@ -43,7 +43,7 @@ func TestPersistentTable(t *testing.T) {
 	// Another process changes the table without owner.
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
 	c := openPersistentConn(t)
-	if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" || s.Port != 8888 {
+	if s, err := c.State(); err != nil || !s.Present || s.OwnerPort != 0 || s.Port != 8888 {
 		t.Errorf("state %+v, %v; want an orphan that redirects to 8888", s, err)
 	}
 	generations := generation(t, c)
@@ -52,7 +52,7 @@ func TestPersistentTable(t *testing.T) {
 		t.Errorf("taken over in %d batches, want 1: the table was absent in between", got)
 	}
 	verify(t, c)
-	if s, err := c.State(); err != nil || !s.Owned {
+	if s, err := c.State(); err != nil || s.OwnerPort != c.NetlinkPort() {
 		t.Errorf("state %+v, %v; want it to be owned", s, err)
 	}
 	nft(t, "flush", "ruleset")

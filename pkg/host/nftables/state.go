@@ -17,8 +17,6 @@ import (
 // State is the kernel's table of our name.
 type State struct {
 	Present   bool
-	Owned     bool         // by this Conn
-	Owner     string       // description of the owner; empty without an owner
 	OwnerPort uint32       // netlink port ID of the owner; 0 without an owner
 	Port      uint16       // to which connections are redirected; 0 if there is no redirect
 	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
@@ -52,11 +50,7 @@ func (c *Conn) State() (State, error) {
 	if t == nil {
 		return State{}, nil
 	}
-	owner := t.table.Owner
-	s := State{Present: true, Owned: owner == c.sock.port, OwnerPort: owner, Port: t.port(), VIPs: t.vips()}
-	if owner != 0 {
-		s.Owner = describeOwner(owner)
-	}
+	s := State{Present: true, OwnerPort: t.table.Owner, Port: t.port(), VIPs: t.vips()}
 	s.Counters = t.counters(ruleset.New(s.Port, s.VIPs))
 	return s, nil
 }

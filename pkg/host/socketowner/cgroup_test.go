@@ -12,7 +12,7 @@ import (
 func TestFindMount(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"version 2 alone": {
+		"only version 2": {
 			"24 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n" +
 				"35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 none rw,nsdelegate\n",
 			"/sys/fs/cgroup",
@@ -22,14 +22,14 @@ func TestFindMount(t *testing.T) {
 				"32 29 0:28 / /sys/fs/cgroup/unified rw,relatime shared:12 master:3 - cgroup2 none rw\n",
 			"/sys/fs/cgroup/unified",
 		},
-		"a part first": {
+		"a subdirectory first": {
 			"35 25 0:30 /a /mnt/a rw - cgroup2 none rw\n" +
 				"36 25 0:30 / /sys/fs/cgroup rw - cgroup2 none rw\n",
 			"/sys/fs/cgroup",
 		},
-		"a part alone":    {"35 25 0:30 /a /mnt/a rw - cgroup2 none rw\n", "/mnt/a"},
-		"version 1 alone": {"31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup none rw,name=systemd\n", ""},
-		"broken":          {"35 25 - cgroup2 none rw\n\nx\n", ""},
+		"only a subdirectory": {"35 25 0:30 /a /mnt/a rw - cgroup2 none rw\n", "/mnt/a"},
+		"only version 1":      {"31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup none rw,name=systemd\n", ""},
+		"broken":              {"35 25 - cgroup2 none rw\n\nx\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -98,7 +98,7 @@ func TestDescriptorStoreProtocol(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		t.Errorf("Keep did not wait for the manager: %v", err)
+		t.Errorf("Add did not wait for the manager: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	_ = unix.Close(fd) // the manager has read all messages

@@ -42,18 +42,18 @@ func run(ctx context.Context, l *lab.Lab, binary string, count, starts int, slow
 
 // measureStarts measures the time from fork and exec to READY=1.
 func measureStarts(ctx context.Context, l *lab.Lab, binary string, starts int) error {
-	var took []time.Duration
+	var elapsed []time.Duration
 	for range starts {
-		s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+		s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
 		if err != nil {
 			return err
 		}
-		took = append(took, s.Notifications.ReadyAt().Sub(s.Started))
+		elapsed = append(elapsed, s.Notifications.ReadyAt().Sub(s.Started))
 		if err := s.Stop(ctx); err != nil {
 			return err
 		}
 	}
-	report("exec to READY=1 (holds both VIPs)", took)
+	report("exec to READY=1 (holds both VIPs)", elapsed)
 	return nil
 }
 
@@ -62,7 +62,7 @@ const settle = 5 * time.Second
 
 // measureMemory measures the memory of the idle service.
 func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
-	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+	s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
 	if err != nil {
 		return err
 	}
@@ -83,15 +83,15 @@ func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
 }
 
 // report prints the distribution of measured times.
-func report(what string, took []time.Duration) {
-	if len(took) == 0 {
+func report(what string, elapsed []time.Duration) {
+	if len(elapsed) == 0 {
 		return
 	}
-	slices.Sort(took)
+	slices.Sort(elapsed)
 	at := func(q float64) float64 {
-		i := min(int(q*float64(len(took))), len(took)-1)
-		return float64(took[i].Microseconds()) / 1000
+		i := min(int(q*float64(len(elapsed))), len(elapsed)-1)
+		return float64(elapsed[i].Microseconds()) / 1000
 	}
 	fmt.Printf("%-44s n %3d  min %7.3f  p50 %7.3f  p90 %7.3f  p99 %7.3f  max %7.3f ms\n",
-		what, len(took), at(0), at(0.5), at(0.9), at(0.99), at(1))
+		what, len(elapsed), at(0), at(0.5), at(0.9), at(0.99), at(1))
 }

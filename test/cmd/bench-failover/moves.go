@@ -67,7 +67,7 @@ const settleTime = 400 * time.Millisecond
 // and cert-manager's solver. A client tries every 50 µs after the event.
 func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slowState bool) error {
 	b := &bench{
-		lab: l, node: l.Pods[0], client: l.Masters[0].Node,
+		lab: l, node: l.Pods[0], client: l.ControlPlane[0].Node,
 		vips: lab.Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")},
 		host: "moving." + l.Domain, slowState: slowState,
 	}
@@ -88,7 +88,7 @@ func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slo
 		return fmt.Errorf("%w\n%s", err, b.service.Tail(20))
 	}
 	for _, series := range t.series(b.vips) {
-		report(series.what, series.took)
+		report(series.what, series.elapsed)
 	}
 	return b.service.Stop(ctx)
 }
@@ -147,7 +147,7 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 			return timing{}, err
 		}
 	}
-	t := timing{vip: vip, asked: time.Now()}
+	t := timing{vip: vip, requested: time.Now()}
 	var err error
 	if t.announced, err = links.add(ctx, vip); err != nil {
 		return t, err
@@ -183,7 +183,7 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 // timing has the times of one move.
 type timing struct {
 	vip           netip.Addr
-	asked         time.Time // just before the request to add the address
+	requested     time.Time // just before the request to add the address
 	announced     time.Time // RTM_NEWADDR arrived at this program
 	answered      time.Time // last byte of the first correct answer
 	answeredAgain time.Time // last byte of a second answer right after it
@@ -194,8 +194,8 @@ type times []timing
 
 // series is one line of the report.
 type series struct {
-	what string
-	took []time.Duration
+	what    string
+	elapsed []time.Duration
 }
 
 func (t times) series(vips lab.Pair) []series {
@@ -208,7 +208,7 @@ func (t times) series(vips lab.Pair) []series {
 		{"RTM_NEWADDR to first challenge, IPv6", t.pick(of(vips.V6), fromEvent)},
 		{"RTM_NEWADDR to first challenge, all", t.pick(every, fromEvent)},
 		{"  the same from before the address was added", t.pick(every, func(one timing) time.Duration {
-			return one.answered.Sub(one.asked)
+			return one.answered.Sub(one.requested)
 		})},
 		{"  for comparison: one more challenge", t.pick(every, func(one timing) time.Duration {
 			return one.answeredAgain.Sub(one.answered)

@@ -32,7 +32,7 @@ func main() {
 }
 
 func run(ctx context.Context, l *lab.Lab, binary string, o lab.FloodOptions) error {
-	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary, Wrap: lab.UnitLimits(), Env: lab.UnitEnvironment()})
+	s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary, Wrap: lab.UnitLimits(), Env: lab.UnitEnvironment()})
 	if err != nil {
 		return err
 	}

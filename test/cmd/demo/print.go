@@ -23,9 +23,9 @@ type step struct {
 
 // result is the result of a step.
 type result struct {
-	title string
-	mark  mark
-	took  time.Duration
+	title   string
+	mark    mark
+	elapsed time.Duration
 }
 
 type mark int
@@ -88,7 +88,7 @@ func (p printer) runStep(ctx context.Context, s step, width int) result {
 	}
 	started := time.Now()
 	seen, err := s.run(ctx)
-	r := result{title: s.title, mark: good, took: time.Since(started)}
+	r := result{title: s.title, mark: good, elapsed: time.Since(started)}
 	if err != nil {
 		r.mark = bad
 		seen = firstLine(err)
@@ -96,7 +96,7 @@ func (p printer) runStep(ctx context.Context, s step, width int) result {
 	if p.terminal {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.symbol(r.mark), seconds(r.took), pad(s.title, width), seen)
+	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.symbol(r.mark), seconds(r.elapsed), pad(s.title, width), seen)
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(p.w, indent(err.Error()+"\n"+p.logs()))
 	}
@@ -107,11 +107,11 @@ func (p printer) table(all results, width int, total time.Duration) {
 	rule := strings.Repeat("─", width+20)
 	fmt.Fprintf(p.w, "\n%s\n", rule)
 	for i, r := range all {
-		took := seconds(r.took)
+		elapsed := seconds(r.elapsed)
 		if r.mark == notRun {
-			took = strings.Repeat(" ", len("000.00 s"))
+			elapsed = strings.Repeat(" ", len("000.00 s"))
 		}
-		fmt.Fprintf(p.w, "%2d  %s  %s  %s\n", i+1, p.symbol(r.mark), pad(r.title, width), took)
+		fmt.Fprintf(p.w, "%2d  %s  %s  %s\n", i+1, p.symbol(r.mark), pad(r.title, width), elapsed)
 	}
 	fmt.Fprintf(p.w, "%s\n    %s  %s  %s\n", rule, p.symbol(overallMark(all)), pad("together", width), seconds(total))
 }

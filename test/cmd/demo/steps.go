@@ -59,7 +59,7 @@ func (d *demo) up(ctx context.Context) (string, error) {
 		return "", err
 	}
 	d.before = map[string]string{}
-	for _, m := range d.lab.Masters {
+	for _, m := range d.lab.ControlPlane {
 		if err := m.LoadNodeRules(ctx); err != nil {
 			return "", err
 		}
@@ -92,7 +92,7 @@ func (d *demo) orderWithoutService(ctx context.Context) (string, error) {
 }
 
 func (d *demo) start(ctx context.Context) (string, error) {
-	for _, m := range d.lab.Masters {
+	for _, m := range d.lab.ControlPlane {
 		s, err := m.StartService(ctx, lab.ServiceOptions{Binary: d.binary})
 		if err != nil {
 			return "", err
@@ -113,7 +113,7 @@ func (d *demo) states(ctx context.Context, holder int) (string, error) {
 		if _, err := s.AwaitReason(ctx, want); err != nil {
 			return "", err
 		}
-		seen = append(seen, d.lab.Masters[i].Name+" "+want)
+		seen = append(seen, d.lab.ControlPlane[i].Name+" "+want)
 	}
 	return strings.Join(seen, ", "), nil
 }
@@ -147,10 +147,10 @@ func (d *demo) certificate(ctx context.Context, label string, addresses lab.Pair
 	}
 	through := after.Challenges.Total - before.Challenges.Total
 	if through == 0 {
-		return "", fmt.Errorf("issued, but no challenge went through %s", d.lab.Masters[holder].Name)
+		return "", fmt.Errorf("issued, but no challenge went through %s", d.lab.ControlPlane[holder].Name)
 	}
 	return fmt.Sprintf("%s, valid until %s, %d challenges through %s",
-		strings.Join(cert.DNSNames, " "), cert.NotAfter.Format(time.DateOnly), through, d.lab.Masters[holder].Name), nil
+		strings.Join(cert.DNSNames, " "), cert.NotAfter.Format(time.DateOnly), through, d.lab.ControlPlane[holder].Name), nil
 }
 
 // refusals shows that only challenges are forwarded and that the service's own port refuses
@@ -180,7 +180,7 @@ func (d *demo) refusals(ctx context.Context) (string, error) {
 
 func (d *demo) failover(ctx context.Context) (string, error) {
 	started := time.Now()
-	if err := d.lab.Masters[0].StopKeepalived(ctx); err != nil {
+	if err := d.lab.ControlPlane[0].StopKeepalived(ctx); err != nil {
 		return "", err
 	}
 	if err := d.lab.Settled(ctx); err != nil {
@@ -206,7 +206,7 @@ func (d *demo) stop(ctx context.Context) (string, error) {
 		}
 	}
 	tables := 0
-	for _, m := range d.lab.Masters {
+	for _, m := range d.lab.ControlPlane {
 		after, err := m.Ruleset(ctx)
 		if err != nil {
 			return "", err
@@ -216,7 +216,7 @@ func (d *demo) stop(ctx context.Context) (string, error) {
 		}
 		tables += strings.Count("\n"+after, "\ntable ")
 	}
-	return fmt.Sprintf("%d control-plane nodes, %d tables of other programs unchanged", len(d.lab.Masters), tables), nil
+	return fmt.Sprintf("%d control-plane nodes, %d tables of other programs unchanged", len(d.lab.ControlPlane), tables), nil
 }
 
 // publish publishes the addresses of a name.

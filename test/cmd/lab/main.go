@@ -47,7 +47,7 @@ func up(ctx context.Context) error {
 	}
 	fmt.Printf("%s is up. API VIPs %s and %s, ingress VIPs %s and %s. Files and logs: %s\n",
 		l.ID, l.API.V4, l.API.V6, l.Ingress.V4, l.Ingress.V6, l.Dir)
-	fmt.Printf("Shell on a node: ip netns exec %s bash\n", l.Masters[0].Namespace)
+	fmt.Printf("Shell on a node: ip netns exec %s bash\n", l.ControlPlane[0].Namespace)
 	fmt.Println("Ctrl-C removes it.")
 	<-ctx.Done()
 	return l.Close()

@@ -143,9 +143,9 @@ func environment(m module) []string {
 	return append(os.Environ(), cgo)
 }
 
-// wanted returns a suite's tests in a set. It returns an error for a test in the table that
+// selectTests returns a suite's tests in a set. It returns an error for a test in the table that
 // the package lacks.
-func (s suite) wanted(p *testPackage, set string) ([]string, error) {
+func (s suite) selectTests(p *testPackage, set string) ([]string, error) {
 	named := slices.Concat(s.together, s.main, slices.Sorted(maps.Keys(s.seconds)))
 	unknown := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(p.tests, name) })
 	if len(unknown) > 0 {

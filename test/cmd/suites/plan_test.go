@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestWanted(t *testing.T) {
+func TestSelectTests(t *testing.T) {
 	p := &testPackage{dir: "test/p", tests: []string{"TestA", "TestB"}}
 	for _, tt := range []struct {
 		name string
@@ -68,7 +68,7 @@ func TestWanted(t *testing.T) {
 		{"the time of a renamed test", suite{seconds: map[string]int{"TestC": 9}}, setAll, nil, "has no test TestC"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.s.wanted(p, tt.set)
+			got, err := tt.s.selectTests(p, tt.set)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -101,7 +101,7 @@ func TestTable(t *testing.T) {
 			for _, f := range fuzzers() {
 				fuzz[f] = fuzz[f] || f.dir == p.dir && slices.Contains(p.tests, f.name)
 			}
-			if _, err := table()[p.dir].wanted(p, setMain); err != nil {
+			if _, err := table()[p.dir].selectTests(p, setMain); err != nil {
 				t.Error(err)
 			}
 		}

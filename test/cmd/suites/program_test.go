@@ -68,7 +68,7 @@ func TestRunner(t *testing.T) {
 			t.Setenv(fakeProgramVariable, tt.behaviour)
 			var out bytes.Buffer
 			rep := newReport(&out)
-			r := &runner{root: ".", tmp: t.TempDir(), id: "stand-in-" + tt.behaviour, test: test2json, outputDelay: time.Second}
+			r := &runner{root: ".", tmp: t.TempDir(), id: "fake-" + tt.behaviour, test: test2json, outputDelay: time.Second}
 			p := &process{pack: &testPackage{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
 			rep.expect(p)
 			rep.add(r.run(t.Context(), p))

@@ -165,11 +165,11 @@ func (r *report) account(res result, failed bool) {
 	if t.left > 0 {
 		return
 	}
-	verdict := "ok  "
+	result := "ok  "
 	if t.failed {
-		verdict = "FAIL"
+		result = "FAIL"
 	}
-	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", verdict, res.process.name(), t.wall().Seconds())
+	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", result, res.process.name(), t.wall().Seconds())
 }
 
 // printSummary prints the slowest tests and suites, and then the counts.

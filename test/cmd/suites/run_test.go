@@ -120,7 +120,7 @@ func TestLeft(t *testing.T) {
 	tmp := t.TempDir()
 	id := filepath.Base(filepath.Dir(tmp))
 	dir := filepath.Join(tmp, "1", "t")
-	file := filepath.Join(dir, "forgotten")
+	file := filepath.Join(dir, "left-behind")
 	if err := errors.Join(os.MkdirAll(dir, 0o750), os.WriteFile(file, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 		if !o.selects(p.dir) {
 			continue
 		}
-		names, err := suites[p.dir].wanted(p, o.set)
+		names, err := suites[p.dir].selectTests(p, o.set)
 		if err != nil {
 			return nil, err
 		}

@@ -75,11 +75,11 @@ func table() map[string]suite {
 			seconds: map[string]int{
 				"TestByMachineConfig": 190, "TestUpgradeAddsUnit": 150, "TestREADME": 60, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
-				"TestRemovedWhilePodmanHangs": 50, "TestRemovalReboots": 43, "TestBadBinaryIsTriedOnce": 37,
+				"TestRemovedWhilePodmanBlocks": 50, "TestRemovalReboots": 43, "TestBadBinaryIsTriedOnce": 37,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,
 				"TestStopBeforeReady": 19, "TestServiceDisabled": 17, "TestTimerRetries": 17,
 				"TestRemovedWithTimerDisabled": 17, "TestRemovedBeforeInstallation": 15,
-				"TestPowerLossBeforeReady": 14, "TestBinaryNotReady": 13, "TestPullHangs": 13,
+				"TestPowerLossBeforeReady": 14, "TestBinaryNotReady": 13, "TestPullTimeout": 13,
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryNotReady": 11, "TestRefusedImages": 11,
 			},
 		},
@@ -99,7 +99,7 @@ func table() map[string]suite {
 				"TestSpecAndAccepted": 12, "TestProxyProtocolDiagnoses": 11,
 			},
 		},
-		"test/support/judge": {onlyAll: true},
+		"test/support/validator": {onlyAll: true},
 		"test/support/lab": {
 			processes: 3,
 			main: []string{
@@ -117,12 +117,13 @@ func table() map[string]suite {
 		},
 		"test/suites/monitoring": {onlyAll: true},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
+		"test/suites/words": {onlyAll: true},
 		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,
 			together: []string{"TestBond", "TestVLAN"},
 			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere"},
 			seconds: map[string]int{
-				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestForeignNATBefore": 13,
+				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestOtherNATBefore": 13,
 				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13,
 			},
 		},

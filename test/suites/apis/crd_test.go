@@ -13,7 +13,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // shippedCRDs returns the APIServer CRDs of OpenShift releases by feature set.
 func shippedCRDs(ctx context.Context) (map[string][]byte, error) {
-	dir, err := judge.ModuleDir(ctx, "github.com/openshift/api")
+	dir, err := validator.ModuleDir(ctx, "github.com/openshift/api")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func patchedDocument(document, patch []byte) ([]byte, error) {
 
 // apiServers has the API servers of a release with the default feature set: with the patch,
 // and as shipped.
-type apiServers struct{ patched, plain *judge.Validator }
+type apiServers struct{ patched, plain *validator.Validator }
 
 var loadServers = sync.OnceValues(func() (apiServers, error) {
 	crds, err := shippedCRDs(context.Background())
@@ -80,11 +80,11 @@ var loadServers = sync.OnceValues(func() (apiServers, error) {
 	if err != nil {
 		return apiServers{}, err
 	}
-	patched, err := judge.New(with)
+	patched, err := validator.New(with)
 	if err != nil {
 		return apiServers{}, err
 	}
-	plain, err := judge.New(crds["Default"])
+	plain, err := validator.New(crds["Default"])
 	return apiServers{patched, plain}, err
 })
 

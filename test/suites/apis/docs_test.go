@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 	"sigs.k8s.io/yaml"
 )
 
@@ -57,9 +57,9 @@ func TestDocumentedObjects(t *testing.T) {
 // again.
 func checkOverrides(t *testing.T, block []byte) {
 	t.Helper()
-	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
+	dir := must1(validator.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	crd := must1(os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))(t)
-	j := must1(judge.New(crd))(t)
+	j := must1(validator.New(crd))(t)
 	const live = `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, spec: {
   clusterID: 00000000-0000-0000-0000-000000000000,
   overrides: [{kind: Deployment, group: apps, namespace: a, name: a, unmanaged: true}]}}`
@@ -109,7 +109,7 @@ func TestDocumentedPatches(t *testing.T) {
 // TestDocumentedMessages holds that the API server returns every message that the document
 // quotes, and that the named files exist.
 func TestDocumentedMessages(t *testing.T) {
-	_, table, _ := strings.Cut(apiDocument(t), "| refused | mend |")
+	_, table, _ := strings.Cut(apiDocument(t), "| refused | remediation |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var got []string
 	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", customField("80")} {

@@ -19,10 +19,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
-var update = flag.Bool("update", false, "write machineconfigs/crd anew")
+var update = flag.Bool("update", false, "regenerate machineconfigs/crd")
 
 // TestPatchIsGenerated holds that the committed patch is the output of controller-gen for
 // the types: `make crd`.
@@ -111,7 +111,7 @@ func TestPatchFits(t *testing.T) {
 			if err := validateCRDUpdate(crd, patched); err != nil {
 				t.Errorf("the API server refuses it: %v", err)
 			}
-			if _, err := judge.New(patched); err != nil {
+			if _, err := validator.New(patched); err != nil {
 				t.Error(err)
 			}
 			again := must1(patchedDocument(patched, patch))(t)
@@ -160,7 +160,7 @@ func TestDefinitionRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bad := must1(patchedDocument(crds["Default"], []byte(`[{"op": "add", "path": "`+property+`", "value": `+tt.schema+`}]`)))(t)
 			if err := validateCRDUpdate(crds["Default"], bad); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("judged: %v\nnot: %s", err, tt.want)
+				t.Errorf("error %v, want %s", err, tt.want)
 			}
 		})
 	}

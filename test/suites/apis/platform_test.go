@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,7 +19,7 @@ type schema struct {
 // schemas returns the schemas of a resource in every feature set.
 func schemas(t *testing.T, plural string) map[string]schema {
 	t.Helper()
-	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
+	dir := must1(validator.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/*_"+plural+"-*.crd.yaml"))
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d CRDs of %s: %v", len(files), plural, err)

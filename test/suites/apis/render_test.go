@@ -206,8 +206,8 @@ func TestRendererAgrees(t *testing.T) {
 // disabled.
 func wantConfig(t *testing.T, document []byte) any {
 	t.Helper()
-	if asked := proxyField(t, document); asked != nil {
-		return asked
+	if value := proxyField(t, document); value != nil {
+		return value
 	}
 	return map[string]any{"mode": ""}
 }
@@ -230,8 +230,8 @@ func TestRendererWarns(t *testing.T) {
 			if err != nil {
 				return
 			}
-			for i, said := range got.messages { // the remediation follows
-				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(said, `"`)
+			for i, output := range got.messages { // the remediation follows
+				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(output, `"`)
 			}
 			if diff := cmp.Diff(warnings, got.messages); diff != "" {
 				t.Errorf("warnings (-API server +renderer):\n%s", diff)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 // suite is a file of openshift/api's own CRD tests, which run against a real API server
@@ -33,8 +33,8 @@ type suite struct {
 func TestUpstreamSuites(t *testing.T) {
 	crds := must1(shippedCRDs(t.Context()))(t)
 	crd := must1(patchedDocument(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
-	server := must1(judge.New(crd))(t)
-	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
+	server := must1(validator.New(crd))(t)
+	dir := must1(validator.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "config/v1/tests/apiservers.config.openshift.io/*.yaml"))
 	must(t, err)
 	var creates, updates int

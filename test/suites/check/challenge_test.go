@@ -32,15 +32,15 @@ func (c *cluster) requestChallenge(agent, token string, status int) {
 // failure. Requests of other clients and earlier checks do not.
 func TestRecentChallenges(t *testing.T) {
 	c := healthy(t, nil)
-	const stranger = "Mozilla/5.0"
-	failing := func(name string, status int, inject func(*cluster), want []string, says map[string]string) fault {
-		return fault{name: name, on: holder, want: want, texts: says, inject: func(c *cluster) {
+	const userAgent = "Mozilla/5.0"
+	failing := func(name string, status int, inject func(*cluster), want []string, texts map[string]string) faultCase {
+		return faultCase{name: name, on: holder, want: want, texts: texts, inject: func(c *cluster) {
 			inject(c)
 			c.requestChallenge(lab.SelfCheckAgent, "selfcheck-of-"+name, status)
 		}}
 	}
-	c.runFaults(t, []fault{
-		{name: "a made-up token of another client", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(stranger, "scanner123-and-more", 503) }},
+	c.runFaults(t, []faultCase{
+		{name: "a made-up token of another client", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(userAgent, "scanner123-and-more", 503) }},
 		{
 			name: "an earlier check of an unknown token", on: holder, want: []string{},
 			inject: func(c *cluster) {

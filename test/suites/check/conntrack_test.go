@@ -142,7 +142,7 @@ func (c *conntrackTable) sendPackets(ctx context.Context) {
 // TestConntrack fills the kernel's connection tracking table for a control-plane node.
 func TestConntrack(t *testing.T) {
 	c := healthy(t, nil)
-	n := c.Masters[2].Node
+	n := c.ControlPlane[2].Node
 	full := openConntrack(t, n)
 	most := full.max * 93 / 100
 	full.fill(0, most)

@@ -26,7 +26,7 @@ func TestEgressReadiness(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
 		id, level    string
-		says         []string
+		texts        []string
 	}{
 		{
 			"not ready, and not used", configured(endpoint), "egress-not-ready", "warning",
@@ -48,7 +48,7 @@ func TestEgressReadiness(t *testing.T) {
 				return nil
 			}))
 			r := c.expectFindings(n, []string{tt.id}, "--name", "api.lab.test")
-			c.expectText(r, tt.id, tt.says...)
+			c.expectText(r, tt.id, tt.texts...)
 			if text := fmt.Sprintf("%+v", r); strings.Contains(text, "s3cret") || r.Outcome != tt.level {
 				t.Errorf("the outcome is %s, want %s, without credentials:\n%s", r.Outcome, tt.level, text)
 			}

@@ -16,7 +16,7 @@ import (
 // VIP holder and on another control-plane node.
 func TestHealthy(t *testing.T) {
 	c := healthy(t, nil)
-	for _, m := range c.Masters[:2] {
+	for _, m := range c.ControlPlane[:2] {
 		c.expectHealthy(m.Node)
 	}
 }
@@ -54,7 +54,7 @@ var (
 // node that answers with the VIPs, and an egress proxy.
 func TestHealthyOpenShift(t *testing.T) {
 	c := healthy(t, nil)
-	for _, m := range []*lab.Master{c.Masters[0], c.Masters[2]} {
+	for _, m := range []*lab.ControlPlaneNode{c.ControlPlane[0], c.ControlPlane[2]} {
 		n := m.Node
 		c.loadOpenShiftRules(n)
 		c.secondNIC(n)
@@ -67,7 +67,7 @@ func TestHealthyOpenShift(t *testing.T) {
 	}
 	c.awaitReason(c.Services[0], "Serving")
 	c.connectTo(c.standby(), c.holder())
-	for _, n := range []*lab.Node{c.Masters[0].Node, c.Masters[2].Node} {
+	for _, n := range []*lab.Node{c.ControlPlane[0].Node, c.ControlPlane[2].Node} {
 		c.expectHealthy(n)
 		text, _, err := n.CheckText(t.Context(), shared.binary)
 		must(t, err)

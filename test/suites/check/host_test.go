@@ -101,9 +101,9 @@ func TestServiceDown(t *testing.T) {
 	c.expectFindings(c.holder(), []string{"service-not-running"})
 }
 
-// TestServiceHangs stops the controller with SIGSTOP. The proxy process continues to answer
+// TestServiceUnresponsive stops the controller with SIGSTOP. The proxy process continues to answer
 // clients.
-func TestServiceHangs(t *testing.T) {
+func TestServiceUnresponsive(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[0])
 	r := c.expectFindings(c.holder(), []string{"service-unresponsive"})

@@ -38,7 +38,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 		name, host string
 		dns        bool // the DNS server answers
 		want       []string
-		says       []string
+		texts      []string
 	}{
 		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
 		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-no-server"}, []string{lab.EgressName, "does not answer"}},
@@ -52,7 +52,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
 			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-no-readiness-endpoints"}, tt.want...), "--token", token)
-			c.expectText(r, "egress-unreachable", tt.says...)
+			c.expectText(r, "egress-unreachable", tt.texts...)
 			c.expectDuration(r)
 		})
 	}

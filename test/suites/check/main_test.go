@@ -53,7 +53,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 	c := &cluster{Lab: shared.lab, t: t}
 	must(t, c.Settled(t.Context()))
 	c.startClusterServices()
-	for i, m := range c.Masters {
+	for i, m := range c.ControlPlane {
 		o := lab.ServiceOptions{Binary: shared.binary}
 		if config != nil {
 			o.Config = config(m.Node)
@@ -80,7 +80,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 func (c *cluster) stop(s *lab.Service) { must(c.t, s.End(context.Background())) }
 
 // holder returns the control-plane node that holds the API VIPs.
-func (c *cluster) holder() *lab.Node { return c.Masters[0].Node }
+func (c *cluster) holder() *lab.Node { return c.ControlPlane[0].Node }
 
 // check runs the check command on a node.
 func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {

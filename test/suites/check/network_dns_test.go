@@ -21,7 +21,7 @@ func TestDNS(t *testing.T) {
 	serve := func(a, aaaa lab.NameAnswer) func(*cluster) {
 		return func(c *cluster) { c.addLocalResolver(c.standby()); c.serveOutsideDNS(a, aaaa) }
 	}
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "AAAA fails", want: []string{"dns-server-fails"}, inject: serve(a, fails),
 			texts: map[string]string{"dns-server-fails": "192.0.2.1 returns an error, such as SERVFAIL, to a query for the AAAA record of api.lab.test"},

@@ -23,7 +23,7 @@ func TestClusterEnvironment(t *testing.T) {
 	both := c.API
 	named := func(p lab.Pair) func(*cluster) { return func(c *cluster) { c.publishName(p) } }
 	nowhere := netip.MustParseAddr("192.0.2.77")
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{name: "a name without addresses", inject: named(lab.Pair{}), want: []string{"dns-no-record"}},
 		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-missing"}},
 		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-missing"}},

@@ -14,8 +14,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// fault is one fault in a healthy cluster.
-type fault struct {
+// faultCase is one fault in a healthy cluster.
+type faultCase struct {
 	name   string
 	inject func(*cluster)           // puts the fault in until the test ends
 	on     func(*cluster) *lab.Node // node for check; nil: a node without an API VIP
@@ -25,7 +25,7 @@ type fault struct {
 }
 
 // runFaults puts each fault into one cluster in turn.
-func (c *cluster) runFaults(t *testing.T, faults []fault) {
+func (c *cluster) runFaults(t *testing.T, faults []faultCase) {
 	t.Helper()
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func (c *cluster) forSubtest(t *testing.T) *cluster {
 func holder(c *cluster) *lab.Node { return c.holder() }
 
 // standby returns a control-plane node without an API VIP.
-func (c *cluster) standby() *lab.Node { return c.Masters[2].Node }
+func (c *cluster) standby() *lab.Node { return c.ControlPlane[2].Node }
 
 // replaceRouter stops the router, starts a replacement, and restores the router when the
 // test ends.

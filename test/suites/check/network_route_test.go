@@ -46,7 +46,7 @@ func TestIngress(t *testing.T) {
 			c.loadFaultRules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+action+"; }")
 		}
 	}
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "the router does not run", want: []string{"ingress-refused"},
 			inject: func(c *cluster) {

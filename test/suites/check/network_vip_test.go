@@ -16,7 +16,7 @@ import (
 // TestVIP places VIPs on no host, on two hosts, and on a link that is down.
 func TestVIP(t *testing.T) {
 	c := healthy(t, nil)
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "on no host", want: []string{"vip-unassigned", "vip-unassigned"}, inject: stopAllKeepalived,
 		},
@@ -47,11 +47,11 @@ func TestVIP(t *testing.T) {
 		},
 		{
 			name: "with a single IPv6 address on the checking host", want: []string{},
-			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]) },
+			inject: func(c *cluster) { c.useSingleIPv6Address(c.ControlPlane[2]) },
 		},
 		{
 			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-unassigned", "vip-unassigned"},
-			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]); stopAllKeepalived(c) },
+			inject: func(c *cluster) { c.useSingleIPv6Address(c.ControlPlane[2]); stopAllKeepalived(c) },
 		},
 		{
 			name: "on a link that is down", want: []string{"vip-link-down"},
@@ -81,17 +81,17 @@ func TestCarrierLost(t *testing.T) {
 }
 
 func stopAllKeepalived(c *cluster) {
-	for _, m := range c.Masters {
+	for _, m := range c.ControlPlane {
 		must(c.t, m.StopKeepalived(c.t.Context()))
 	}
-	c.onCleanup(c.restartKeepalived(c.Masters...))
+	c.onCleanup(c.restartKeepalived(c.ControlPlane...))
 }
 
 // restartKeepalived returns a function that starts keepalived on control-plane nodes and
 // waits for the VIPs.
-func (c *cluster) restartKeepalived(masters ...*lab.Master) func(context.Context) error {
+func (c *cluster) restartKeepalived(nodes ...*lab.ControlPlaneNode) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
-		for _, m := range masters {
+		for _, m := range nodes {
 			err = errors.Join(err, m.StartKeepalived(ctx))
 		}
 		return errors.Join(err, c.Settled(ctx))
@@ -142,7 +142,7 @@ func (c *cluster) secondNIC(n *lab.Node) {
 	_, bridge := c.Switch()
 	c.onCleanup(func(ctx context.Context) error {
 		// Other nodes have a neighbour entry for the removed NIC.
-		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.Masters[0].Node, c.Masters[1].Node, c.Masters[2].Node} {
+		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.ControlPlane[0].Node, c.ControlPlane[1].Node, c.ControlPlane[2].Node} {
 			if _, err := other.Run(ctx, "ip", "neighbour", "flush", "all"); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (c *cluster) secondNIC(n *lab.Node) {
 
 // useSingleIPv6Address gives a node its IPv6 address as DHCPv6 does, with a route for the
 // network. keepalived uses that address and is stopped during the change.
-func (c *cluster) useSingleIPv6Address(m *lab.Master) {
+func (c *cluster) useSingleIPv6Address(m *lab.ControlPlaneNode) {
 	c.t.Helper()
 	begin := c.restartKeepalived(m)
 	must(c.t, m.StopKeepalived(c.t.Context()))
@@ -176,12 +176,12 @@ func (c *cluster) useSingleIPv6Address(m *lab.Master) {
 // twoHolders kills keepalived with SIGKILL on the VIP holder. The holder keeps the VIPs and
 // another node adds them too.
 func twoHolders(c *cluster) {
-	first, second := c.Masters[0], c.Masters[1]
+	first, second := c.ControlPlane[0], c.ControlPlane[1]
 	must(c.t, first.KillKeepalived(c.t.Context()))
 	c.onCleanup(c.restartKeepalived(first))
 	must(c.t, lab.Eventually(c.t.Context(), "two holders", func(ctx context.Context) error {
 		for _, vip := range c.API.Both() {
-			for _, m := range []*lab.Master{first, second} {
+			for _, m := range []*lab.ControlPlaneNode{first, second} {
 				if held, err := m.Holds(ctx, vip); err != nil || !held {
 					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
 				}
@@ -200,7 +200,7 @@ func twoHolders(c *cluster) {
 func TestProxyReachability(t *testing.T) {
 	c := healthy(t, nil)
 	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "clients on the host are blocked", on: holder, want: []string{"self-check-fails", "self-check-fails"},
 			inject: dropHostClients,

@@ -15,7 +15,7 @@ func TestRuleset(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		ids        []string
-		says       []string
+		texts      []string
 	}{
 		{
 			"a redirect that comes first",
@@ -105,7 +105,7 @@ func TestRuleset(t *testing.T) {
 			c.loadTable(c.holder(), table, tt.text)
 			r := c.expectFindings(c.holder(), tt.ids)
 			for _, id := range tt.ids {
-				c.expectText(r, id, tt.says...)
+				c.expectText(r, id, tt.texts...)
 			}
 		})
 	}

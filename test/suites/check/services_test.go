@@ -29,7 +29,7 @@ func (c *cluster) startClusterServices() {
 	c.t.Helper()
 	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.API))
 	good := issue(c.t, "Lab CA", 90*24*time.Hour, 80*24*time.Hour, apiName)
-	for _, m := range c.Masters {
+	for _, m := range c.ControlPlane {
 		must(c.t, c.writeHostFiles(m.Node))
 		a, err := m.ServeAPI(c.t.Context(), func(string, netip.Addr) *tls.Certificate { return good })
 		must(c.t, err)

@@ -38,7 +38,7 @@ func TestTrustedCA(t *testing.T) {
 	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
 	for _, tt := range []struct {
 		name, text, reason string
-		ids, says          []string
+		ids, texts         []string
 	}{
 		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
 		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
@@ -52,7 +52,7 @@ func TestTrustedCA(t *testing.T) {
 			must(t, err)
 			r := c.expectFindings(n, tt.ids)
 			for _, id := range tt.ids {
-				c.expectText(r, id, tt.says...)
+				c.expectText(r, id, tt.texts...)
 			}
 		})
 	}

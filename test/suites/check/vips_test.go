@@ -39,7 +39,7 @@ func TestKeepalivedConf(t *testing.T) {
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	for _, tt := range []struct {
 		name, text, reason, id string
-		says                   string
+		texts                  string
 	}{
 		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-incomplete", path},
 		{"empty", "\n", "NoVIPs", "keepalived-config-incomplete", path},
@@ -53,7 +53,7 @@ func TestKeepalivedConf(t *testing.T) {
 			writeTestFile(t, path, tt.text)
 			c.configure(configFor(path), tt.reason)
 			r := c.expectFindings(n, []string{tt.id})
-			c.expectText(r, tt.id, tt.says)
+			c.expectText(r, tt.id, tt.texts)
 			c.configure(n.DefaultConfig(), "Serving")
 		})
 	}
@@ -169,7 +169,7 @@ func TestConfiguration(t *testing.T) {
 	n := c.holder()
 	for _, tt := range []struct {
 		name, text, reason string
-		ids, says          []string
+		ids, texts         []string
 	}{
 		{
 			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
@@ -187,7 +187,7 @@ func TestConfiguration(t *testing.T) {
 			t.Cleanup(func() { must(t, n.WriteConfig(n.DefaultConfig())) })
 			c.configure(tt.text, tt.reason)
 			r := c.expectFindings(n, tt.ids)
-			c.expectText(r, tt.ids[0], tt.says...)
+			c.expectText(r, tt.ids[0], tt.texts...)
 		})
 	}
 	c.configure(n.DefaultConfig(), "Serving")
@@ -202,14 +202,14 @@ func TestConfiguration(t *testing.T) {
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
-	text, code := checkAsNobody(t, c, n)
+	text, code := checkWithoutRoot(t, c, n)
 	if code != 0 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
-// checkAsNobody runs check without root on world-readable files.
-func checkAsNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
+// checkWithoutRoot runs check without root on world-readable files.
+func checkWithoutRoot(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone
 	must(t, err)

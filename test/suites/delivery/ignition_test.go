@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 const (
@@ -108,7 +108,7 @@ func TestFedoraCoreOS(t *testing.T) {
 	motd := must1(w.ReadFile("/etc/motd"))(t)
 	w.block("Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
 	config := w.read("rendered/http01-proxyd.ign")
-	must(t, judge.Ignition([]byte(config)))
+	must(t, validator.Ignition([]byte(config)))
 
 	must(t, w.PowerOff(t.Context()))
 	w.applyIgnition(parentConfig(t, config))

@@ -20,7 +20,7 @@ import (
 
 // node is one control-plane host under a machine-config-daemon, for tests of failures.
 type node struct {
-	*site
+	*testbed
 	*host.Host
 
 	t      *testing.T
@@ -33,7 +33,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	s := useCluster(t)
-	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
+	n := &node{testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]}, shell: newShell(t, nil)}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()
@@ -175,9 +175,9 @@ func TestTimerRetries(t *testing.T) {
 	n.awaitUnitState(timer, "inactive")
 }
 
-// TestPullHangs holds that a hanging pull times out and that a killed one does not affect
+// TestPullTimeout holds that a hanging pull times out and that a killed one does not affect
 // the next.
-func TestPullHangs(t *testing.T) {
+func TestPullTimeout(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
 	must(t, n.Registry.Down(t.Context(), registry.Stalled))
@@ -212,7 +212,7 @@ func TestRefusedImages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		image string
 		more  []string
-		says  string
+		want  string
 	}{
 		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
 		"a program that does not run":       {broken, nil, "does not run on this"},
@@ -220,7 +220,7 @@ func TestRefusedImages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.apply(tt.image, tt.more...)
-			n.awaitInstaller(t, n.Host, tt.says, "status=1/FAILURE")
+			n.awaitInstaller(t, n.Host, tt.want, "status=1/FAILURE")
 			must(t, n.checkRelease(t.Context(), n.Host, first))
 		})
 	}

@@ -61,8 +61,8 @@ func TestFirstBinaryNotReady(t *testing.T) {
 func TestPowerLossBeforeReady(t *testing.T) {
 	n := newServingNode(t)
 	n.override(service, "[Service]\nTimeoutStartSec=3s\n")
-	hangs := n.scriptImage("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
-	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+hangs+"\n")
+	image := n.scriptImage("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
+	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+image+"\n")
 	n.runScript("systemctl start --no-block " + installer)
 	must(t, eventually(t, "a binary in place that is not proven", func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "test -s "+installState+"pending && cmp /usr/local/bin/http01-proxyd /proc/$(systemctl show --property=MainPID --value "+service+")/exe || grep -q hangs /usr/local/bin/http01-proxyd")
@@ -148,8 +148,8 @@ func TestRemovedWithTimerDisabled(t *testing.T) {
 	n.awaitUnitState(service, "active")
 }
 
-// TestRemovedWhilePodmanHangs holds that the removal does not wait for a hanging podman.
-func TestRemovedWhilePodmanHangs(t *testing.T) {
+// TestRemovedWhilePodmanBlocks holds that the removal does not wait for a hanging podman.
+func TestRemovedWhilePodmanBlocks(t *testing.T) {
 	n := newServingNode(t)
 	const stub = "/usr/local/sbin/podman"
 	must(t, n.WriteFile(stub, "#!/bin/sh\nexec sleep infinity\n", 0o755))

@@ -28,8 +28,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-// foreignPolicy is the policy of the cluster's administrator.
-const foreignPolicy = `apiVersion: operator.openshift.io/v1
+// otherPolicy is the policy of the cluster's administrator.
+const otherPolicy = `apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
 metadata:
   name: cluster
@@ -46,8 +46,8 @@ spec:
       actions: [{type: DaemonReload}]
 `
 
-// foreignConfig is another MachineConfig of the pool.
-const foreignConfig = `apiVersion: machineconfiguration.openshift.io/v1
+// otherConfig is another MachineConfig of the pool.
+const otherConfig = `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
   name: 50-master-motd
@@ -83,7 +83,7 @@ var digests = regexp.MustCompile(`(?m)^[0-9a-f]{64}`)
 // admin is the administrator of a cluster whose three nodes run the daemons of three ranges
 // of OpenShift releases.
 type admin struct {
-	*site
+	*testbed
 	*shell
 
 	t       *testing.T
@@ -98,16 +98,16 @@ func newAdmin(t *testing.T) *admin {
 	seed := rand.Uint64()
 	t.Logf("the order of changes is shuffled with seed %d", seed)
 	var nodes []oc.Node
-	for i, m := range s.Masters {
+	for i, m := range s.ControlPlane {
 		nodes = append(nodes, oc.Node{Name: m.Name, Daemon: &mcd.Daemon{
 			Machine: m,
 			Flavour: []mcd.Flavour{mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417}[i],
 			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
 		}})
 	}
-	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
+	c := must1(oc.New(t.Context(), []byte(otherPolicy), nodes, []byte(otherConfig)))(t)
 	c.Rollouts() // of the base configuration
-	a := &admin{site: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
+	a := &admin{testbed: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
 	handlers["oc"] = c.Run
 	a.shell = newShell(t, handlers)
@@ -136,12 +136,12 @@ func (a *admin) step(name string, want expect, act func()) {
 	before := a.serviceStarts()
 	begin := time.Now()
 	act()
-	took := time.Since(begin)
-	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, took.Seconds())
+	elapsed := time.Since(begin)
+	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, elapsed.Seconds())
 	rollouts := a.cluster.Rollouts()
 	nodes := 0
 	if want.changes {
-		nodes = len(a.Masters)
+		nodes = len(a.ControlPlane)
 	}
 	if len(rollouts) != nodes {
 		a.t.Errorf("%s: %d nodes got a new configuration, want %d", name, len(rollouts), nodes)
@@ -152,7 +152,7 @@ func (a *admin) step(name string, want expect, act func()) {
 		for _, done := range r.Report.Actions {
 			actions = append(actions, fmt.Sprintf("%s %.2f s", done.Action, done.Took.Seconds()))
 		}
-		i := slices.IndexFunc(a.Masters, func(m *host.Host) bool { return m.Name == r.Node })
+		i := slices.IndexFunc(a.ControlPlane, func(m *host.Host) bool { return m.Name == r.Node })
 		fmt.Printf("          %s: %s; service started %d times\n", r.Node, strings.Join(actions, ", "), after[i]-before[i])
 		if r.Report.Degraded != nil || r.Drift != nil {
 			a.t.Errorf("%s: %s: degraded: %v, drift: %v", name, r.Node, r.Report.Degraded, r.Drift)
@@ -165,7 +165,7 @@ func (a *admin) step(name string, want expect, act func()) {
 			a.t.Errorf("%s: %s: failures that the daemon ignored: %v", name, r.Node, r.Report.Notes)
 		}
 	}
-	for i, m := range a.Masters {
+	for i, m := range a.ControlPlane {
 		if got := after[i] - before[i]; got != want.starts {
 			a.t.Errorf("%s: the service started %d times on %s, want %d", name, got, m, want.starts)
 		}
@@ -177,7 +177,7 @@ func (a *admin) step(name string, want expect, act func()) {
 
 func (a *admin) serviceStarts() []int {
 	a.t.Helper()
-	all := make([]int, len(a.Masters))
+	all := make([]int, len(a.ControlPlane))
 	a.each(a.t, func(ctx context.Context, i int, m *host.Host) (err error) {
 		all[i], err = countStarts(ctx, m)
 		return err
@@ -187,7 +187,7 @@ func (a *admin) serviceStarts() []int {
 
 func (a *admin) awaitRelease(release string) {
 	a.t.Helper()
-	must(a.t, a.AwaitServing(a.t.Context(), a.Masters[0]))
+	must(a.t, a.AwaitServing(a.t.Context(), a.ControlPlane[0]))
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return a.checkRelease(ctx, m, release) })
 }
 
@@ -215,7 +215,7 @@ func TestByMachineConfig(t *testing.T) {
 	a.awaitRelease(first)
 	a.expectCertificate("installed")
 	a.printStatus()
-	a.expectJournalCatalog(t, a.Masters[0])
+	a.expectJournalCatalog(t, a.ControlPlane[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
@@ -294,7 +294,7 @@ func TestRemovalReboots(t *testing.T) {
 	must(t, a.Settled(t.Context()))
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return checkLeftovers(ctx, m) })
 	recovery := a.book.onlyBlock(t, "Recover")
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		must1(a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name)))(t)
 	}
 	a.expectUnchanged(before)
@@ -307,11 +307,11 @@ func checkLeftovers(ctx context.Context, m *host.Host) error {
 		return fmt.Errorf("files after the reboot: %w", err)
 	}
 	for command, want := range map[string]string{
-		"systemctl list-units --failed --plain --no-legend":               "",
-		"systemctl list-units --state=active --plain --no-legend " + ours: "",
-		"systemctl show --property=LoadState --value " + service:          "not-found\n",
-		"systemctl show --property=LoadState --value " + timer:            "not-found\n",
-		"nft list tables | grep http01-proxyd || true":                    "",
+		"systemctl list-units --failed --plain --no-legend":                      "",
+		"systemctl list-units --state=active --plain --no-legend " + unitPattern: "",
+		"systemctl show --property=LoadState --value " + service:                 "not-found\n",
+		"systemctl show --property=LoadState --value " + timer:                   "not-found\n",
+		"nft list tables | grep http01-proxyd || true":                           "",
 	} {
 		got, err := m.Run(ctx, "sh", "-c", command)
 		if err != nil {
@@ -370,7 +370,7 @@ func (a *admin) upgradeTo(release string, env ...string) {
 // the host's disk.
 func (a *admin) expectUnits(tasks, timeout, script string) {
 	a.t.Helper()
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		for unit, want := range map[string]map[string]string{
 			service:   {"TasksMax": tasks, "NeedDaemonReload": "no"},
 			installer: {"TimeoutStartUSec": timeout, "NeedDaemonReload": "no"},
@@ -409,14 +409,14 @@ func (a *admin) expectForeignPolicy() {
 
 func (a *admin) printStatus() {
 	a.t.Helper()
-	fmt.Print(status(a.t.Context(), a.Masters[0], service))
-	out := must1(a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
+	fmt.Print(status(a.t.Context(), a.ControlPlane[0], service))
+	out := must1(a.ControlPlane[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
 	fmt.Print(out)
 }
 
 func (a *admin) awaitPort(port int) {
 	a.t.Helper()
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		must(a.t, eventually(a.t, fmt.Sprintf("port %d on %s", port, m), func(ctx context.Context) error {
 			got, err := a.Status(ctx, m)
 			if err != nil {
@@ -425,7 +425,7 @@ func (a *admin) awaitPort(port int) {
 			if got.Table.Present && got.Table.Port != port {
 				return fmt.Errorf("the table redirects to port %d", got.Table.Port)
 			}
-			if m == a.Masters[0] && !got.Table.Present {
+			if m == a.ControlPlane[0] && !got.Table.Present {
 				return errors.New("no table")
 			}
 			return nil
@@ -435,7 +435,7 @@ func (a *admin) awaitPort(port int) {
 
 func (a *admin) awaitDisabled() {
 	a.t.Helper()
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		must1(a.AwaitState(a.t.Context(), m, "Disabled"))(a.t)
 		out := must1(m.Run(a.t.Context(), "nft", "list", "tables"))(a.t)
 		if strings.Contains(out, "http01-proxyd") {
@@ -454,7 +454,7 @@ func (a *admin) failingUpgrades() {
 		name   string
 		sums   string
 		outage registry.Outage
-		says   string
+		want   string
 	}{
 		{"wrong checksum", wrong, registry.None, "has the checksum"},
 		{"registry away", a.checksums[third], registry.Refused, "cannot pull"},
@@ -465,8 +465,8 @@ func (a *admin) failingUpgrades() {
 			a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
 		})
 		a.awaitRelease(second)
-		for _, m := range a.Masters {
-			a.awaitInstallerOn(m, tt.says, "status=1/FAILURE")
+		for _, m := range a.ControlPlane {
+			a.awaitInstallerOn(m, tt.want, "status=1/FAILURE")
 			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
 				a.t.Errorf("%s: the retry timer is %v: %v", m, got, err)
 			}
@@ -484,7 +484,7 @@ func (a *admin) failingUpgrades() {
 	}
 	a.expectCertificate("after-failed-upgrades")
 	a.unknownKeyInOldBinary()
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		a.awaitInstallerOn(m, "cannot pull", "status=1/FAILURE") // a running attempt would reach the registry
 	}
 	must(a.t, a.Registry.Up(ctx))
@@ -503,11 +503,11 @@ func (a *admin) unknownKeyInOldBinary() {
 			return withContents(a.t, text, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
 		}))
 	})
-	holder := a.Masters[0]
+	holder := a.ControlPlane[0]
 	must(a.t, holder.Kill(ctx))
 	must(a.t, holder.Boot(ctx))
 	must(a.t, a.Settled(ctx))
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		got := must1(a.AwaitState(ctx, m, "InvalidConfig"))(a.t)
 		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
 			a.t.Errorf("%s does not name the key: %s", m, got.Condition().Message)
@@ -529,7 +529,7 @@ func (a *admin) bootsWithoutRegistry() {
 	must(a.t, a.Settled(ctx))
 	a.awaitRelease(second)
 	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
-	for _, m := range a.Masters {
+	for _, m := range a.ControlPlane {
 		a.awaitInstallerOn(m, "is already installed")
 	}
 	must(a.t, a.Registry.Up(ctx))
@@ -566,7 +566,7 @@ func (a *admin) remove(before []host.Snapshot) {
 		if err := m.Reboot(ctx); err != nil {
 			return err
 		}
-		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", ours)
+		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", unitPattern)
 		if err == nil && out != "" {
 			err = fmt.Errorf("%s has units of the service after a boot: %s", m, out)
 		}
@@ -580,14 +580,14 @@ func (a *admin) expectUnchanged(before []host.Snapshot) {
 	a.t.Helper()
 	for i, now := range a.snapshots(a.t) {
 		if diff := before[i].Diff(now); diff != "" {
-			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
+			a.t.Errorf("%s is not as it was:\n%s", a.ControlPlane[i], diff)
 		}
 	}
 }
 
 // awaitInstaller waits until `systemctl status` of the installer shows these texts. The
 // timer may have just started it again.
-func (s *site) awaitInstaller(t *testing.T, m *host.Host, want ...string) {
+func (s *testbed) awaitInstaller(t *testing.T, m *host.Host, want ...string) {
 	t.Helper()
 	must(t, eventually(t, fmt.Sprintf("the installer on %s to log %q", m, want), func(ctx context.Context) error {
 		text := status(ctx, m, installer)

@@ -25,7 +25,7 @@ import (
 const binariesVariable = "HTTP01_DELIVERY_BINARIES"
 
 // shared is the cluster that the tests use in turn.
-var shared *site
+var shared *testbed
 
 func TestMain(m *testing.M) {
 	oc.Client() // when a shell of a test called this program as a command
@@ -83,7 +83,7 @@ func goBuild(ctx context.Context, output string, args ...string) error {
 
 func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
 	binaries := os.Getenv(binariesVariable)
-	if shared, err = newSite(ctx, cell); err != nil {
+	if shared, err = newTestbed(ctx, cell); err != nil {
 		return nil, errors.Join(err, host.LeaveGroup(binaries))
 	}
 	return func(ctx context.Context) error {

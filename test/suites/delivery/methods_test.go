@@ -23,7 +23,7 @@ const byItself = "On a host by itself"
 // installMethod tests one installation method on the VIP holder, where an issued
 // certificate shows that the service serves.
 type installMethod struct {
-	*site
+	*testbed
 	*host.Host
 	*shell
 
@@ -33,9 +33,9 @@ type installMethod struct {
 	before host.Snapshot
 }
 
-func newInstallMethod(t *testing.T, s *site, handlers map[string]oc.Handler) *installMethod {
+func newInstallMethod(t *testing.T, s *testbed, handlers map[string]oc.Handler) *installMethod {
 	t.Helper()
-	w := &installMethod{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
+	w := &installMethod{testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
 	var err error
 	w.before, err = snapshot(t.Context(), w.Host)
 	must(t, err)
@@ -148,7 +148,7 @@ func commands(m *host.Host) map[string]oc.Handler {
 
 func TestStandaloneHost(t *testing.T) {
 	s := useCluster(t)
-	w := newInstallMethod(t, s, commands(s.Masters[0]))
+	w := newInstallMethod(t, s, commands(s.ControlPlane[0]))
 	// Commands of the administrator on the host work on its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
 	w.block(byItself, 0, 3, build)
@@ -166,12 +166,12 @@ func TestStandaloneHost(t *testing.T) {
 
 	// With DESTDIR make does not call systemctl. Here it must call the host's.
 	inside := w.Root + "/usr/local"
-	place := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
-	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
+	directory := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
+	if out, err := w.run(t.Context(), "make uninstall", directory); err == nil || !strings.Contains(out, "is active or enabled") {
 		t.Errorf("make uninstall of a running service: %v\n%s", err, out)
 	}
 	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
-	w.block(byItself, 2, 3, place)
+	w.block(byItself, 2, 3, directory)
 	// make keeps the directories that it created, because others may use them.
 	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
 	w.expectUnchanged()

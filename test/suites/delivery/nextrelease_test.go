@@ -31,7 +31,7 @@ const (
 	nextUnit    = "http01-proxyd-next.service"
 
 	nextMessage  = "8f2a1f2f4f0f4d1f9d5f2f7b8c3d4e5f"
-	otherCatalog = "\n-- " + nextMessage + "\nSubject: The next release says this\nDefined-By: http01-proxyd\n"
+	otherCatalog = "\n-- " + nextMessage + "\nSubject: A message of the next release\nDefined-By: http01-proxyd\n"
 )
 
 func nextReleaseHandlers() map[string]oc.Handler {

@@ -45,13 +45,13 @@ func testdata(name string) (string, error) {
 // control-plane nodes with the documented commands.
 func TestClusterObjects(t *testing.T) {
 	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openInstallDocument(t)
-	said := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
+	output := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
 	for _, want := range []string{
 		"apiserver.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
 		"CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("no %q in the output:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q in the output:\n%s", want, output)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "rendered", "98-master-http01-proxyd-config.yaml")); err != nil {

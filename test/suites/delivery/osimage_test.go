@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 const (
@@ -28,16 +28,16 @@ const (
 // the files of the image that podman built.
 func TestOSImage(t *testing.T) {
 	for name, tt := range map[string]struct {
-		base  string   // base of the image
-		names []string // documented objects beside rendered/
-		late  bool     // the image follows rendered/
+		base          string   // base of the image
+		names         []string // documented objects beside rendered/
+		afterRendered bool     // the image follows rendered/
 	}{
 		"on the cluster":  {"configs", nil, true},
 		"off the cluster": {"registry.example.com/rhel-coreos", []string{"MachineConfig"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := useCluster(t)
-			j := must1(judge.Load(t.Context()))(t)
+			j := must1(validator.Load(t.Context()))(t)
 			document := documentedYAML(t, "MachineOSConfig")
 			must(t, j.Object([]byte(document)))
 			var base [][]byte
@@ -46,21 +46,21 @@ func TestOSImage(t *testing.T) {
 				must(t, j.Object([]byte(text)))
 				base = append(base, []byte(text))
 			}
-			daemon := &mcd.Daemon{Machine: s.Masters[0]}
-			c := must1(oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...))(t)
+			daemon := &mcd.Daemon{Machine: s.ControlPlane[0]}
+			c := must1(oc.New(t.Context(), []byte(otherPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}}, base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
 			w := newInstallMethod(t, s, map[string]oc.Handler{"oc": c.Run})
 			w.expectRollout(c, len(base) > 0) // another image needs a reboot
 
 			w.block(osImageSection, 0, 4)
 			build := containerfile(t, document, tt.base, s.images[first])
-			if !tt.late {
+			if !tt.afterRendered {
 				w.installOSImage(build, tt.base)
 			}
 			w.block(osImageSection, 1, 4)
 			w.expectRollout(c, true)
 			w.reboot()
-			if tt.late {
+			if tt.afterRendered {
 				w.expectSkipped()
 				w.installOSImage(build, tt.base)
 				w.reboot()

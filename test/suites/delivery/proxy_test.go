@@ -19,10 +19,10 @@ const proxyEnvironment = "/etc/mco/proxy.env"
 // network.
 func (n *node) blockDirectEgress() {
 	n.t.Helper()
-	i := slices.Index(n.Masters, n.Host)
+	i := slices.Index(n.ControlPlane, n.Host)
 	var rules strings.Builder
 	rules.WriteString("table inet egress {\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n")
-	for _, a := range n.Lab.MasterAddresses(i) {
+	for _, a := range n.Lab.ControlPlaneAddresses(i) {
 		family := map[bool]string{true: "ip", false: "ip6"}[a.Addr().Is4()]
 		fmt.Fprintf(&rules, "\t\t%s saddr %s tcp dport 443 counter reject with tcp reset\n", family, a.Addr())
 	}

@@ -26,11 +26,11 @@ var shared struct {
 }
 
 // given names a program that attacks, such as an older one, in place of the built one.
-const given = "HTTP01_PROXYD_HOSTILE"
+const binaryVariable = "HTTP01_PROXYD_HOSTILE"
 
 func TestMain(m *testing.M) {
 	labtest.Shared(m, func(l *lab.Lab, _ string) (err error) {
-		shared.lab, shared.binary = l, os.Getenv(given)
+		shared.lab, shared.binary = l, os.Getenv(binaryVariable)
 		if shared.binary == "" {
 			shared.binary, err = lab.BuildServiceWith(context.Background(), "testdata/attack.go")
 		}
@@ -64,7 +64,7 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	t.Helper()
 	l := shared.lab
 	must(t, l.Settled(t.Context()))
-	s := &service{T: t, node: l.Masters[0].Node}
+	s := &service{T: t, node: l.ControlPlane[0].Node}
 	if info, err := os.Stat(s.logFile()); err == nil {
 		s.from = info.Size()
 	}
@@ -331,7 +331,7 @@ func TestProxyIgnoresCommands(t *testing.T) {
 	for i := range 1290 {
 		fmt.Fprintf(&hosts, "  - api-%d.%s.%[2]s.%[2]s.com\n", i, label)
 	}
-	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
+	config := shared.lab.ControlPlane[0].DefaultConfig() + "hosts:\n" + hosts.String()
 	for i := range 3 {
 		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
 			s := startAttackedWith(t, "ignores-commands", config)

@@ -41,7 +41,7 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 			s := p.serve(t, tt.config(t, p))
 			p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
 				t.Helper()
-				token := fmt.Sprintf("%d-asked-in-vain", vip.BitLen()+100000000)
+				token := fmt.Sprintf("%d-without-answer", vip.BitLen()+100000000)
 				answer := p.requestChallenge(t, vip, token)
 				c := awaitChallenge(t, s, token)
 				if !slices.Contains(strings.Split(tt.cause, "|"), c.Cause) {
@@ -67,9 +67,9 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 			ids := strings.Split(tt.finds, "|")
 			r := p.check(t, ids)
 			for _, id := range ids {
-				for _, says := range r.Texts(id) {
-					if !strings.Contains(says, tt.text) {
-						t.Errorf("%s: text %q, want %q", id, says, tt.text)
+				for _, withDetails := range r.Texts(id) {
+					if !strings.Contains(withDetails, tt.text) {
+						t.Errorf("%s: text %q, want %q", id, withDetails, tt.text)
 					}
 				}
 			}
@@ -219,7 +219,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 func TestRedirectLoop(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
-	const token = "asked-in-a-circle"
+	const token = "redirected-in-a-loop"
 	redirectTo("https://"+apiName+acmePath+token, true)(t, p)
 	s := p.serve(t, directConfig("", shared.pki.root)(t, p))
 	answer := p.requestChallenge(t, p.API.V4, token)
@@ -241,7 +241,7 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	secure := p.appsIdentity(t)
 	// HAProxy closes before it has read all data, so the kernel sends a reset unless the
 	// end arrives first.
-	const closes = "closed-without-answer|reset"
+	const closes = "closed-without-response|reset"
 	unexpected := func(version string) diagnosisCase {
 		return diagnosisCase{
 			name: version + " that is not expected", config: directConfig("  proxyProtocol: " + version + "\n"),
@@ -285,21 +285,21 @@ func TestEgressDiagnoses(t *testing.T) {
 	auth := diagnosisCase{router: router, cause: "egress-auth", finds: "egress-auth", status: 502}
 	denied := diagnosisCase{router: router, cause: "egress-denied", finds: "egress-denied", status: 502}
 	untrusted := diagnosisCase{router: router, cause: "egress-tls", finds: "egress-tls", status: 502}
-	says := func(as diagnosisCase, name string, o lab.EgressOptions, config func(*testing.T, *fixture) string, part string) diagnosisCase {
+	withDetails := func(as diagnosisCase, name string, o lab.EgressOptions, config func(*testing.T, *fixture) string, part string) diagnosisCase {
 		as.name, as.set, as.config, as.details = name, starts(o), config, []string{part}
 		return as
 	}
 	plain, secure := p.Egress.URL("http", "", lab.EgressName), p.Egress.URL("https", "", lab.EgressName)
 	wrong := p.Egress.URL("http", "somebody:else", lab.EgressName)
-	asks := lab.EgressOptions{User: user, Password: password}
-	foreign := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
+	withPassword := lab.EgressOptions{User: user, Password: password}
+	otherCA := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
 	misnamed := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{"other.lab.test"}})
 	p.runDiagnoses(t, []diagnosisCase{
-		says(auth, "no credentials, absolute form", asks, through("", plain), lab.EgressName),
-		says(auth, "wrong credentials, absolute form", asks, through("", wrong), lab.EgressName),
-		says(auth, "wrong credentials, CONNECT", asks, through(https, wrong), lab.EgressName),
-		says(denied, "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
-		says(denied, "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
+		withDetails(auth, "no credentials, absolute form", withPassword, through("", plain), lab.EgressName),
+		withDetails(auth, "wrong credentials, absolute form", withPassword, through("", wrong), lab.EgressName),
+		withDetails(auth, "wrong credentials, CONNECT", withPassword, through(https, wrong), lab.EgressName),
+		withDetails(denied, "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
+		withDetails(denied, "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
 		{
 			name: "no listener", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{lab.EgressName},
@@ -309,9 +309,9 @@ func TestEgressDiagnoses(t *testing.T) {
 			name: "an unknown name", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{"nobody.lab.test"}, text: "nobody.lab.test",
 		},
-		says(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
-		says(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
-		says(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
+		withDetails(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: otherCA}, through(https, secure), "Lab Second CA"),
+		withDetails(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
+		withDetails(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
 			name: "an absolute form that loops", router: router,
 			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loop", status: 502,

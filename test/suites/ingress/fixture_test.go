@@ -45,7 +45,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // holder returns the control-plane node that holds the API VIPs.
-func (p *fixture) holder() *lab.Node { return p.Masters[0].Node }
+func (p *fixture) holder() *lab.Node { return p.ControlPlane[0].Node }
 
 // restartRouter restarts the router with options.
 func (p *fixture) restartRouter(t *testing.T, o lab.RouterOptions) {

@@ -33,14 +33,14 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path)+"limits: {perSource: 0}\n")
 
 	ctx, stop := context.WithCancel(t.Context())
-	var asked, failed atomic.Int64
+	var requested, failed atomic.Int64
 	var all sync.WaitGroup
 	for i := range clients {
 		vip := p.API.Both()[i%2]
 		all.Go(func() {
 			for ctx.Err() == nil {
-				text, err := p.challenge(t.Context(), vip, apiName, "asked-under-load")
-				asked.Add(1)
+				text, err := p.challenge(t.Context(), vip, apiName, "requested-under-load")
+				requested.Add(1)
 				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 200 ") {
 					if failed.Add(1) <= 3 {
 						t.Errorf("answer %.200q, %v", text, err)
@@ -65,8 +65,8 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	if failed.Load() > 0 || asked.Load() == 0 {
-		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
+	if failed.Load() > 0 || requested.Load() == 0 {
+		t.Errorf("%d of %d requests failed", failed.Load(), requested.Load())
 	}
 	if len(took) > 0 {
 		slices.Sort(took)
@@ -74,7 +74,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 			return took[min(len(took)-1, int(part*float64(len(took))))].Round(100 * time.Microsecond)
 		}
 		t.Logf("%d changes in force after p50 %v, p99 %v, max %v; %d requests meanwhile, %d failed",
-			len(took), at(0.5), at(0.99), took[len(took)-1].Round(100*time.Microsecond), asked.Load(), failed.Load())
+			len(took), at(0.5), at(0.99), took[len(took)-1].Round(100*time.Microsecond), requested.Load(), failed.Load())
 	}
 }
 

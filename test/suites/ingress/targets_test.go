@@ -90,12 +90,12 @@ func (p *fixture) otherConnections(t *testing.T) string {
 // no such answers.
 func TestConnectsOnlyToIngress(t *testing.T) {
 	p := newFixture(t)
-	asked := p.startHostileRouter(t)
+	requests := p.startHostileRouter(t)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamConfig(t, "", shared.pki.root))
 	p.countOtherConnections(t, p.Ingress)
 	p.sendHostileRequests(t)
 	p.expectNoOtherConnections(t)
-	if n := asked(); n < len(p.otherLocations()) {
+	if n := requests(); n < len(p.otherLocations()) {
 		t.Errorf("only %d requests at the router", n)
 	}
 	// A single attempt must be counted.

@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// fault is one fault on a healthy MicroShift host.
-type fault struct {
+// faultCase is one fault on a healthy MicroShift host.
+type faultCase struct {
 	name        string
 	config      string // configuration of MicroShift besides the subject's name
 	edit        func(*host, *servingCertificates)
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	less := func(list *[]string, name string) {
 		*list = slices.DeleteFunc(*list, func(one string) bool { return one == name })
 	}
-	for _, f := range []fault{
+	for _, f := range []faultCase{
 		{
 			name: "a configuration that is refused", config: "node: {nodeIP: nonsense}\n", reason: "NoVIPs",
 			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},

@@ -39,7 +39,7 @@ func open(t *testing.T, link lab.Link) *host {
 // openLayout is open with address families of the layout.
 func openLayout(t *testing.T, y lab.Layout) *host {
 	t.Helper()
-	y.Masters, y.Compact, y.NoVIPs = 1, true, true
+	y.ControlPlaneNodes, y.Compact, y.NoVIPs = 1, true, true
 	h := &host{Lab: labtest.Open(shared.ctx, t, y), t: t}
 	rules, lo := h.ruleset(), h.lo()
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func openLayout(t *testing.T, y lab.Layout) *host {
 	return h
 }
 
-func (h *host) node() *lab.Node { return h.Masters[0].Node }
+func (h *host) node() *lab.Node { return h.ControlPlane[0].Node }
 
 func (h *host) v4() netip.Addr { return h.node().Addresses.V4 }
 

@@ -62,7 +62,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			s = h.start(given(h.v4().String()+", 10.44.0.0"), "UpstreamUnreachable")
 			ip("add")
 			h.serveInternal()
-			must(t, lab.Eventually(t.Context(), "what check says", func(ctx context.Context) error {
+			must(t, lab.Eventually(t.Context(), "the finding of check", func(ctx context.Context) error {
 				r, _, err := h.node().Check(ctx, shared.binary)
 				if err == nil && len(r.Check("vips").Findings) != 1 {
 					err = fmt.Errorf("%+v", r.Check("vips"))
@@ -91,9 +91,9 @@ func TestOtherPrefix(t *testing.T) {
 	}
 }
 
-// TestInternalAddressRemembered holds that the service remembers a nondefault internal
+// TestInternalAddressKept holds that the service keeps a nondefault internal
 // address after the configuration no longer names MicroShift's directory.
-func TestInternalAddressRemembered(t *testing.T) {
+func TestInternalAddressKept(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "network: {serviceNetwork: [10.96.0.0/16]}\n")
 	h.addInternal("10.97.0.0")

@@ -16,7 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // TestObjects validates the objects of `oc apply -f machineconfigs/monitoring/`, one per
 // file.
 func TestObjects(t *testing.T) {
-	j, err := judge.Load(t.Context())
+	j, err := validator.Load(t.Context())
 	must(t, err)
 	files, err := filepath.Glob(filepath.Join(manifests, "*"))
 	must(t, err)
@@ -39,7 +39,7 @@ func TestObjects(t *testing.T) {
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
 			text := shippedFile(t, name)
-			documents, err := judge.Documents(text)
+			documents, err := validator.Documents(text)
 			must(t, err)
 			if len(documents) != 1 {
 				t.Fatalf("%d objects, want one per file", len(documents))

@@ -35,7 +35,7 @@ func blocks(section string) ([]string, error) {
 }
 
 // runDocumented runs a block of the document on the host as written.
-func (s *site) runDocumented(ctx context.Context, section string, i int, env ...string) error {
+func (s *testbed) runDocumented(ctx context.Context, section string, i int, env ...string) error {
 	all, err := blocks(section)
 	if err != nil {
 		return err

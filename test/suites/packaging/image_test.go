@@ -27,7 +27,7 @@ const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
 // TestContainerfile builds packaging/Containerfile and boots the result as the root of
 // another host. bootc would need ostree.
 func TestContainerfile(t *testing.T) {
-	s := useSite(t)
+	s := useTestbed(t)
 	h := s.edge
 	runOnHost(t, h, "sh", "-c", withoutBulk)
 	// The folder then has packages of two releases.

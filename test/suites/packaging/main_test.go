@@ -33,7 +33,7 @@ const (
 func releases() []string { return []string{first, second} }
 
 // shared is the environment that the tests use in turn.
-var shared *site
+var shared *testbed
 
 func TestMain(m *testing.M) {
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
@@ -93,7 +93,7 @@ func buildReleases(ctx context.Context, dir string) error {
 
 func up(ctx context.Context, c *host.Cell) (down func(context.Context) error, err error) {
 	binaries := os.Getenv(binariesVariable)
-	if shared, err = newSite(ctx, c, os.Getenv(treeVariable), binaries); err != nil {
+	if shared, err = newTestbed(ctx, c, os.Getenv(treeVariable), binaries); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(binaries))
 	}
 	return func(ctx context.Context) error {

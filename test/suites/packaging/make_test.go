@@ -20,7 +20,7 @@ func packageFile(version string) string {
 // TestReproducible builds the package with another folder, clock, umask, time zone and rpm
 // macros.
 func TestReproducible(t *testing.T) {
-	s := useSite(t)
+	s := useTestbed(t)
 	runOnHost(t, s.edge, "sh", "-ec", `umask 077; cp --recursive `+source+` /root/elsewhere`)
 	got, err := s.edge.Run(t.Context(), "env", "TZ=Pacific/Auckland", "LANG=C", "SOURCE_DATE_EPOCH="+epoch, "sh", "-ec",
 		`mkdir -p /root/home && echo '%packager somebody' >/root/home/.rpmmacros && export HOME=/root/home
@@ -37,7 +37,7 @@ umask 027; make --no-print-directory -C /root/elsewhere -f build/release.mk rpm 
 // needs ALLOW_DIRTY. A pseudo-version of the go command is valid for rpm. Invalid versions
 // and other errors are rejected with a remediation.
 func TestVersions(t *testing.T) {
-	s := useSite(t)
+	s := useTestbed(t)
 	for name, tt := range map[string]struct {
 		env  []string
 		want string // part of the output
@@ -53,7 +53,7 @@ func TestVersions(t *testing.T) {
 		"not ours, told": {[]string{"BINARY=/bin/ls", "VERSION=" + first}, "make rpm: /usr/bin/ls has no record of being http01-proxyd: give another file with BINARY="},
 		"the admin's":    {[]string{"BINARY=/root/" + adminTool}, "make rpm: /root/" + adminTool + " is " + adminTool + ", not http01-proxyd: give another file with BINARY="},
 		"architecture":   {[]string{"ARCHITECTURE=mips", "VERSION=" + first}, "ARCHITECTURE=mips is not supported"},
-		"another's":      {[]string{"ARCHITECTURE=" + foreign, "VERSION=" + first}, "is not a program for " + foreign},
+		"another's":      {[]string{"ARCHITECTURE=" + otherArchitecture, "VERSION=" + first}, "is not a program for " + otherArchitecture},
 		"as rpm says it": {[]string{"ARCHITECTURE=" + rpmArchitecture, "VERSION=" + first}, "." + rpmArchitecture + ".rpm"},
 		"no date":        {[]string{"SOURCE_DATE_EPOCH=", "VERSION=" + first}, "give SOURCE_DATE_EPOCH"},
 	} {

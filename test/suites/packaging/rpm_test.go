@@ -37,7 +37,7 @@ const (
 // it, and that the removal disables it also without a running systemd, as in an image
 // build.
 func TestPreset(t *testing.T) {
-	h := useSite(t).edge
+	h := useTestbed(t).edge
 	const preset = "/etc/systemd/system-preset/50-edge.preset"
 	must(t, h.WriteFile(preset, "enable "+service+"\n", 0o644))
 	t.Cleanup(func() { must(t, h.RemoveFile(preset)) })
@@ -54,7 +54,7 @@ func TestPreset(t *testing.T) {
 
 // TestLifecycle installs, upgrades, downgrades and removes the package.
 func TestLifecycle(t *testing.T) {
-	s := useSite(t)
+	s := useTestbed(t)
 	h := s.edge
 	sums := map[string]string{}
 	for _, release := range releases() {
@@ -123,7 +123,7 @@ func TestLifecycle(t *testing.T) {
 // TestRemovalResetsFailedUnit holds that the removal resets a failed unit, which systemd
 // lists until then, also without its file.
 func TestRemovalResetsFailedUnit(t *testing.T) {
-	h := useSite(t).edge
+	h := useTestbed(t).edge
 	const dropin = "/etc/systemd/system/" + service + ".d/10-once.conf"
 	runOnHost(t, h, "rpm", "--upgrade", packageFile(secondInRPM))
 	must(t, h.WriteFile(dropin, "[Service]\nRestart=no\n", 0o644))
@@ -225,21 +225,21 @@ func expectTamperingDetected(t *testing.T, h *host.Host) {
 	awaitStatus(t, h, "UpstreamUnreachable: ")
 }
 
-// checkTable returns an error unless the kernel has our table, or has none, as wanted.
-func checkTable(t *testing.T, h *host.Host, wanted bool) error {
+// checkTable returns an error unless the kernel has our table, or has none, as required.
+func checkTable(t *testing.T, h *host.Host, required bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "nft", "list", "tables")
-	if err == nil && strings.Contains(out, "http01-proxyd") != wanted {
+	if err == nil && strings.Contains(out, "http01-proxyd") != required {
 		err = errors.New("the tables are: " + out)
 	}
 	return err
 }
 
-// checkOnLo returns an error unless the internal address is on lo, or is not, as wanted.
-func checkOnLo(t *testing.T, h *host.Host, wanted bool) error {
+// checkOnLo returns an error unless the internal address is on lo, or is not, as required.
+func checkOnLo(t *testing.T, h *host.Host, required bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "ip", "-o", "address", "show", "dev", "lo")
-	if err == nil && strings.Contains(out, " "+internal+"/32 ") != wanted {
+	if err == nil && strings.Contains(out, " "+internal+"/32 ") != required {
 		err = errors.New("lo has: " + out)
 	}
 	return err

@@ -27,9 +27,9 @@ func TestVIPsChanged(t *testing.T) {
 }
 
 // expectVIPForgotten expects that no control-plane node's status lists a removed VIP.
-func (s *site) expectVIPForgotten(old lab.Pair) {
+func (s *testbed) expectVIPForgotten(old lab.Pair) {
 	s.t.Helper()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		seen, err := s.services[m.Name].Status(s.t.Context())
 		must(s.t, err)
 		for _, vip := range old.Both() {

@@ -16,8 +16,8 @@ func TestClients(t *testing.T) {
 	s := startSettled(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	for _, from := range []*lab.Node{
-		s.podOn(holder), s.podOnOtherMaster(holder),
-		holder, s.otherMaster(holder), s.Worker.Node,
+		s.podOn(holder), s.podOnOtherControlPlaneNode(holder),
+		holder, s.otherControlPlaneNode(holder), s.Worker.Node,
 	} {
 		s.certificate(lab.Pair{V4: s.API.V4}, from)
 		s.certificate(lab.Pair{V6: s.API.V6}, from)
@@ -25,11 +25,13 @@ func TestClients(t *testing.T) {
 	s.expectFindings()
 }
 
-// otherMaster returns a different control-plane node.
-func (s *site) otherMaster(master *lab.Node) *lab.Node {
-	i := slices.IndexFunc(s.Masters, func(m *lab.Master) bool { return m.Node != master })
-	return s.Masters[i].Node
+// otherControlPlaneNode returns a different control-plane node.
+func (s *testbed) otherControlPlaneNode(master *lab.Node) *lab.Node {
+	i := slices.IndexFunc(s.ControlPlane, func(m *lab.ControlPlaneNode) bool { return m.Node != master })
+	return s.ControlPlane[i].Node
 }
 
-// podOnOtherMaster returns a pod on a different control-plane node.
-func (s *site) podOnOtherMaster(master *lab.Node) *lab.Node { return s.podOn(s.otherMaster(master)) }
+// podOnOtherControlPlaneNode returns a pod on a different control-plane node.
+func (s *testbed) podOnOtherControlPlaneNode(master *lab.Node) *lab.Node {
+	return s.podOn(s.otherControlPlaneNode(master))
+}

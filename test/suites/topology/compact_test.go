@@ -40,7 +40,7 @@ func TestCompactIngressMoves(t *testing.T) {
 		stop     int
 		together bool
 	}{{1, false}, {0, true}} {
-		must(t, s.Masters[move.stop].StopKeepalived(t.Context()))
+		must(t, s.ControlPlane[move.stop].StopKeepalived(t.Context()))
 		s.awaitPlacement()
 		s.expectStates()
 		s.expectCompactCertificates(move.together)
@@ -50,7 +50,7 @@ func TestCompactIngressMoves(t *testing.T) {
 // expectCompactCertificates is expectCertificates for ingress VIPs on the same node as the
 // API VIPs or on another one. All challenges must reach the router on the node with the
 // ingress VIPs.
-func (s *site) expectCompactCertificates(together bool) {
+func (s *testbed) expectCompactCertificates(together bool) {
 	s.t.Helper()
 	ingress := s.IngressHolder()
 	if (ingress == s.Preferred(s.API.V4)) != together {
@@ -69,7 +69,7 @@ func (s *site) expectCompactCertificates(together bool) {
 }
 
 // routedChallenges returns the number of challenges in each router's log.
-func (s *site) routedChallenges() []int {
+func (s *testbed) routedChallenges() []int {
 	s.t.Helper()
 	var all []int
 	for _, w := range s.Routers {
@@ -82,10 +82,10 @@ func (s *site) routedChallenges() []int {
 
 // expectRouterAnswers sends requests without a route to the nodes' own addresses and the
 // ingress VIPs, and expects the routers' answer: port 80 is unaffected.
-func (s *site) expectRouterAnswers() {
+func (s *testbed) expectRouterAnswers() {
 	s.t.Helper()
 	var all []netip.Addr
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		all = append(all, m.Addresses.Both()...)
 	}
 	if !s.idle {
@@ -94,7 +94,7 @@ func (s *site) expectRouterAnswers() {
 	for _, a := range all {
 		text, err := s.Internet.Raw(s.t.Context(), web(a), "GET / HTTP/1.1\r\nHost: app.lab.test\r\nConnection: close\r\n\r\n")
 		must(s.t, err)
-		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") || !strings.Contains(text, "Nothing is served here") {
+		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") || !strings.Contains(text, "No route") {
 			s.t.Errorf("the router does not answer on %s: %.200q", a, text)
 		}
 	}

@@ -22,7 +22,7 @@ const apiName = "api.lab.test"
 
 // startClusterServices starts what check tests besides the service: the API's name, an API
 // server on each control-plane node, and the host files that name them.
-func (s *site) startClusterServices() {
+func (s *testbed) startClusterServices() {
 	s.t.Helper()
 	must(s.t, s.Internet.SetName(s.t.Context(), apiName, s.API))
 	const day = 24 * time.Hour
@@ -33,7 +33,7 @@ func (s *site) startClusterServices() {
 			n.WriteHostFile("resolv.conf", fmt.Sprintf("nameserver %s\n", s.DNS()[0])),
 			n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://api-int.lab.test:6443\n")))
 	}
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		// Port 9445 is the target of baremetal-runtimecfg's redirect: HAProxy, which
 		// forwards to the API servers.
 		for _, port := range []string{"6443", "9445"} {
@@ -47,7 +47,7 @@ func (s *site) startClusterServices() {
 
 // expectFindings runs the check command on each node with the service and expects exactly
 // these findings on all nodes together.
-func (s *site) expectFindings(want ...string) {
+func (s *testbed) expectFindings(want ...string) {
 	s.t.Helper()
 	s.checked = true
 	var got []string

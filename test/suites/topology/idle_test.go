@@ -22,9 +22,9 @@ const port = "8888"
 
 // expectIdle expects one state of every service, no table, no listener, and the routers'
 // own port 80.
-func (s *site) expectIdle(reason string) {
+func (s *testbed) expectIdle(reason string) {
 	s.t.Helper()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		_, err := s.services[m.Name].AwaitReason(s.t.Context(), reason)
 		must(s.t, err)
 		s.expectNoTableOrListener(m.Node)
@@ -33,7 +33,7 @@ func (s *site) expectIdle(reason string) {
 }
 
 // expectNoTableOrListener expects neither table nor listener of the service on a node.
-func (s *site) expectNoTableOrListener(n *lab.Node) {
+func (s *testbed) expectNoTableOrListener(n *lab.Node) {
 	s.t.Helper()
 	table, err := n.HasServiceTable(s.t.Context())
 	if table || err != nil {
@@ -51,7 +51,7 @@ func (s *site) expectNoTableOrListener(n *lab.Node) {
 // TestSNOWithoutVIPs runs a single node of platform none, without keepalived.
 func TestSNOWithoutVIPs(t *testing.T) {
 	s := startSingleNode(t, lab.Layout{NoVIPs: true})
-	s.expectCertificatesWithoutService(s.Masters[0].Addresses)
+	s.expectCertificatesWithoutService(s.ControlPlane[0].Addresses)
 }
 
 // TestSNOWithOneVIP runs a single node with one VIP for API and ingress.
@@ -62,9 +62,9 @@ func TestSNOWithOneVIP(t *testing.T) {
 
 // startSingleNode starts a single node on which the service is idle, with the expected
 // findings of check.
-func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
+func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *testbed {
 	t.Helper()
-	y.Masters, y.Compact = 1, true
+	y.ControlPlaneNodes, y.Compact = 1, true
 	s := startServices(t, y)
 	s.expectIdle("NotRequired")
 	s.expectRouterAnswers()
@@ -74,7 +74,7 @@ func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
 
 // expectCertificatesWithoutService orders certificates for addresses outside the service,
 // over each family and both, and expects that no service counted a challenge.
-func (s *site) expectCertificatesWithoutService(at lab.Pair) {
+func (s *testbed) expectCertificatesWithoutService(at lab.Pair) {
 	s.t.Helper()
 	for i, p := range []lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
 		name := fmt.Sprintf("idle-%d.%s", i, s.Domain)
@@ -94,7 +94,7 @@ func (s *site) expectCertificatesWithoutService(at lab.Pair) {
 func TestExternalLoadBalancer(t *testing.T) {
 	s := open(t, lab.Layout{NoVIPs: true})
 	s.startClusterServices()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		writeTestFile(t, filepath.Join(m.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
 	}
 	s.startAll()
@@ -103,13 +103,13 @@ func TestExternalLoadBalancer(t *testing.T) {
 	s.expectCertificatesWithoutService(s.API)
 	s.expectFindings("master0 vips-user-managed", "master1 vips-user-managed", "master2 vips-user-managed")
 	s.expectIdle("ExternalLoadBalancer")
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		s.expectPort80Closed(m.Node)
 	}
 }
 
 // expectPort80Closed expects that port 80 of a node without a router refuses connections.
-func (s *site) expectPort80Closed(n *lab.Node) {
+func (s *testbed) expectPort80Closed(n *lab.Node) {
 	s.t.Helper()
 	for _, a := range n.Addresses.Both() {
 		conn, err := s.Internet.Dial(s.t.Context(), "tcp", web(a))
@@ -123,7 +123,7 @@ func (s *site) expectPort80Closed(n *lab.Node) {
 }
 
 // startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there.
-func (s *site) startLoadBalancer() {
+func (s *testbed) startLoadBalancer() {
 	s.t.Helper()
 	var config strings.Builder
 	config.WriteString("defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n")
@@ -154,7 +154,7 @@ func (s *site) startLoadBalancer() {
 // TestArbiter runs two control-plane nodes with routers and an arbiter, whose keepalived
 // has no instance of the API.
 func TestArbiter(t *testing.T) {
-	s := startServices(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
+	s := startServices(t, lab.Layout{ControlPlaneNodes: 2, Arbiter: true, Compact: true})
 	arbiter := s.start(s.Arbiter.Node, lab.ServiceOptions{})
 	s.awaitPlacement()
 	_, err := arbiter.AwaitReason(t.Context(), "NoVIPs")
@@ -167,7 +167,7 @@ func TestArbiter(t *testing.T) {
 		s.expectFindings("arbiter keepalived-no-api-instance")
 	}
 	healthy()
-	must(t, s.Masters[0].StopKeepalived(t.Context()))
+	must(t, s.ControlPlane[0].StopKeepalived(t.Context()))
 	s.awaitPlacement()
 	healthy()
 	s.expectNoTableOrListener(s.Arbiter.Node)

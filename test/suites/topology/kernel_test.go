@@ -16,9 +16,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// guestTests lists the tests that run under another kernel when this one lacks their kind
+// vmTests lists the tests that run under another kernel when this one lacks their kind
 // of link. One guest runs all of them.
-var guestTests = []string{"TestBond", "TestVLAN"}
+var vmTests = []string{"TestBond", "TestVLAN"}
 
 // onKernelWith runs a test under this machine's kernel if it supports a kind of link, as
 // RHEL's does, and otherwise under Debian's.
@@ -53,8 +53,8 @@ func outcome(printed, test string) (text string, passed bool) {
 	return after[:end[1]], after[end[2]:end[3]] == "PASS"
 }
 
-// runInGuest runs this package's guestTests in a guest.
-func runInGuest(ctx context.Context) (string, error) {
+// runInVM runs this package's vmTests in a guest.
+func runInVM(ctx context.Context) (string, error) {
 	tests, err := lab.BuildTests(ctx, "suites/topology")
 	if err != nil {
 		return "", err
@@ -81,6 +81,6 @@ func runInGuest(ctx context.Context) (string, error) {
 		Arch:  runtime.GOARCH,
 		Files: files,
 		Script: fmt.Sprintf("cd %s && HTTP01_PROXYD=./http01-proxyd ./topology.test -test.v -test.run '^(%s)$'\n",
-			folder, strings.Join(guestTests, "|")),
+			folder, strings.Join(vmTests, "|")),
 	})
 }

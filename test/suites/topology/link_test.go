@@ -10,7 +10,7 @@ import (
 )
 
 // expectLink expects each API VIP on a link of a name and a kind.
-func (s *site) expectLink(name func(netip.Addr) string, kind string) {
+func (s *testbed) expectLink(name func(netip.Addr) string, kind string) {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
 		got, of := s.linkOf(s.Preferred(vip), vip)
@@ -21,7 +21,7 @@ func (s *site) expectLink(name func(netip.Addr) string, kind string) {
 }
 
 // linkOf returns the name and kind of the link with an address.
-func (s *site) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
+func (s *testbed) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
 	s.t.Helper()
 	text, err := n.Run(s.t.Context(), "ip", "-j", "-d", "address", "show", "to", a.String())
 	must(s.t, err)

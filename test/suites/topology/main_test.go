@@ -21,7 +21,7 @@ var shared struct {
 func TestMain(m *testing.M) {
 	labtest.Main(m, func(run context.Context, binary string) {
 		shared.ctx, shared.binary = run, binary
-		shared.elsewhere = sync.OnceValues(func() (string, error) { return runInGuest(run) })
+		shared.elsewhere = sync.OnceValues(func() (string, error) { return runInVM(run) })
 	})
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestForeignNATAfter loads nat chains after ours, one of which redirects every port 80.
+// TestOtherNATAfter loads nat chains after ours, one of which redirects every port 80.
 // The first mapping wins.
-func TestForeignNATAfter(t *testing.T) {
+func TestOtherNATAfter(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	must(t, holder.LoadNodeRules(t.Context()))
@@ -36,12 +36,12 @@ const earlier = `table inet earlier {
 }
 `
 
-// TestForeignNATBefore loads a nat table before ours. It is harmless for other ports, and
+// TestOtherNATBefore loads a nat table before ours. It is harmless for other ports, and
 // check reports it when it maps port 80 of the VIPs.
-func TestForeignNATBefore(t *testing.T) {
+func TestOtherNATBefore(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	s.awaitPlacement()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		s.load(m.Node, "tcp dport 6444 dnat to :6443")
 	}
 	s.expectStates()
@@ -57,7 +57,7 @@ func TestForeignNATBefore(t *testing.T) {
 
 // load loads the earlier table with one rule into a node, in place of another rule, until
 // the test ends.
-func (s *site) load(n *lab.Node, rule string) {
+func (s *testbed) load(n *lab.Node, rule string) {
 	s.t.Helper()
 	_, err := n.Input(s.t.Context(), "table inet earlier\ndelete table inet earlier\n"+fmt.Sprintf(earlier, rule), "nft", "-f", "-")
 	must(s.t, err)
@@ -65,7 +65,7 @@ func (s *site) load(n *lab.Node, rule string) {
 }
 
 // unload removes existing tables from a node when the test ends.
-func (s *site) unload(n *lab.Node, tables ...string) {
+func (s *testbed) unload(n *lab.Node, tables ...string) {
 	s.t.Cleanup(func() {
 		for _, table := range tables {
 			_, err := n.Input(context.Background(), "table "+table+"\ndelete table "+table+"\n", "nft", "-f", "-")

@@ -110,7 +110,7 @@ func tests(t *testing.T) []string {
 
 // expectStates compares the services' states with the test's row. The message names a moved
 // VIP only after the service's own request to it.
-func (s *site) expectStates() {
+func (s *testbed) expectStates() {
 	s.t.Helper()
 	s.expectPeers()
 	must(s.t, lab.Eventually(s.t.Context(), "the states in "+document, func(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (s *site) expectStates() {
 }
 
 // states returns the distinct states of the services, sorted.
-func (s *site) states(ctx context.Context) ([]string, error) {
+func (s *testbed) states(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, n := range s.nodes() {
 		if s.services[n.Name] == nil {
@@ -147,13 +147,13 @@ func (s *site) states(ctx context.Context) ([]string, error) {
 }
 
 // expectPeers compares how keepalived finds its peers with the test's row.
-func (s *site) expectPeers() {
+func (s *testbed) expectPeers() {
 	s.t.Helper()
 	mode := peerMode.FindString(s.row().topology)
 	if mode == "" {
 		return
 	}
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		text, err := os.ReadFile(m.KeepalivedConfig())
 		must(s.t, err)
 		if strings.Contains(string(text), "unicast_peer") != (mode == "unicast") {
@@ -163,7 +163,7 @@ func (s *site) expectPeers() {
 }
 
 // row returns the row of the test.
-func (s *site) row() row {
+func (s *testbed) row() row {
 	s.t.Helper()
 	all := rows(s.t)
 	i := slices.IndexFunc(all, func(r row) bool { return r.test == s.t.Name() })

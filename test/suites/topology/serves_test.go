@@ -14,7 +14,7 @@ import (
 
 // expectServing orders certificates in a topology over each family and both, and compares
 // the states and the findings of check with its row.
-func expectServing(t *testing.T, y lab.Layout) *site {
+func expectServing(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
 	s := startSettled(t, y)
 	s.expectCertificates()
@@ -25,7 +25,7 @@ func expectServing(t *testing.T, y lab.Layout) *site {
 // expectCertificates orders a certificate over each VIP, and one for a name with both
 // families. The self check comes from a pod on the VIP holder, and for both families from
 // one on another node.
-func (s *site) expectCertificates() {
+func (s *testbed) expectCertificates() {
 	s.t.Helper()
 	for _, p := range s.pairs() {
 		for _, one := range []lab.Pair{{V4: p.V4}, {V6: p.V6}} {
@@ -34,15 +34,15 @@ func (s *site) expectCertificates() {
 			}
 		}
 		if len(p.Both()) == 2 {
-			s.certificate(p, s.podOnOtherMaster(s.Preferred(p.V6)))
+			s.certificate(p, s.podOnOtherControlPlaneNode(s.Preferred(p.V6)))
 		}
 	}
 	s.expectRefusal()
 }
 
 // podOn returns the pod on a control-plane node.
-func (s *site) podOn(master *lab.Node) *lab.Node {
-	for i, m := range s.Masters {
+func (s *testbed) podOn(master *lab.Node) *lab.Node {
+	for i, m := range s.ControlPlane {
 		if m.Node == master {
 			return s.Pods[i]
 		}
@@ -70,9 +70,9 @@ func TestDualStackIPv6First(t *testing.T) {
 }
 
 // expectVIPOrder expects VIPs in this order in every control-plane node's keepalived.conf.
-func (s *site) expectVIPOrder(vips ...netip.Addr) {
+func (s *testbed) expectVIPOrder(vips ...netip.Addr) {
 	s.t.Helper()
-	for _, m := range s.Masters {
+	for _, m := range s.ControlPlane {
 		text, err := os.ReadFile(m.KeepalivedConfig())
 		must(s.t, err)
 		last := -1
@@ -86,7 +86,7 @@ func (s *site) expectVIPOrder(vips ...netip.Addr) {
 	}
 }
 
-func TestVIPsOnDifferentMasters(t *testing.T) { expectServing(t, lab.Layout{SplitFamilies: true}) }
+func TestVIPsOnDifferentNodes(t *testing.T) { expectServing(t, lab.Layout{SplitFamilies: true}) }
 
 func TestMulticast(t *testing.T) { expectServing(t, lab.Layout{Multicast: true}) }
 

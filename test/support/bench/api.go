@@ -14,7 +14,7 @@ import (
 
 // Cost is the effect of the service's table on connections to the API.
 type Cost struct {
-	Place         string // other tables of the node
+	Environment   string // other tables of the node
 	Pairs         int
 	With, Without float64 // connections a second, medians
 	Ratio         Interval
@@ -63,7 +63,7 @@ func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cos
 			}
 		}
 	}
-	cost = Cost{Place: place, Pairs: r.Pairs, With: median(with), Without: median(without)}
+	cost = Cost{Environment: place, Pairs: r.Pairs, With: median(with), Without: median(without)}
 	cost.Ratio, err = ratio(with, without)
 	r.logf("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, 95 %% interval %.4f to %.4f",
 		apiPort, place, cost.With, cost.Without, cost.Ratio.Mean, cost.Ratio.Low, cost.Ratio.High)
@@ -118,10 +118,10 @@ func (r *rig) connectionRate(ctx context.Context, length time.Duration) (float64
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	took := time.Since(begin)
+	elapsed := time.Since(begin)
 	sum := 0
 	for _, n := range counts {
 		sum += n
 	}
-	return float64(sum) / took.Seconds(), nil
+	return float64(sum) / elapsed.Seconds(), nil
 }

@@ -76,7 +76,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 			return err
 		}
 		into[connections] = append(into[connections], cell{
-			load: l, cpu: after.proxy - before.proxy, others: otherLoad(before, after, l.took),
+			load: l, cpu: after.proxy - before.proxy, others: otherLoad(before, after, l.elapsed),
 		})
 	}
 	return nil
@@ -84,9 +84,9 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 
 // otherLoad returns the part of all cores' time that other programs used. It includes a
 // little kernel time for our packets, which the kernel does not account to a process.
-func otherLoad(before, after cpuUsage, took time.Duration) float64 {
-	foreign := (after.machine - before.machine) - (after.ours - before.ours)
-	return max(0, float64(foreign)/float64(took)/float64(runtime.NumCPU()))
+func otherLoad(before, after cpuUsage, elapsed time.Duration) float64 {
+	other := (after.machine - before.machine) - (after.own - before.own)
+	return max(0, float64(other)/float64(elapsed)/float64(runtime.NumCPU()))
 }
 
 // lastRound formats the results of the last round for the progress output.

@@ -61,7 +61,7 @@ func (r Report) GoalTable() string {
 	}
 	if len(r.Costs) > 0 {
 		ratio := r.Costs[0].Ratio
-		g.add("connections/s to the API's port with our table, "+r.Costs[0].Place,
+		g.add("connections/s to the API's port with our table, "+r.Costs[0].Environment,
 			"contains 1.00", fmt.Sprintf("%.4f–%.4f", ratio.Low, ratio.High))
 	}
 	return g.String()

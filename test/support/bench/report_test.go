@@ -30,7 +30,7 @@ func sample() Report {
 			{Key: "dnat", Proxy: "kernel <DNAT>", Connections: 64, Rate: 14000, Ratio: 1.4, P50: 0.5, P99: 2, P999: 3, Unfiltered: true},
 		},
 		OtherLoad: OtherLoad{Median: 0.031, Most: 0.12},
-		Costs:     []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
+		Costs:     []Cost{{Environment: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
 	}
 }
 

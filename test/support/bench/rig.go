@@ -47,12 +47,12 @@ const extraConnections = 1000
 // move and only the proxy loads the node.
 func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 	r := &rig{
-		Options: o, lab: l, front: l.Masters[0].Node, client: l.Pods[0],
+		Options: o, lab: l, front: l.ControlPlane[0].Node, client: l.Pods[0],
 		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"),
 		programs: map[string]string{}, accepted: map[variant]string{},
 	}
 	// keepalived without CPU time would move the VIP under load.
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		if err := m.StopKeepalived(ctx); err != nil {
 			return nil, fmt.Errorf("stop keepalived: %w", err)
 		}

@@ -87,7 +87,7 @@ func (r Report) CostTable() string {
 		if c.Ratio.Contains(1) {
 			contains = "yes"
 		}
-		g.add(c.Place, strconv.Itoa(c.Pairs), thousands(int(c.Without)), thousands(int(c.With)), number(c.Ratio.Mean, 4),
+		g.add(c.Environment, strconv.Itoa(c.Pairs), thousands(int(c.Without)), thousands(int(c.With)), number(c.Ratio.Mean, 4),
 			fmt.Sprintf("%.4f–%.4f", c.Ratio.Low, c.Ratio.High), fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), contains)
 	}
 	return g.String()

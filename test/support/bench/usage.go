@@ -41,8 +41,8 @@ func parseStat(text string) (stat, error) {
 		return stat{}, fmt.Errorf("read the parent: %w", err)
 	}
 	out := stat{parent: parent}
-	for _, word := range words[11:15] { // utime, stime, cutime, cstime
-		n, err := strconv.ParseInt(word, 10, 64)
+	for _, field := range words[11:15] { // utime, stime, cutime, cstime
+		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return stat{}, fmt.Errorf("read a time: %w", err)
 		}
@@ -110,7 +110,7 @@ func isDescendant(all map[int]stat, id, from int) bool {
 // cpuUsage is the CPU time that processes used so far.
 type cpuUsage struct {
 	proxy   time.Duration // of the proxy; zero for the kernel's DNAT
-	ours    time.Duration // of this program and its descendants, with the proxy
+	own     time.Duration // of this program and its descendants, with the proxy
 	machine time.Duration // of all, with the time that a hypervisor gave to others
 }
 
@@ -125,7 +125,7 @@ func (t *turn) spent() (cpuUsage, error) {
 			out.proxy += s.cpu
 		}
 		if isDescendant(all, id, os.Getpid()) {
-			out.ours += s.cpu
+			out.own += s.cpu
 		}
 	}
 	text, err := os.ReadFile("/proc/stat")
@@ -145,11 +145,11 @@ func parseBusy(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("/proc/stat begins with %q", line)
 	}
 	var sum time.Duration
-	for i, word := range words[1:9] {
+	for i, field := range words[1:9] {
 		if i == 3 || i == 4 {
 			continue
 		}
-		n, err := strconv.ParseInt(word, 10, 64)
+		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("read the CPU time of the machine: %w", err)
 		}

@@ -63,7 +63,7 @@ func TestFamily(t *testing.T) {
 		t.Errorf("memory of the child: %d, %v", bytes, err)
 	}
 	s, err := own.spent()
-	if err != nil || s.proxy > s.ours || s.ours > s.machine {
+	if err != nil || s.proxy > s.own || s.own > s.machine {
 		t.Errorf("spent: %+v, %v", s, err)
 	}
 }

@@ -23,14 +23,14 @@ const host = "api.lab.test"
 // load is the result of one run of wrk.
 type load struct {
 	requests int           // answered, whatever the status
-	took     time.Duration // of the whole run
+	elapsed  time.Duration // of the whole run
 	p50, p99 time.Duration
 	p999     time.Duration
 	errors   int // connections refused or broken, timeouts, and statuses of 400 and above
 }
 
 // rate returns successful requests a second.
-func (l load) rate() float64 { return float64(l.good()) / l.took.Seconds() }
+func (l load) rate() float64 { return float64(l.good()) / l.elapsed.Seconds() }
 
 func (l load) good() int { return max(l.requests-l.errors, 0) }
 
@@ -58,7 +58,7 @@ func parseLoad(text string) (load, error) {
 	}
 	us := func(name string) time.Duration { return time.Duration(values[name]) * time.Microsecond }
 	return load{
-		requests: values["requests"], took: us("microseconds"),
+		requests: values["requests"], elapsed: us("microseconds"),
 		p50: us("p50"), p99: us("p99"), p999: us("p999"),
 		errors: values["connect"] + values["read"] + values["write"] + values["status"] + values["timeout"],
 	}, nil

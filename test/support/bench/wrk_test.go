@@ -31,7 +31,7 @@ func TestParseLoad(t *testing.T) {
 	got, err := parseLoad(printed)
 	must(t, err)
 	want := load{
-		requests: 24628, took: 2 * time.Second, errors: 30,
+		requests: 24628, elapsed: 2 * time.Second, errors: 30,
 		p50: 3070 * time.Microsecond, p99: 8883 * time.Microsecond, p999: 13421 * time.Microsecond,
 	}
 	if got != want {

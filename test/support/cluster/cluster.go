@@ -23,9 +23,9 @@ const treeVariable = "HTTP01_CLUSTER_TREE"
 // Cluster is a lab with booted control-plane hosts. Its methods may be called from several
 // goroutines.
 type Cluster struct {
-	Lab      *lab.Lab     // without control-plane nodes and pods of its own
-	Masters  []*host.Host // host i has the address lab.ControlPlaneAddresses(i)
-	Registry *registry.Registry
+	Lab          *lab.Lab     // without control-plane nodes and pods of its own
+	ControlPlane []*host.Host // host i has the address lab.ControlPlaneAddresses(i)
+	Registry     *registry.Registry
 
 	cell *host.Cell
 }
@@ -57,16 +57,16 @@ func New(ctx context.Context, cell *host.Cell) (*Cluster, error) {
 
 func (c *Cluster) up(ctx context.Context) error {
 	var err error
-	if c.Lab, err = lab.New(ctx, lab.WithoutMasters(), lab.WithEgress()); err != nil {
+	if c.Lab, err = lab.New(ctx, lab.WithoutControlPlane(), lab.WithEgress()); err != nil {
 		return err
 	}
 	if c.Registry, err = registry.New(ctx, c.Lab, "registry"); err != nil {
 		return err
 	}
-	for i := range lab.Masters {
-		m, err := c.newMaster(i)
+	for i := range lab.ControlPlaneNodes {
+		m, err := c.newControlPlaneHost(i)
 		if m != nil {
-			c.Masters = append(c.Masters, m)
+			c.ControlPlane = append(c.ControlPlane, m)
 		}
 		if err != nil {
 			return err
@@ -81,18 +81,18 @@ func (c *Cluster) up(ctx context.Context) error {
 	return nil
 }
 
-// newMaster creates a control-plane host. It returns the host with an error too, for Close.
-func (c *Cluster) newMaster(i int) (*host.Host, error) {
+// newControlPlaneHost creates a control-plane host. It returns the host with an error too, for Close.
+func (c *Cluster) newControlPlaneHost(i int) (*host.Host, error) {
 	namespace, bridge := c.Lab.Switch()
 	m, err := c.cell.NewHost(host.Options{
 		Name: fmt.Sprintf("master%d", i), Tree: os.Getenv(treeVariable),
 		Namespace: namespace, Bridge: bridge,
-		Addresses: c.Lab.MasterAddresses(i), Routers: c.Lab.Gateway.Addresses.Both(), DNS: c.Lab.DNS(),
+		Addresses: c.Lab.ControlPlaneAddresses(i), Routers: c.Lab.Gateway.Addresses.Both(), DNS: c.Lab.DNS(),
 	})
 	if err != nil {
 		return m, err
 	}
-	keepalived, err := c.Lab.MasterKeepalived(i, host.Link)
+	keepalived, err := c.Lab.ControlPlaneKeepalived(i, host.Link)
 	if err != nil {
 		return m, err
 	}
@@ -113,12 +113,12 @@ func (c *Cluster) newMaster(i int) (*host.Host, error) {
 func (c *Cluster) Close(ctx context.Context) error {
 	// Concurrently, because ending a host takes time. A host that does not end must not
 	// keep the others running.
-	ends := make(chan error, len(c.Masters))
-	for _, m := range c.Masters {
+	ends := make(chan error, len(c.ControlPlane))
+	for _, m := range c.ControlPlane {
 		go func() { ends <- m.Close(ctx) }()
 	}
 	var err error
-	for range c.Masters {
+	for range c.ControlPlane {
 		err = errors.Join(err, <-ends)
 	}
 	if c.Registry != nil {
@@ -134,7 +134,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 // of a failed test.
 func (c *Cluster) Diagnosis(ctx context.Context) string {
 	var text strings.Builder
-	for _, m := range c.Masters {
+	for _, m := range c.ControlPlane {
 		text.WriteString(m.Diagnosis(ctx))
 	}
 	text.WriteString(c.Lab.Logs())
@@ -144,7 +144,7 @@ func (c *Cluster) Diagnosis(ctx context.Context) string {
 // Each runs act for all control-plane hosts concurrently.
 func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int, m *host.Host) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i, m := range c.Masters {
+	for i, m := range c.ControlPlane {
 		group.Go(func() error { return act(ctx, i, m) })
 	}
 	return group.Wait()
@@ -152,5 +152,5 @@ func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int,
 
 // On returns the running control-plane hosts.
 func (c *Cluster) On() []*host.Host {
-	return slices.DeleteFunc(slices.Clone(c.Masters), func(m *host.Host) bool { return !m.On() })
+	return slices.DeleteFunc(slices.Clone(c.ControlPlane), func(m *host.Host) bool { return !m.On() })
 }

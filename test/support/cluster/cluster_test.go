@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	unit       = "http01-proxyd.service"
-	unitPath   = "/etc/systemd/system/" + unit
-	companion  = "http01-proxyd-table.service"
-	binaryPath = "/usr/local/bin/http01-proxyd"
-	ours       = "http01-proxyd*" // the pattern of the service's units
+	unit        = "http01-proxyd.service"
+	unitPath    = "/etc/systemd/system/" + unit
+	companion   = "http01-proxyd-table.service"
+	binaryPath  = "/usr/local/bin/http01-proxyd"
+	unitPattern = "http01-proxyd*" // the pattern of the service's units
 
 	companionPath = "/etc/systemd/system/" + companion
 )
 
-// TestMastersMatchCoreOS compares the hosts with RHEL CoreOS where it matters for an
+// TestHostsMatchCoreOS compares the hosts with RHEL CoreOS where it matters for an
 // installation.
-func TestMastersMatchCoreOS(t *testing.T) {
+func TestHostsMatchCoreOS(t *testing.T) {
 	c := useCluster(t)
 	for name, tt := range map[string]struct {
 		command []string
@@ -42,11 +42,11 @@ func TestMastersMatchCoreOS(t *testing.T) {
 		"keepalived":               {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
 		"systemd's generation":     {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
 		"the credentials' mode":    {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
-		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
+		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", unitPattern}, ""},
 		"the default routes":       {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, m := range c.Masters {
+			for _, m := range c.ControlPlane {
 				out, err := m.Run(t.Context(), tt.command[0], tt.command[1:]...)
 				if diff := cmp.Diff(tt.want, strings.TrimRight(out, "\n")); diff != "" || err != nil {
 					t.Errorf("%s: %v (-want +got):\n%s", m, err, diff)
@@ -63,17 +63,17 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 	c := useCluster(t)
 	before := snapshots(t, c)
 	installService(t, c)
-	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 	expectCertificate(t, c, "first")
 
-	must(t, c.Masters[0].Kill(t.Context()))
-	must(t, c.SettledOn(t.Context(), c.Masters[1]))
-	must(t, c.AwaitServing(t.Context(), c.Masters[1]))
+	must(t, c.ControlPlane[0].Kill(t.Context()))
+	must(t, c.SettledOn(t.Context(), c.ControlPlane[1]))
+	must(t, c.AwaitServing(t.Context(), c.ControlPlane[1]))
 	expectCertificate(t, c, "without-master0")
 
-	must(t, c.Masters[0].Boot(t.Context()))
+	must(t, c.ControlPlane[0].Boot(t.Context()))
 	must(t, c.Settled(t.Context()))
-	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 	expectCertificate(t, c, "with-master0-again")
 
 	// The snapshots show the installed service.
@@ -86,11 +86,11 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 			"\t+ table inet http01-proxyd {",
 		} {
 			if !strings.Contains(diff, want) {
-				t.Errorf("%s: with the service, the snapshot does not show %q:\n%s", c.Masters[i], want, diff)
+				t.Errorf("%s: with the service, the snapshot does not show %q:\n%s", c.ControlPlane[i], want, diff)
 			}
 		}
 		if holds := i == 0; strings.Contains(diff, "elements = { 192.0.2.5 }") != holds {
-			t.Errorf("%s: the snapshot has the VIP in the ruleset: %t, want %t:\n%s", c.Masters[i], !holds, holds, diff)
+			t.Errorf("%s: the snapshot has the VIP in the ruleset: %t, want %t:\n%s", c.ControlPlane[i], !holds, holds, diff)
 		}
 	}
 	uninstall(t, c)
@@ -102,7 +102,7 @@ func expectUnchanged(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
 	t.Helper()
 	for i, after := range snapshots(t, c) {
 		if diff := before[i].Diff(after); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", c.Masters[i], diff)
+			t.Errorf("%s (-before +after):\n%s", c.ControlPlane[i], diff)
 		}
 	}
 }
@@ -117,9 +117,9 @@ func expectCertificate(t *testing.T, c *cluster.Cluster, label string) {
 
 func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
 	t.Helper()
-	all := make([]host.Snapshot, len(c.Masters))
+	all := make([]host.Snapshot, len(c.ControlPlane))
 	each(t, c, func(ctx context.Context, i int, m *host.Host) (err error) {
-		all[i], err = m.Snapshot(ctx, ours)
+		all[i], err = m.Snapshot(ctx, unitPattern)
 		return err
 	})
 	return all
@@ -154,7 +154,7 @@ func uninstall(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
 			return err
 		}
-		// The companion ends after the unit that wants it.
+		// The companion ends after the unit that has it in Wants=.
 		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
 			p, err := m.Properties(ctx, companion, "ActiveState")
 			if err == nil && p["ActiveState"] != "inactive" {

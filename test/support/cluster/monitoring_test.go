@@ -57,7 +57,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})
 	installService(t, c)
-	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 	each(t, c, startNodeExporter)
 	p := startPrometheus(t, c)
 	p.awaitScraped(t)
@@ -65,7 +65,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	expectCertificate(t, c, "api")
 	expectStatus(t, c, "http://"+name+"/.well-known/acme-challenge/no-such-token", http.StatusServiceUnavailable)
 	expectStatus(t, c, "http://"+name+"/elsewhere", http.StatusBadRequest)
-	must1(c.Masters[0].Run(t.Context(), "systemctl", "reload", unit))(t)
+	must1(c.ControlPlane[0].Run(t.Context(), "systemctl", "reload", unit))(t)
 
 	for _, q := range dashboardQueries(t) {
 		t.Run(q.title+" "+q.id, func(t *testing.T) {
@@ -77,7 +77,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 
 	// One fault for each exporter: Prometheus does not report rules that it cannot
 	// evaluate.
-	must1(c.Masters[2].Run(t.Context(), "systemctl", "stop", unit))(t)
+	must1(c.ControlPlane[2].Run(t.Context(), "systemctl", "stop", unit))(t)
 	for _, series := range []string{
 		`ALERTS{alertname="HTTP01ProxyDown",instance="master2",alertstate="pending"}`,
 		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="` + name + `",alertstate="pending"}`,
@@ -157,9 +157,9 @@ func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
 func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	const day = 24 * time.Hour
-	late := must1(lab.Issue("late", 90*day, 18*day, name))(t)
-	for _, m := range c.Masters {
-		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return late }))(t)
+	expiring := must1(lab.Issue("late", 90*day, 18*day, name))(t)
+	for _, m := range c.ControlPlane {
+		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return expiring }))(t)
 		t.Cleanup(func() {
 			if err := server.Close(); err != nil {
 				t.Error(err)
@@ -172,9 +172,9 @@ func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 type prometheus struct {
 	*lab.Process
 
-	node    *lab.Node
-	address string
-	masters int
+	node              *lab.Node
+	address           string
+	controlPlaneHosts int
 }
 
 // startPrometheus runs Debian's Prometheus with the rules of the PrometheusRule. The
@@ -184,11 +184,11 @@ func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
 	t.Helper()
 	var object struct{ Spec json.RawMessage }
 	must(t, yaml.Unmarshal(repositoryFile(t, manifests+"prometheusrule.yaml"), &object))
-	var ours, theirs strings.Builder
-	for i, m := range c.Masters {
-		address := c.Lab.MasterAddresses(i)[0].Addr()
-		fmt.Fprintf(&ours, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9645), m)
-		fmt.Fprintf(&theirs, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9100), m)
+	var proxyTargets, nodeTargets strings.Builder
+	for i, m := range c.ControlPlane {
+		address := c.Lab.ControlPlaneAddresses(i)[0].Addr()
+		fmt.Fprintf(&proxyTargets, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9645), m)
+		fmt.Fprintf(&nodeTargets, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9100), m)
 	}
 	worker := c.Lab.Worker.Node
 	dir := filepath.Join(worker.Dir, "prometheus")
@@ -199,10 +199,10 @@ rule_files: [rules.yaml]
 scrape_configs:
 - job_name: http01-proxyd
   static_configs:
-`+ours.String()+`- job_name: node-exporter
+`+proxyTargets.String()+`- job_name: node-exporter
   static_configs:
-`+theirs.String()), 0o600))
-	p := &prometheus{node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(), masters: len(c.Masters)}
+`+nodeTargets.String()), 0o600))
+	p := &prometheus{node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(), controlPlaneHosts: len(c.ControlPlane)}
 	process, err := worker.Start(lab.Command{Name: "prometheus", Path: "prometheus", Args: []string{
 		"--config.file=" + filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + p.address, "--log.level=warn",
@@ -222,7 +222,7 @@ scrape_configs:
 // increase.
 func (p *prometheus) awaitScraped(t *testing.T) {
 	t.Helper()
-	q := fmt.Sprintf("count(count_over_time(up[1m]) > 1 and up == 1) == %d", 2*p.masters)
+	q := fmt.Sprintf("count(count_over_time(up[1m]) > 1 and up == 1) == %d", 2*p.controlPlaneHosts)
 	must(t, lab.Eventually(t.Context(), "all targets scraped", func(ctx context.Context) error {
 		err := p.checkValue(ctx, q)
 		if err != nil {
@@ -301,7 +301,7 @@ func (p *prometheus) get(ctx context.Context, path string) ([]byte, error) {
 func uninstallMonitoring(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	uninstall(t, c)
-	for _, m := range c.Masters {
+	for _, m := range c.ControlPlane {
 		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
 			t.Error(err)
 		}

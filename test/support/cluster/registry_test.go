@@ -80,7 +80,7 @@ func TestPull(t *testing.T) {
 	if got := c.Registry.Pulls(); got != (registry.Pulls{}) {
 		t.Errorf("the push was counted as pulls: %+v", got)
 	}
-	for _, m := range c.Masters {
+	for _, m := range c.ControlPlane {
 		remove(t, m, reference)
 		before := c.Registry.Pulls()
 		must(t, pull(t.Context(), m, authfile, reference))
@@ -104,7 +104,7 @@ func TestPullNeedsCredentials(t *testing.T) {
 	c := useCluster(t)
 	reference, err := c.Registry.Push(t.Context(), "secret", smallImage(t, "secret\n"))
 	must(t, err)
-	m := c.Masters[0]
+	m := c.ControlPlane[0]
 	for name, text := range map[string]string{
 		"none":  `{"auths":{}}`,
 		"wrong": `{"auths":{"registry.lab.test":{"auth":"bm9kZXM6d3Jvbmc="}}}`,
@@ -131,14 +131,14 @@ func TestPullNeedsCredentials(t *testing.T) {
 func TestRefusedOutage(t *testing.T) {
 	c, reference := outage(t, registry.Refused)
 	before := c.Registry.Pulls()
-	if err := pull(t.Context(), c.Masters[0], authfile, reference); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if err := pull(t.Context(), c.ControlPlane[0], authfile, reference); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("the pull: %v", err)
 	}
 	if after := c.Registry.Pulls(); after != before {
 		t.Errorf("requests %+v before and %+v after, want no change", before, after)
 	}
 	must(t, c.Registry.Up(t.Context()))
-	must(t, pull(t.Context(), c.Masters[0], authfile, reference))
+	must(t, pull(t.Context(), c.ControlPlane[0], authfile, reference))
 }
 
 // TestHangingOutages holds that a pull waits while the registry does not answer.
@@ -155,7 +155,7 @@ func TestHangingOutages(t *testing.T) {
 	} {
 		t.Run(name.String(), func(t *testing.T) {
 			c, reference := outage(t, name)
-			m := c.Masters[0]
+			m := c.ControlPlane[0]
 			before := c.Registry.Pulls()
 			_, err := m.Run(t.Context(), "systemd-run", "--collect", "--unit="+pulling, "podman", "pull", "--authfile="+authfile, reference)
 			must(t, err)
@@ -185,7 +185,7 @@ func outage(t *testing.T, o registry.Outage) (*cluster.Cluster, string) {
 	t.Helper()
 	c := useCluster(t)
 	reference := must1(c.Registry.Push(t.Context(), "outage", smallImage(t, o.String())))(t)
-	remove(t, c.Masters[0], reference)
+	remove(t, c.ControlPlane[0], reference)
 	t.Cleanup(func() { must(t, c.Registry.Up(context.Background())) })
 	must(t, c.Registry.Down(t.Context(), o))
 	return c, reference

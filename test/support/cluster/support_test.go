@@ -19,7 +19,7 @@ func TestSupportDocument(t *testing.T) {
 	// The cluster is restored also after a failure.
 	t.Run("while it runs", func(t *testing.T) {
 		installService(t, c)
-		must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+		must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 		blocks := map[string]string{}
 		for _, part := range strings.Split(string(repositoryFile(t, "docs/support.md")), "\n## ")[1:] {
 			section, text, _ := strings.Cut(part, "\n")
@@ -29,7 +29,7 @@ func TestSupportDocument(t *testing.T) {
 		}
 		printed := map[string]string{}
 		for _, section := range []string{"For a support case", "Switch it off"} {
-			out := must1(c.Masters[0].Run(t.Context(), "bash", "-euc", blocks[section]))(t)
+			out := must1(c.ControlPlane[0].Run(t.Context(), "bash", "-euc", blocks[section]))(t)
 			if blocks[section] == "" {
 				t.Errorf("%s has no commands", section)
 			}
@@ -44,7 +44,7 @@ func TestSupportDocument(t *testing.T) {
 		if len(blocks) != 0 {
 			t.Errorf("no test runs these blocks: %q", blocks)
 		}
-		out := must1(c.Masters[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name ."))(t)
+		out := must1(c.ControlPlane[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name ."))(t)
 		want := []string{
 			"http01-proxyd/", "http01-proxyd/addresses.txt", "http01-proxyd/check.json", "http01-proxyd/journal.export",
 			"http01-proxyd/ruleset.txt", "http01-proxyd/status.json", "http01-proxyd/units.txt", "http01-proxyd/version.txt",
@@ -52,11 +52,11 @@ func TestSupportDocument(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Fields(out)); diff != "" {
 			t.Errorf("archive, empty files and files that others can read (-want +got):\n%s", diff)
 		}
-		tables := must1(c.Masters[0].Run(t.Context(), "nft", "list", "tables"))(t)
+		tables := must1(c.ControlPlane[0].Run(t.Context(), "nft", "list", "tables"))(t)
 		if strings.Contains(tables, "http01-proxyd") {
 			t.Errorf("tables after the service was switched off: %s", tables)
 		}
-		must1(c.Masters[0].Run(t.Context(), "rm", "-r", folder))(t)
+		must1(c.ControlPlane[0].Run(t.Context(), "rm", "-r", folder))(t)
 	})
 	uninstall(t, c)
 	expectUnchanged(t, c, before)

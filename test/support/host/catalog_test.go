@@ -24,7 +24,7 @@ const (
 // is byte for byte the earlier one.
 func TestJournalCatalog(t *testing.T) {
 	s := startServing(t)
-	was, err := s.master.ReadFile(catalogDatabase)
+	was, err := s.node.ReadFile(catalogDatabase)
 	s.requireNoError(err)
 	s.installCatalog()
 	s.systemctl("start", catalogUnit)
@@ -35,7 +35,7 @@ func TestJournalCatalog(t *testing.T) {
 		"asked from " + s.client[0].String() + ":", "and got 200.",
 	}
 	s.until("the explanation of the challenge", func(ctx context.Context) error {
-		text, err := s.master.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8])
+		text, err := s.node.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8])
 		for _, w := range want {
 			if err == nil && !strings.Contains(text, w) {
 				err = fmt.Errorf("it lacks %q:\n%s", w, text)
@@ -46,24 +46,24 @@ func TestJournalCatalog(t *testing.T) {
 	s.expectCatalogFields()
 	t.Log(s.run("journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8]))
 
-	s.requireNoError(s.master.RemoveFile(catalogPath))
+	s.requireNoError(s.node.RemoveFile(catalogPath))
 	s.systemctl("start", catalogUnit)
-	is, err := s.master.ReadFile(catalogDatabase)
+	is, err := s.node.ReadFile(catalogDatabase)
 	s.requireNoError(err)
 	if is != was {
 		t.Error("the catalog database has changed")
 	}
 }
 
-// TestBrokenForeignCatalog holds that an unreadable catalog of another package only
+// TestOtherCatalogBroken holds that an unreadable catalog of another package only
 // prevents explanations: no unit fails.
-func TestBrokenForeignCatalog(t *testing.T) {
+func TestOtherCatalogBroken(t *testing.T) {
 	s := newService(t, false)
 	s.installCatalog()
 	const broken = "/usr/local/lib/systemd/catalog/broken.catalog"
-	s.requireNoError(s.master.WriteFile(broken, "what has no id before it\n", 0o644))
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(broken)) })
-	if _, err := s.master.Run(t.Context(), "journalctl", "--update-catalog"); err == nil {
+	s.requireNoError(s.node.WriteFile(broken, "what has no id before it\n", 0o644))
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(broken)) })
+	if _, err := s.node.Run(t.Context(), "journalctl", "--update-catalog"); err == nil {
 		t.Fatal("journalctl accepts the broken catalog")
 	}
 	s.systemctl("start", catalogUnit)
@@ -78,20 +78,20 @@ func (s *service) installCatalog() {
 	unitPath := "/etc/systemd/system/" + catalogUnit
 	sources := filepath.Join(host.Repository(), "systemd")
 	s.requireNoError(errors.Join(
-		s.master.Install(filepath.Join(sources, "http01-proxyd.catalog"), catalogPath, 0o644),
-		s.master.Install(filepath.Join(sources, catalogUnit), unitPath, 0o644),
+		s.node.Install(filepath.Join(sources, "http01-proxyd.catalog"), catalogPath, 0o644),
+		s.node.Install(filepath.Join(sources, catalogUnit), unitPath, 0o644),
 	))
 	s.systemctl("daemon-reload")
 	s.runOnCleanup("journalctl", "--update-catalog")
 	s.runOnCleanup("systemctl", "daemon-reload")
-	s.t.Cleanup(func() { s.requireNoError(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath))) })
+	s.t.Cleanup(func() { s.requireNoError(errors.Join(s.node.RemoveFile(catalogPath), s.node.RemoveFile(unitPath))) })
 }
 
 // expectCatalogFields expects that every field in the catalog exists in the entry that it
 // explains. journalctl prints the name of a missing field without its "@".
 func (s *service) expectCatalogFields() {
 	s.t.Helper()
-	text, err := s.master.ReadFile(catalogPath)
+	text, err := s.node.ReadFile(catalogPath)
 	s.requireNoError(err)
 	named := map[string][]string{}
 	id := ""

@@ -84,7 +84,7 @@ func lockCgroup(path string) (*os.File, error) {
 // tree named "systemd" (cgroups(7)).
 type hierarchies struct {
 	unified string
-	named   string // empty where there is none
+	named   string // empty if the hierarchy does not exist
 }
 
 func (h hierarchies) all() []string {

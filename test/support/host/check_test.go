@@ -15,7 +15,7 @@ import (
 
 // check runs the check command on the master.
 func (s *service) check(ctx context.Context) (lab.CheckReport, error) {
-	out, err := s.master.Run(ctx, binaryPath, "check", "--name", apiName, "-o", "json")
+	out, err := s.node.Run(ctx, binaryPath, "check", "--name", apiName, "-o", "json")
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
 		return lab.CheckReport{}, err
@@ -54,7 +54,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 	if c := r.Check("service"); c.Outcome != "ok" || !strings.HasPrefix(c.Text, "Serving: ") {
 		t.Errorf("before: %+v", c)
 	}
-	for _, tt := range []struct{ setting, says string }{
+	for _, tt := range []struct{ setting, text string }{
 		{"CapabilityBoundingSet=", "CapabilityBoundingSet= lacks CAP_NET_ADMIN"},
 		{"AmbientCapabilities=", "AmbientCapabilities= lacks CAP_NET_ADMIN"},
 		{"RestrictAddressFamilies=~AF_NETLINK", "RestrictAddressFamilies= denies AF_NETLINK"},
@@ -65,10 +65,10 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 			s.override(tt.setting)
 			// The service may not become ready, and systemd restarts it.
 			s.systemctl("restart", "--no-block", unit)
-			s.awaitFinding("sandbox-denies", tt.says+". Remove that setting from the drop-in ("+dropIn+")")
+			s.awaitFinding("sandbox-denies", tt.text+". Remove that setting from the drop-in ("+dropIn+")")
 		})
 	}
-	s.requireNoError(s.master.RemoveFile(dropIn))
+	s.requireNoError(s.node.RemoveFile(dropIn))
 	s.systemctl("daemon-reload")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: holds ")

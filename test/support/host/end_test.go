@@ -56,7 +56,7 @@ table inet admin {
 // TestStopLeavesNothing holds that a stop restores the host.
 func TestStopLeavesNothing(t *testing.T) {
 	s := newService(t, true)
-	_, err := s.master.Input(t.Context(), othersTables, "nft", "-f", "-")
+	_, err := s.node.Input(t.Context(), othersTables, "nft", "-f", "-")
 	s.requireNoError(err)
 	s.runOnCleanup("nft", "delete table ip ocp_nat; delete table inet admin")
 	ruleset := func() string { return s.run("nft", "-s", "-a", "list", "ruleset") }
@@ -72,7 +72,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, ruleset()); diff != "" {
 		t.Errorf("ruleset (-before +after):\n%s", diff)
 	}
-	if out, err := s.master.Run(t.Context(), "ls", "/run/http01-proxyd"); err == nil {
+	if out, err := s.node.Run(t.Context(), "ls", "/run/http01-proxyd"); err == nil {
 		t.Errorf("left in /run/http01-proxyd: %q", out)
 	}
 	if listening := s.run("ss", "-Hltn"); strings.TrimSpace(listening) != "" {
@@ -81,7 +81,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	s.wantClosed()
 	s.run("ls", "/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	s.systemctl("clean", "--what=state", unit)
-	if out, err := s.master.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd/state"); err == nil {
+	if out, err := s.node.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd/state"); err == nil {
 		t.Errorf("systemctl clean left state: %q", out)
 	}
 }
@@ -92,16 +92,16 @@ func TestBoot(t *testing.T) {
 	s.systemctl("enable", "--now", unit)
 	s.awaitStatus("Serving: ")
 	for name, again := range map[string]func(context.Context) error{
-		"reboot": s.master.Reboot,
+		"reboot": s.node.Reboot,
 		"power loss": func(ctx context.Context) error {
-			if err := s.master.Kill(ctx); err != nil {
+			if err := s.node.Kill(ctx); err != nil {
 				return err
 			}
-			return s.master.Boot(ctx)
+			return s.node.Boot(ctx)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &service{site: s.site, t: t, before: s.before}
+			s := &service{testbed: s.testbed, t: t, before: s.before}
 			boot := s.run("cat", "/proc/sys/kernel/random/boot_id")
 			s.requireNoError(again(t.Context()))
 			if s.run("cat", "/proc/sys/kernel/random/boot_id") == boot {

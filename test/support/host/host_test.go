@@ -32,7 +32,7 @@ func extraHost(t *testing.T, name, unit, text string) *host.Host {
 	})
 	const dir = "/etc/systemd/system/"
 	must(t, h.WriteFile(dir+unit, text, 0o644))
-	must(t, h.WriteFile(dir+"multi-user.target.d/50-wants.conf", "[Unit]\nWants="+unit+"\n", 0o644))
+	must(t, h.WriteFile(dir+"multi-user.target.d/50-test.conf", "[Unit]\nWants="+unit+"\n", 0o644))
 	return h
 }
 

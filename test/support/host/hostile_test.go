@@ -21,8 +21,8 @@ func startAttacked(t *testing.T, attack, settings string) *service {
 	binary, err := lab.BuildServiceWith(t.Context(), "../../suites/hostile/testdata/attack.go")
 	s.requireNoError(err)
 	const path = "/usr/local/bin/http01-proxyd-attacked"
-	s.requireNoError(s.master.Install(binary, path, 0o755))
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
+	s.requireNoError(s.node.Install(binary, path, 0o755))
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:proxy:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
@@ -66,7 +66,7 @@ func TestHostileStandardError(t *testing.T) {
 // (H1): the proxy process ends. The thread test needs its own user, because the limit
 // counts all processes of a user and other test hosts share this kernel.
 func TestHostileResources(t *testing.T) {
-	for _, tt := range []struct{ attack, settings, hears string }{
+	for _, tt := range []struct{ attack, settings, output string }{
 		{attack: "memory"}, // the proxy's limit or the unit's memory, whichever is reached first
 		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
 	} {
@@ -82,8 +82,8 @@ func TestHostileResources(t *testing.T) {
 					return nil
 				})
 			}
-			if tt.hears != "" {
-				s.awaitJournal(tt.hears)
+			if tt.output != "" {
+				s.awaitJournal(tt.output)
 			}
 			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
 			if _, err := s.report(t.Context()); err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // shared is the environment that the tests use in turn.
-var shared *site
+var shared *testbed
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
@@ -46,7 +46,7 @@ func prepare(ctx context.Context) ([]string, error) {
 }
 
 func up(ctx context.Context, c *host.Cell) (down func(context.Context) error, err error) {
-	shared, err = newSite(ctx, c, os.Getenv(treeVariable), os.Getenv(binaryVariable))
+	shared, err = newTestbed(ctx, c, os.Getenv(treeVariable), os.Getenv(binaryVariable))
 	if err != nil {
 		return nil, err
 	}

@@ -23,9 +23,9 @@ const (
 func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
-	s.requireNoError(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
+	s.requireNoError(s.node.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
 	s.runOnCleanup("systemctl", "daemon-reload")
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
 	s.runOnCleanup("systemctl", "stop", microShiftUnit)
 	s.systemctl("daemon-reload")
 	s.systemctl("start", microShiftUnit)
@@ -34,7 +34,7 @@ func microShiftRuns(t *testing.T) *service {
 
 func (s *service) microShiftFile(text string) {
 	s.t.Helper()
-	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
+	s.requireNoError(s.node.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
 }
 
 // awaitState waits for a reason and a matching message.

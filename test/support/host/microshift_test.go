@@ -20,8 +20,8 @@ const (
 func microShift(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, false)
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(microShiftDir)) })
-	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(microShiftDir)) })
+	s.requireNoError(s.node.WriteFile(microShiftDir+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
 	s.configure("microshift: {manageAdvertiseAddress: true}\n")
 	return s
 }
@@ -43,7 +43,7 @@ func (s *service) killAndAwaitRestart(restarts string) {
 }
 
 func (s *service) hasInternal(ctx context.Context) (bool, error) {
-	out, err := s.master.Run(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", internal)
+	out, err := s.node.Run(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", internal)
 	return strings.TrimSpace(out) != "", err
 }
 
@@ -66,12 +66,12 @@ func TestInternalAddressStays(t *testing.T) {
 	s.startManaged()
 	s.systemctl("enable", unit)
 	s.run("systemd-run", "--quiet", "--unit="+watcher, "sh", "-c", "exec ip -o monitor address >"+loEvents)
-	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", watcher) })
+	t.Cleanup(func() { _, _ = s.node.Run(context.Background(), "systemctl", "stop", watcher) })
 	const canary = "198.51.100.77/32" // shows that the watcher works
 	s.until("the watch of lo", func(ctx context.Context) error {
 		s.run("ip", "address", "replace", canary, "dev", "lo")
 		s.run("ip", "address", "del", canary, "dev", "lo")
-		events, err := s.master.Run(ctx, "cat", loEvents) // systemd-run does not wait for the shell that creates it
+		events, err := s.node.Run(ctx, "cat", loEvents) // systemd-run does not wait for the shell that creates it
 		if err == nil && !strings.Contains(events, canary) {
 			err = fmt.Errorf("%s has %q", loEvents, events)
 		}
@@ -90,7 +90,7 @@ func TestInternalAddressStays(t *testing.T) {
 	}
 	s.awaitInternal(true)
 
-	s.requireNoError(s.master.Reboot(t.Context()))
+	s.requireNoError(s.node.Reboot(t.Context()))
 	s.awaitStatus("NotRequired: ")
 	s.awaitInternal(true)
 	s.systemctl("stop", unit)

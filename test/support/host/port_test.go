@@ -13,16 +13,16 @@ import (
 // sandbox, where other processes are invisible.
 func TestPortInUse(t *testing.T) {
 	s := newService(t, true)
-	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", "squatter.service") })
+	t.Cleanup(func() { _, _ = s.node.Run(context.Background(), "systemctl", "stop", "squatter.service") })
 	s.run("systemd-run", "--unit=squatter", "systemd-socket-activate", "--listen=8888", "cat")
 	s.until("another process on port 8888", func(ctx context.Context) error {
-		listening, err := s.master.Run(ctx, "ss", "-Hltn", "sport = :8888")
+		listening, err := s.node.Run(ctx, "ss", "-Hltn", "sport = :8888")
 		if err == nil && strings.TrimSpace(listening) == "" {
 			err = errors.New("nothing listens")
 		}
 		return err
 	})
-	squatter, err := s.master.Properties(t.Context(), "squatter.service", "MainPID")
+	squatter, err := s.node.Properties(t.Context(), "squatter.service", "MainPID")
 	s.requireNoError(err)
 
 	s.systemctl("start", unit)

@@ -97,10 +97,10 @@ func (h *Host) Reboot(ctx context.Context) error {
 		return err
 	}
 	next := m.generation() + 1
-	_, asked := h.Run(ctx, "systemctl", "--no-block", "reboot")
+	_, rebootErr := h.Run(ctx, "systemctl", "--no-block", "reboot")
 	// The answer can be lost during the shutdown.
 	if err := h.awaitRunning(ctx, m, next); err != nil {
-		return errors.Join(err, asked)
+		return errors.Join(err, rebootErr)
 	}
 	return nil
 }

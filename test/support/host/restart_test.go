@@ -166,9 +166,9 @@ func TestRestarts(t *testing.T) {
 	if running := s.run("sh", "-c", "tail -qn "+strconv.Itoa(restarts/10)+" /proc/"+s.property("MainPID")+"/exe | grep -cx release"); running != strconv.Itoa(restarts/10)+"\n" {
 		t.Errorf("%s of %d changed binaries were installed and run", running, restarts/10)
 	}
-	took := time.Since(begin) / restarts
+	elapsed := time.Since(begin) / restarts
 	l.end()
-	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, took.Round(time.Millisecond), l)
+	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, elapsed.Round(time.Millisecond), l)
 	if l.refused.Load() > 0 || l.lost.Load() > 0 || l.answered.Load() < restarts {
 		t.Errorf("%v: %q", l, l.failures)
 	}
@@ -182,13 +182,13 @@ func TestRestarts(t *testing.T) {
 func TestRestartWhileAFileIsWritten(t *testing.T) {
 	s := startServing(t)
 	l := s.load()
-	s.requireNoError(s.master.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
+	s.requireNoError(s.node.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
 	s.systemctl("restart", "--no-block", unit)
 	s.awaitProperties(map[string]string{"ActiveState": "activating"})
 	if !s.hasTable() {
 		t.Error("no table during the restart")
 	}
-	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.requireNoError(s.node.WriteFile(keepalivedConf, s.keepalivedConf(), 0o644))
 	s.awaitStatus("Serving: holds ")
 	l.end()
 	t.Log(l)
@@ -216,7 +216,7 @@ func TestKills(t *testing.T) {
 			}
 			return nil
 		})
-		pid, err := s.master.PID(victim)
+		pid, err := s.node.PID(victim)
 		s.requireNoError(err)
 		before := l.inFlight()
 		s.requireNoError(unix.Kill(pid, unix.SIGKILL))
@@ -224,7 +224,7 @@ func TestKills(t *testing.T) {
 		// lost ones were reset before.
 		flying += max(before, l.inFlight())
 		s.until("the replacement", func(ctx context.Context) error {
-			p, err := s.master.Properties(ctx, unit, "MainPID", "ActiveState")
+			p, err := s.node.Properties(ctx, unit, "MainPID", "ActiveState")
 			if err != nil {
 				return err
 			}
@@ -232,14 +232,14 @@ func TestKills(t *testing.T) {
 				return fmt.Errorf("%v", p)
 			}
 			if again := s.proxyPID(); again == "" || again == victim {
-				return fmt.Errorf("the gate is %q", again)
+				return fmt.Errorf("the proxy process is %q", again)
 			}
 			return nil
 		})
 	}
-	took := time.Since(begin) / kills
+	elapsed := time.Since(begin) / kills
 	l.end()
-	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, took.Round(time.Millisecond), flying, l)
+	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, elapsed.Round(time.Millisecond), flying, l)
 	if l.refused.Load() > 0 || l.lost.Load() > flying || l.answered.Load() < kills {
 		t.Errorf("%v: %q", l, l.failures)
 	}

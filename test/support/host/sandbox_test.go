@@ -55,13 +55,13 @@ func TestSandbox(t *testing.T) {
 	if diff := cmp.Diff(want, selectFields(want, process)); diff != "" {
 		t.Errorf("controller (-want +got):\n%s", diff)
 	}
-	gate := s.proxyPID()
-	wantGate := map[string]string{
+	proxy := s.proxyPID()
+	wantProxy := map[string]string{
 		// Inheritable: the unit's filter forbids capset(2), see internal/sandbox.
 		"CapInh": capNetAdmin, "CapPrm": none, "CapEff": none, "CapBnd": capNetAdmin, "CapAmb": none,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
-	if diff := cmp.Diff(wantGate, selectFields(wantGate, s.process(gate))); diff != "" {
+	if diff := cmp.Diff(wantProxy, selectFields(wantProxy, s.process(proxy))); diff != "" {
 		t.Errorf("proxy (-want +got):\n%s", diff)
 	}
 	for _, ids := range []string{"Uid", "Gid"} {
@@ -70,7 +70,7 @@ func TestSandbox(t *testing.T) {
 		}
 	}
 
-	kept, err := s.master.ReadFile("/var/lib/private/http01-proxyd/state/last-accepted.yaml")
+	kept, err := s.node.ReadFile("/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	if err != nil || kept != onPort9889 {
 		t.Errorf("last accepted configuration: %q, %v", kept, err)
 	}

@@ -33,7 +33,7 @@ const (
 
 // service is the unit on the control-plane host for one test.
 type service struct {
-	*site
+	*testbed
 	t      *testing.T
 	before host.Cursor // the end of the journal when the test began
 }
@@ -45,15 +45,15 @@ func newService(t *testing.T, keepalived bool) *service {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
 	}
-	s := &service{site: shared, t: t}
+	s := &service{testbed: shared, t: t}
 	s.reset(t.Context())
 	s.keepalived(keepalived)
 	var err error
-	s.before, err = s.master.JournalEnd(t.Context())
+	s.before, err = s.node.JournalEnd(t.Context())
 	s.requireNoError(err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(s.master.Diagnosis(context.Background()))
+			t.Log(s.node.Diagnosis(context.Background()))
 			t.Log(s.worker.Diagnosis(context.Background()))
 		}
 		s.reset(context.Background())
@@ -64,30 +64,30 @@ func newService(t *testing.T, keepalived bool) *service {
 // reset stops the unit and removes its files and systemd's state about it.
 func (s *service) reset(ctx context.Context) {
 	s.t.Helper()
-	_, err := s.master.Run(ctx, "systemctl", "disable", "--now", unit)
+	_, err := s.node.Run(ctx, "systemctl", "disable", "--now", unit)
 	s.requireNoError(err)
 	for _, path := range []string{configPath, "/var/lib/private/http01-proxyd", "/var/lib/http01-proxyd", dropIn} {
-		s.requireNoError(s.master.RemoveFile(path))
+		s.requireNoError(s.node.RemoveFile(path))
 	}
-	_, err = s.master.Run(ctx, "systemctl", "daemon-reload")
+	_, err = s.node.Run(ctx, "systemctl", "daemon-reload")
 	s.requireNoError(err)
 	// Resets failures, restarts and the start limit. A unit that was never loaded has none.
-	_, _ = s.master.Run(ctx, "systemctl", "reset-failed", unit)
+	_, _ = s.node.Run(ctx, "systemctl", "reset-failed", unit)
 }
 
 // keepalived runs keepalived with the API VIPs on the host, or removes it.
-func (s *service) keepalived(wanted bool) {
+func (s *service) keepalived(running bool) {
 	s.t.Helper()
-	if !wanted {
+	if !running {
 		s.systemctl("stop", "keepalived.service")
-		s.requireNoError(s.master.RemoveFile(keepalivedConf))
+		s.requireNoError(s.node.RemoveFile(keepalivedConf))
 		return
 	}
-	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.requireNoError(s.node.WriteFile(keepalivedConf, s.keepalivedConf(), 0o644))
 	s.systemctl("start", "keepalived.service")
 	s.until("the VIPs in their places", func(ctx context.Context) error {
 		for i := range 2 {
-			for h, vip := range map[*host.Host]netip.Addr{s.master: s.api[i], s.worker: s.ingress[i]} {
+			for h, vip := range map[*host.Host]netip.Addr{s.node: s.api[i], s.worker: s.ingress[i]} {
 				if held, err := h.Holds(ctx, vip); err != nil || !held {
 					return fmt.Errorf("%s does not hold %v: %w", h.Name, vip, err)
 				}
@@ -120,7 +120,7 @@ func (s *service) until(what string, try func(context.Context) error) {
 
 func (s *service) run(name string, args ...string) string {
 	s.t.Helper()
-	out, err := s.master.Run(s.t.Context(), name, args...)
+	out, err := s.node.Run(s.t.Context(), name, args...)
 	s.requireNoError(err)
 	return out
 }
@@ -128,7 +128,7 @@ func (s *service) run(name string, args ...string) string {
 // runOnCleanup runs a command on the host when the test ends.
 func (s *service) runOnCleanup(name string, args ...string) {
 	s.t.Cleanup(func() {
-		_, err := s.master.Run(context.Background(), name, args...)
+		_, err := s.node.Run(context.Background(), name, args...)
 		s.requireNoError(err)
 	})
 }
@@ -141,7 +141,7 @@ func (s *service) systemctl(args ...string) string {
 // property returns a property of the unit.
 func (s *service) property(name string) string {
 	s.t.Helper()
-	properties, err := s.master.Properties(s.t.Context(), unit, name)
+	properties, err := s.node.Properties(s.t.Context(), unit, name)
 	s.requireNoError(err)
 	return properties[name]
 }
@@ -157,7 +157,7 @@ func (s *service) awaitProperties(want map[string]string) {
 func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
 	s.t.Helper()
 	s.until("properties of "+unit, func(ctx context.Context) error {
-		got, err := s.master.Properties(ctx, unit, slices.Collect(maps.Keys(want))...)
+		got, err := s.node.Properties(ctx, unit, slices.Collect(maps.Keys(want))...)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (s *service) awaitStatus(begin string) string {
 	s.t.Helper()
 	var line string
 	s.until("status line "+begin, func(ctx context.Context) error {
-		p, err := s.master.Properties(ctx, unit, "StatusText", "ActiveState", "SubState")
+		p, err := s.node.Properties(ctx, unit, "StatusText", "ActiveState", "SubState")
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *service) awaitRestart() {
 
 // report returns the output of `http01-proxyd status -o json`.
 func (s *service) report(ctx context.Context) (lab.Status, error) {
-	out, err := s.master.Run(ctx, binaryPath, "status", "-o", "json")
+	out, err := s.node.Run(ctx, binaryPath, "status", "-o", "json")
 	if err != nil {
 		return lab.Status{}, err
 	}
@@ -245,8 +245,8 @@ func (s *service) challenge() (tokens []string) {
 		if err != nil || status != http.StatusOK || body != keyAuthorization(token) {
 			s.t.Fatalf("challenge through %v: %d %q %v, want 200 with %q", vip, status, body, err, keyAuthorization(token))
 		}
-		if asked := s.router.requests(token); len(asked) != 1 || asked[0].Host != apiName {
-			s.t.Fatalf("requests at the ingress for token %s: %v, want one for %s", token, asked, apiName)
+		if requests := s.router.requests(token); len(requests) != 1 || requests[0].Host != apiName {
+			s.t.Fatalf("requests at the ingress for token %s: %v, want one for %s", token, requests, apiName)
 		}
 		tokens = append(tokens, token)
 	}
@@ -256,20 +256,20 @@ func (s *service) challenge() (tokens []string) {
 // override writes settings into the unit's drop-in.
 func (s *service) override(settings string) {
 	s.t.Helper()
-	s.requireNoError(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
+	s.requireNoError(s.node.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
 	s.systemctl("daemon-reload")
 }
 
 // configure replaces the configuration file.
 func (s *service) configure(text string) {
 	s.t.Helper()
-	s.requireNoError(s.master.WriteFile(configPath, text, 0o644))
+	s.requireNoError(s.node.WriteFile(configPath, text, 0o644))
 }
 
 // journal returns the entries of the unit since the test began.
 func (s *service) journal() []host.Entry {
 	s.t.Helper()
-	entries, err := s.master.Journal(s.t.Context(), unit, s.before)
+	entries, err := s.node.Journal(s.t.Context(), unit, s.before)
 	s.requireNoError(err)
 	if len(entries) == 0 {
 		s.t.Fatal("the journal has no entry of the unit")

@@ -37,7 +37,7 @@ func Volatiles() []Volatile {
 		{"/var/lib/systemd/random-seed", "new at every boot and power-off (systemd-random-seed.service(8))"},
 		{"/var/lib/systemd/linger", "logind makes it when it starts"},
 		{"/var/lib/containers", "podman's own state and locks; its images and containers are listed instead"},
-		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, named anew at every start"},
+		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, with a new name after every start"},
 		{"/var/cache/containers", "podman's cache of blob locations"},
 	}
 }
@@ -85,7 +85,7 @@ func missingLines(text, other string) []string {
 // snapshotCommands returns commands that print state outside the disk: the ruleset without
 // counters, listening sockets, podman's objects, the host's own mounts, unit files, and the
 // units of the patterns. Directories of PrivateTmp= and PrivateDevices= belong to systemd.
-// It leaves the latter when a unit is stopped while its devices are set up.
+// It leaves the directories of PrivateDevices= when a unit is stopped while its devices are set up.
 func snapshotCommands(units []string) [][]string {
 	return [][]string{
 		{"nft", "--stateless", "list", "ruleset"},

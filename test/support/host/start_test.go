@@ -66,7 +66,7 @@ func TestStatusIsForRoot(t *testing.T) {
 	s := startServing(t)
 	// With --watch the command must not wait for an answer.
 	for user, flag := range map[string]string{"nobody": "--output=text", "daemon": "--watch"} {
-		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
+		out, err := s.node.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
 		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may ask") {

@@ -43,11 +43,11 @@ func TestUpstreamFiles(t *testing.T) {
 	must(t, err)
 	s := newService(t, true)
 	for _, path := range []string{bundlePath, proxyEnv, proxyCA} {
-		t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
+		t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	}
-	s.requireNoError(s.master.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
-	s.requireNoError(s.master.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
-	s.requireNoError(s.master.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
+	s.requireNoError(s.node.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
+	s.requireNoError(s.node.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
+	s.requireNoError(s.node.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
 	s.awaitCondition(trusted, "InForce", "(1 CA) is in force")
@@ -55,13 +55,13 @@ func TestUpstreamFiles(t *testing.T) {
 	s.challenge()
 
 	// An invalid bundle changes nothing, also after a restart.
-	s.requireNoError(s.master.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
+	s.requireNoError(s.node.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
 	s.awaitCondition(trusted, "Refused", bundlePath)
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: ")
 	s.awaitCondition(trusted, "Refused", "last good")
 	s.challenge()
-	s.requireNoError(s.master.RemoveFile(bundlePath))
+	s.requireNoError(s.node.RemoveFile(bundlePath))
 	s.awaitCondition(trusted, "SystemTrust", "")
 
 	kept := s.run("find", "/var/lib/private/http01-proxyd", "-name", "accepted-egress-proxy.json", "-printf", "%m")

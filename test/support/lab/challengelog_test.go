@@ -12,7 +12,7 @@ import (
 // the CA's last perspective, is logged with one line at its beginning and one at its end.
 func TestChallengeLog(t *testing.T) {
 	l, _ := cluster(t)
-	log := followLog(t, l.Masters[0].Node)
+	log := followLog(t, l.ControlPlane[0].Node)
 	services := startAll(t, l)
 	name := publishName(t, l, "challengelog", l.API)
 	orderCertificate(t, l, name, l.Pods[1])

@@ -72,11 +72,11 @@ func Clean(ctx context.Context) ([]string, error) {
 	}
 	var removed []string
 	for _, id := range ids {
-		dead, err := cleanOne(ctx, id)
+		stale, err := cleanOne(ctx, id)
 		if err != nil {
 			return removed, fmt.Errorf("remove lab %s: %w", id, err)
 		}
-		if dead {
+		if stale {
 			removed = append(removed, id)
 		}
 	}

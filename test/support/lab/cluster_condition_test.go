@@ -132,7 +132,7 @@ func TestClusterCondition(t *testing.T) {
 		}
 		return nil
 	}))
-	down := make(map[*Master]bool)
+	down := make(map[*ControlPlaneNode]bool)
 	t.Cleanup(func() {
 		for m := range down {
 			if err := m.StartKeepalived(context.Background()); err != nil {
@@ -142,18 +142,18 @@ func TestClusterCondition(t *testing.T) {
 	})
 	stopped := before(time.Now())
 	for _, i := range []int{1, 2, 0} {
-		must(t, l.Masters[i].StopKeepalived(t.Context()))
-		down[l.Masters[i]] = true
+		must(t, l.ControlPlane[i].StopKeepalived(t.Context()))
+		down[l.ControlPlane[i]] = true
 	}
-	awaitNobody(t, services, both[0].String(), both[1].String())
+	awaitNoVIP(t, services, both[0].String(), both[1].String())
 	text, lost := f.expect(text, "False", "VIPNotHeld", ": check keepalived on master0, master1 and master2")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
 	}
 
 	moved := before(time.Now())
-	must(t, l.Masters[1].StartKeepalived(t.Context()))
-	delete(down, l.Masters[1])
+	must(t, l.ControlPlane[1].StartKeepalived(t.Context()))
+	delete(down, l.ControlPlane[1])
 	awaitHolder(t, l, services, 1)
 	text, served := f.expect(text, "True", "Serving", held(1))
 	if served.Before(moved) {
@@ -162,13 +162,13 @@ func TestClusterCondition(t *testing.T) {
 
 	// A stopped service does not answer. The transition time is that of its report file,
 	// and stays.
-	asked := before(time.Now())
+	start := before(time.Now())
 	stop(t, services[2])
 	f.collectReports()
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
 	unknown, c := f.run("--previous", "previous.json")
-	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: the report is empty") || c.LastTransitionTime.Time.Before(asked) {
-		t.Errorf("with one stopped since %v: %s", asked, unknown)
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: the report is empty") || c.LastTransitionTime.Time.Before(start) {
+		t.Errorf("with one stopped since %v: %s", start, unknown)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
 	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
@@ -184,8 +184,8 @@ func TestClusterCondition(t *testing.T) {
 	}
 }
 
-// awaitNobody waits until no control-plane node has any of the VIPs.
-func awaitNobody(t *testing.T, services []*Service, vips ...string) {
+// awaitNoVIP waits until no control-plane node has any of the VIPs.
+func awaitNoVIP(t *testing.T, services []*Service, vips ...string) {
 	t.Helper()
 	for _, s := range services {
 		_, err := s.Await(t.Context(), "no VIP", func(seen Status) error {

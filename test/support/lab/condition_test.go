@@ -33,10 +33,10 @@ func isKubernetesCondition(t *testing.T, report string) {
 	}
 	again, err := json.Marshal(conditions)
 	must(t, err)
-	var ours bytes.Buffer
-	must(t, json.Compact(&ours, raw.Conditions))
-	if sortedJSON(t, again) != sortedJSON(t, ours.Bytes()) {
-		t.Errorf("Kubernetes writes\n%s\nwant\n%s", again, &ours)
+	var got bytes.Buffer
+	must(t, json.Compact(&got, raw.Conditions))
+	if sortedJSON(t, again) != sortedJSON(t, got.Bytes()) {
+		t.Errorf("Kubernetes writes\n%s\nwant\n%s", again, &got)
 	}
 }
 

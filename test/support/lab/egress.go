@@ -107,7 +107,7 @@ func (e *Egress) Stop(ctx context.Context) error {
 		return nil
 	}
 	err := e.squid.Kill(ctx)
-	e.squid.forget()
+	e.squid.drop()
 	e.squid = nil
 	return err
 }

@@ -20,7 +20,7 @@ import (
 // other names.
 func serveAPI(t *testing.T, l *Lab, issued map[string]*tls.Certificate) (servers []*APIServer) {
 	t.Helper()
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		a, err := m.ServeAPI(t.Context(), func(name string, _ netip.Addr) *tls.Certificate {
 			if c := issued[name]; c != nil {
 				return c
@@ -54,12 +54,12 @@ func TestExpiryWatch(t *testing.T) {
 		byName[c.name] = made
 	}
 	servers := serveAPI(t, l, byName)
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		must(t, m.WriteAPIServerURL("api-int."+l.Domain))
 		t.Cleanup(func() { _ = os.Remove(m.APIServerURL()) })
 	}
 	var logs []*logFollower
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		logs = append(logs, followLog(t, m.Node))
 	}
 	services := startWithMetrics(t, l, "") // the host provides the name
@@ -71,7 +71,7 @@ func TestExpiryWatch(t *testing.T) {
 		`http01_proxy_api_certificate_not_after_seconds{issuer="R11",name="` + name + `"}`:           end(byName[name]),
 		`http01_proxy_api_certificate_not_before_seconds{issuer="R11",name="` + name + `"}`:          begin(byName[name]),
 	}
-	for i, m := range l.Masters {
+	for i, m := range l.ControlPlane {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
 		logs[i].await(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
 		logs[i].await(t, "event=certificate")
@@ -80,7 +80,7 @@ func TestExpiryWatch(t *testing.T) {
 	for _, a := range servers {
 		must(t, a.Close())
 	}
-	m := l.Masters[0]
+	m := l.ControlPlane[0]
 	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))
 	logs[0].await(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate; its expiry cannot be watched: ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)

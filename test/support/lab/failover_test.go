@@ -12,20 +12,20 @@ func TestFailover(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
 	name := publishName(t, l, "failover", l.API)
-	renew := func(holder int) {
+	renew := func(node int) {
 		t.Helper()
 		must(t, l.Settled(t.Context()))
-		awaitHolder(t, l, services, holder)
-		before := status(t, services[holder])
+		awaitHolder(t, l, services, node)
+		before := status(t, services[node])
 		orderCertificate(t, l, name, l.Pods[2])
-		after := status(t, services[holder])
+		after := status(t, services[node])
 		if after.Challenges.Total == before.Challenges.Total {
-			t.Errorf("the challenges did not go through master%d", holder)
+			t.Errorf("the challenges did not go through master%d", node)
 		}
 	}
 	renew(0)
-	must(t, l.Masters[0].Unplug(t.Context()))
+	must(t, l.ControlPlane[0].Unplug(t.Context()))
 	renew(1)
-	must(t, l.Masters[0].Plug(t.Context()))
+	must(t, l.ControlPlane[0].Plug(t.Context()))
 	renew(0)
 }

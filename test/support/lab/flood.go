@@ -74,7 +74,7 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	if err := l.routeFlood(ctx); err != nil {
 		return report, err
 	}
-	const token, key = "a-token-that-is-asked-for-during-a-flood", "a-token-that-is-asked-for-during-a-flood.key"
+	const token, key = "a-token-requested-during-a-flood", "a-token-requested-during-a-flood.key"
 	name := "flooded." + l.Domain
 	solver, err := l.Solve(ctx, name, token, key)
 	if err != nil {
@@ -224,7 +224,7 @@ func killRemaining(all []*Process) error {
 		default:
 			errs = append(errs, p.Kill(context.Background()))
 		}
-		p.forget()
+		p.drop()
 	}
 	return errors.Join(errs...)
 }

@@ -21,7 +21,7 @@ func TestFlood(t *testing.T) {
 	l, _ := cluster(t)
 	binary, err := Binary(t.Context(), os.Getenv("HTTP01_PROXYD"))
 	must(t, err)
-	s := start(t, l.Masters[0].Node, ServiceOptions{Binary: binary, Wrap: UnitLimits(), Env: UnitEnvironment()})
+	s := start(t, l.ControlPlane[0].Node, ServiceOptions{Binary: binary, Wrap: UnitLimits(), Env: UnitEnvironment()})
 	var report FloodReport
 	for _, rate := range floodRates() {
 		var err error

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// masterInstances returns the instances of one control-plane node: API and ingress for each
+// controlPlaneInstances returns the instances of one control-plane node: API and ingress for each
 // VIP, numbered in the order of the families as runtimecfg does.
-func masterInstances(t Topology, index int) []VRRPInstance {
+func controlPlaneInstances(t Topology, index int) []VRRPInstance {
 	var out []VRRPInstance
 	apis, ingresses := t.apiVIPs(), t.ingressVIPs()
 	for i, vip := range apis {
-		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, masterIngressPriority(t, index), t.masters[index], i, ingresses[i]))
+		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, controlPlaneIngressPriority(t, index), t.controlPlane[index], i, ingresses[i]))
 	}
 	return out
 }
@@ -60,15 +60,15 @@ func (t Topology) numbered(first Pair, more []Pair) []numberedVIP {
 	return out
 }
 
-func masterIngressPriority(t Topology, index int) int {
+func controlPlaneIngressPriority(t Topology, index int) int {
 	if t.layout.Compact {
 		return workerIngress - t.ingressRank(index)
 	}
-	return masterIngress
+	return controlPlaneIngress
 }
 
 func apiInstance(t Topology, index, i int, vip numberedVIP) VRRPInstance {
-	own := t.masters[index].Like(vip.Addr)
+	own := t.controlPlane[index].Like(vip.Addr)
 	v := VRRPInstance{
 		Name:     fmt.Sprintf("%s_API_%d", t.Cluster, i),
 		RouterID: apiRouterID + 2*vip.number,
@@ -110,7 +110,7 @@ func (t Topology) others(own netip.Addr) []netip.Addr {
 		return nil
 	}
 	var out []netip.Addr
-	for _, m := range t.masters[:t.layout.masters()] {
+	for _, m := range t.controlPlane[:t.layout.controlPlaneNodes()] {
 		if a := m.Like(own); a != own {
 			out = append(out, a)
 		}

@@ -29,7 +29,7 @@ func TestInterruptedBringUp(t *testing.T) {
 	}
 	moments := []moment{{"at once", func(context.Context, []string) error { return nil }}}
 	// ip(8) creates the name before the namespace, so this point is during its run.
-	for _, node := range (parts{masters: Masters}).nodeNames() {
+	for _, node := range (parts{controlPlaneNodes: ControlPlaneNodes}).nodeNames() {
 		moments = append(moments, moment{"name of " + node, func(ctx context.Context, before []string) error {
 			return awaitNewFile(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
 		}})

@@ -24,12 +24,12 @@ var keepalivedTemplate string
 // Priorities and router IDs. For the ingress the worker's priority is above that of the
 // control-plane nodes, as in OpenShift, where the routers' health decides.
 const (
-	apiPriority     = 42 // of the first node; one less for each that follows
-	masterIngress   = 20
-	workerIngress   = 40
-	arbiterIngress  = 10
-	apiRouterID     = 57 // two more for each further VIP
-	ingressRouterID = 58
+	apiPriority         = 42 // of the first node; one less for each that follows
+	controlPlaneIngress = 20
+	workerIngress       = 40
+	arbiterIngress      = 10
+	apiRouterID         = 57 // two more for each further VIP
+	ingressRouterID     = 58
 )
 
 // VRRPInstance is one block of keepalived.conf.
@@ -172,7 +172,7 @@ func (l *Lab) Renumber(api, ingress Pair) error {
 	l.API, l.Ingress = api, ingress
 	var all []*keepalived
 	for _, m := range l.vrrp() {
-		m.instances = masterInstances(l.Topology, m.Index)
+		m.instances = controlPlaneInstances(l.Topology, m.Index)
 		if m == l.Arbiter {
 			m.instances = arbiterInstances(l.Topology)
 		}

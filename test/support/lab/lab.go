@@ -23,14 +23,14 @@ type Lab struct {
 	ID  string // names the namespaces and the directory
 	Dir string // all files of the lab
 
-	Gateway  *Node // the switch of the machine network and its gateway
-	Internet *Internet
-	Worker   *Worker   // nil in a compact lab
-	Routers  []*Worker // the worker, or in a compact lab each control-plane node
-	Masters  []*Master // none WithoutMasters
-	Arbiter  *Master   // nil without an arbiter
-	Egress   *Egress   // nil unless WithEgress
-	Pods     []*Node   // pod i is on control-plane node i
+	Gateway      *Node // the switch of the machine network and its gateway
+	Internet     *Internet
+	Worker       *Worker             // nil in a compact lab
+	Routers      []*Worker           // the worker, or in a compact lab each control-plane node
+	ControlPlane []*ControlPlaneNode // none WithoutControlPlane
+	Arbiter      *ControlPlaneNode   // nil without an arbiter
+	Egress       *Egress             // nil unless WithEgress
+	Pods         []*Node             // pod i is on control-plane node i
 
 	has   parts
 	tools Tools
@@ -63,7 +63,7 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 
 // bringUp brings up a lab and removes it again on an error.
 func bringUp(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
-	l := &Lab{Topology: defaultTopology(), has: parts{masters: Masters}, tools: tools}
+	l := &Lab{Topology: defaultTopology(), has: parts{controlPlaneNodes: ControlPlaneNodes}, tools: tools}
 	for _, o := range options {
 		o(l)
 	}
@@ -113,8 +113,8 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 		nameGateway: l.gateway, nameInternet: l.internet, nameWorker: l.worker, nameEgress: l.egress,
 		nameArbiter: l.arbiter,
 	}
-	for i := range l.has.masters {
-		own[masterName(i)], own[podName(i)] = l.masters[i], l.pods[i]
+	for i := range l.has.controlPlaneNodes {
+		own[controlPlaneName(i)], own[podName(i)] = l.controlPlane[i], l.pods[i]
 	}
 	byName := map[string]*Node{}
 	for _, name := range l.has.nodeNames() {
@@ -130,13 +130,13 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	if l.has.egress {
 		l.Egress = &Egress{Node: byName[nameEgress]}
 	}
-	for i := range l.has.masters {
-		n := byName[masterName(i)]
-		l.Masters = append(l.Masters, newMaster(n, i, l.has.link.name(), masterInstances(l.Topology, i)))
+	for i := range l.has.controlPlaneNodes {
+		n := byName[controlPlaneName(i)]
+		l.ControlPlane = append(l.ControlPlane, newControlPlaneNode(n, i, l.has.link.name(), controlPlaneInstances(l.Topology, i)))
 		l.Pods = append(l.Pods, byName[podName(i)])
 	}
 	if l.has.arbiter {
-		l.Arbiter = newMaster(byName[nameArbiter], len(l.Masters), uplink, arbiterInstances(l.Topology))
+		l.Arbiter = newControlPlaneNode(byName[nameArbiter], len(l.ControlPlane), uplink, arbiterInstances(l.Topology))
 	}
 	l.makeRouters(byName[nameWorker])
 	return nil
@@ -146,7 +146,7 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 // node.
 func (l *Lab) makeRouters(worker *Node) {
 	if worker == nil {
-		for _, m := range l.Masters {
+		for _, m := range l.ControlPlane {
 			l.Routers = append(l.Routers, &Worker{Node: m.Node})
 		}
 		return
@@ -156,8 +156,8 @@ func (l *Lab) makeRouters(worker *Node) {
 }
 
 // Holder returns the control-plane node that holds a VIP now.
-func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*Master, error) {
-	for _, m := range l.Masters {
+func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*ControlPlaneNode, error) {
+	for _, m := range l.ControlPlane {
 		held, err := m.Holds(ctx, vip)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ func TestSideBySide(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, second.Close()) })
 	for _, l := range []*Lab{first, second} {
-		start(t, l.Masters[0].Node, ServiceOptions{Binary: binary})
+		start(t, l.ControlPlane[0].Node, ServiceOptions{Binary: binary})
 	}
 	for _, l := range []*Lab{first, second} {
 		name := publishName(t, l, "side-by-side", l.API)
@@ -147,15 +147,15 @@ func leftovers(t *testing.T, id string) []string {
 }
 
 func TestWithoutTable(t *testing.T) {
-	const ours = "table inet http01-proxyd { # handle 7\n\tchain input {\n\t}\n}\n"
+	const own = "table inet http01-proxyd { # handle 7\n\tchain input {\n\t}\n}\n"
 	const other = "table ip ocp_nat { # handle 1\n\tchain a {\n\t}\n}\n"
 	const similar = "table inet http01-proxyd-x { # handle 9\n\tset s {\n\t}\n}\n"
 	tests := []struct{ name, listing, want string }{
 		{"nothing", "", ""},
-		{"ours alone", ours, ""},
-		{"first", ours + other, other},
-		{"last", other + ours, other},
-		{"between", other + ours + similar, other + similar},
+		{"ours alone", own, ""},
+		{"first", own + other, other},
+		{"last", other + own, other},
+		{"between", other + own + similar, other + similar},
 		{"not there", other + similar, other + similar},
 	}
 	for _, tt := range tests {

@@ -12,9 +12,9 @@ import (
 // nodes, a worker with the router, one VIP of each kind and family, and unicast keepalived
 // on br-ex.
 type Layout struct {
-	Masters int  // 1 to 3; 0 means 3
-	Arbiter bool // an additional node without the API
-	Compact bool // no worker: every control-plane node has a router
+	ControlPlaneNodes int  // 1 to 3; 0 means 3
+	Arbiter           bool // an additional node without the API
+	Compact           bool // no worker: every control-plane node has a router
 
 	Families      Families
 	VIPs          int  // of each kind and family, each with its own instance; 0 means 1
@@ -44,23 +44,23 @@ const (
 func With(y Layout) Option {
 	return func(l *Lab) {
 		l.Topology = y.topology()
-		l.has.masters, l.has.arbiter, l.has.compact, l.has.link = y.masters(), y.Arbiter, y.Compact, y.Link
+		l.has.controlPlaneNodes, l.has.arbiter, l.has.compact, l.has.link = y.controlPlaneNodes(), y.Arbiter, y.Compact, y.Link
 	}
 }
 
-func (y Layout) masters() int {
-	if y.Masters == 0 {
-		return Masters
+func (y Layout) controlPlaneNodes() int {
+	if y.ControlPlaneNodes == 0 {
+		return ControlPlaneNodes
 	}
-	return y.Masters
+	return y.ControlPlaneNodes
 }
 
 // check rejects layouts that the lab does not support.
 func (y Layout) check() error {
 	switch {
-	case y.Masters < 0 || y.Masters > Masters:
-		return fmt.Errorf("%[2]d control-plane nodes, want 1 to %[1]d", Masters, y.Masters)
-	case y.IngressOn < 0 || y.IngressOn >= y.masters():
+	case y.ControlPlaneNodes < 0 || y.ControlPlaneNodes > ControlPlaneNodes:
+		return fmt.Errorf("%[2]d control-plane nodes, want 1 to %[1]d", ControlPlaneNodes, y.ControlPlaneNodes)
+	case y.IngressOn < 0 || y.IngressOn >= y.controlPlaneNodes():
 		return fmt.Errorf("no control-plane node %d for the ingress", y.IngressOn)
 	case y.VIPs < 0 || y.VIPs > maxVIPs:
 		return fmt.Errorf("%[2]d VIPs of a kind and family, want at most %[1]d", maxVIPs, y.VIPs)
@@ -106,7 +106,7 @@ func (t *Topology) each(change func(*Pair)) {
 	} {
 		change(p)
 	}
-	for _, list := range [][]Pair{t.MoreAPI, t.MoreIngress, t.masters[:], t.podGateways[:], t.pods[:]} {
+	for _, list := range [][]Pair{t.MoreAPI, t.MoreIngress, t.controlPlane[:], t.podGateways[:], t.pods[:]} {
 		for i := range list {
 			change(&list[i])
 		}
@@ -139,7 +139,7 @@ func (t Topology) order(p Pair) []netip.Addr {
 // rank returns the rank of a control-plane node for an API VIP. keepalived prefers rank 0.
 func (t Topology) rank(master int, vip netip.Addr) int {
 	if t.layout.SplitFamilies && vip.Is6() {
-		n := t.layout.masters()
+		n := t.layout.controlPlaneNodes()
 		return (master + n - 1) % n
 	}
 	return master
@@ -147,6 +147,6 @@ func (t Topology) rank(master int, vip netip.Addr) int {
 
 // ingressRank returns the rank of a control-plane node for the ingress VIPs.
 func (t Topology) ingressRank(master int) int {
-	n := t.layout.masters()
+	n := t.layout.controlPlaneNodes()
 	return (master - t.layout.IngressOn + n) % n
 }

@@ -13,14 +13,14 @@ func TestLayoutCheck(t *testing.T) {
 		layout Layout
 		ok     bool
 	}{
-		"the lab's own":                   {Layout{}, true},
-		"compact with an arbiter":         {Layout{Masters: 2, Arbiter: true, Compact: true}, true},
-		"four masters":                    {Layout{Masters: 4}, false},
-		"ingress on no master":            {Layout{Masters: 2, IngressOn: 2}, false},
-		"more VIPs than router ids":       {Layout{VIPs: maxVIPs + 1}, false},
-		"an arbiter under multicast":      {Layout{Arbiter: true, Multicast: true}, false},
-		"use_vmac upon a bond":            {Layout{Link: LinkBond, VMAC: true}, false},
-		"use_vmac with multicast is fine": {Layout{VMAC: true, Multicast: true}, true},
+		"the lab's own":                    {Layout{}, true},
+		"compact with an arbiter":          {Layout{ControlPlaneNodes: 2, Arbiter: true, Compact: true}, true},
+		"four control-plane nodes":         {Layout{ControlPlaneNodes: 4}, false},
+		"ingress on no control-plane node": {Layout{ControlPlaneNodes: 2, IngressOn: 2}, false},
+		"more VIPs than router ids":        {Layout{VIPs: maxVIPs + 1}, false},
+		"an arbiter under multicast":       {Layout{Arbiter: true, Multicast: true}, false},
+		"use_vmac upon a bond":             {Layout{Link: LinkBond, VMAC: true}, false},
+		"use_vmac with multicast is fine":  {Layout{VMAC: true, Multicast: true}, true},
 	} {
 		if err := tt.layout.check(); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)

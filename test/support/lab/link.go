@@ -101,8 +101,8 @@ func (p parts) tagged() bool { return p.link == LinkVLAN }
 func linkCommands(p parts) script {
 	s := script{}
 	name := p.link.name()
-	for i := range p.masters {
-		master := masterName(i)
+	for i := range p.controlPlaneNodes {
+		master := controlPlaneName(i)
 		switch {
 		case p.link == LinkPlain, p.link == LinkNIC:
 			continue

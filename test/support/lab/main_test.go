@@ -172,7 +172,7 @@ func stop(t *testing.T, s *Service) {
 func startAll(t *testing.T, l *Lab) []*Service {
 	t.Helper()
 	var services []*Service
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		services = append(services, start(t, m.Node, ServiceOptions{}))
 	}
 	awaitHolder(t, l, services, 0)

@@ -23,7 +23,7 @@ const metricsPort = "9645"
 func startWithMetrics(t *testing.T, l *Lab, more string) []*Service {
 	t.Helper()
 	var services []*Service
-	for _, m := range l.Masters {
+	for _, m := range l.ControlPlane {
 		config := m.DefaultConfig() + "metrics: {listenAddress: \":" + metricsPort + "\"}\n" + more
 		services = append(services, start(t, m.Node, ServiceOptions{Config: config}))
 	}
@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metrics on port 80 of %s: %d %v", vip, answer.Status, err)
 		}
 	}
-	holder, standby := l.Masters[0], l.Masters[1]
+	holder, standby := l.ControlPlane[0], l.ControlPlane[1]
 	text := awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
 		`http01_proxy_up`:                                                       1,
 		`http01_proxy_ready{reason="Serving"}`:                                  1,
@@ -164,7 +164,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsServedByExporter(t *testing.T) {
 	l, _ := cluster(t)
 	services := startWithMetrics(t, l, "")
-	m := l.Masters[0]
+	m := l.ControlPlane[0]
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, map[string]float64{`http01_proxy_up`: 1})
 	listeners, err := m.Run(t.Context(), "ss", "-Hltnp", "sport = :"+metricsPort)
 	must(t, err)

@@ -120,7 +120,7 @@ func (n *Node) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	return strings.TrimSpace(out) != "", err
 }
 
-// sysctl enables forwarding on the gateway and the control-plane nodes, the latter for
+// sysctl enables forwarding on the gateway, and on the control-plane nodes for
 // their pods. It runs before links exist, which inherit the defaults.
 func (n *Node) sysctl() error {
 	settings := map[string]string{

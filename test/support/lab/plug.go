@@ -12,11 +12,11 @@ import (
 // Option changes what New brings up.
 type Option func(*Lab)
 
-// WithoutMasters omits the control-plane nodes and their pods. The caller's hosts take
-// their place. Each connects to Switch with the addresses MasterAddresses, the default
-// routes Gateway.Addresses, the DNS servers DNS, and a keepalived with MasterKeepalived.
-// New does not wait for the VIPs; SettledOn does. Methods about Masters and Pods have none.
-func WithoutMasters() Option { return func(l *Lab) { l.has.masters = 0 } }
+// WithoutControlPlane omits the control-plane nodes and their pods. The caller's hosts take
+// their place. Each connects to Switch with the addresses ControlPlaneAddresses, the default
+// routes Gateway.Addresses, the DNS servers DNS, and a keepalived with ControlPlaneKeepalived.
+// New does not wait for the VIPs; SettledOn does. ControlPlane and Pods are empty.
+func WithoutControlPlane() Option { return func(l *Lab) { l.has.controlPlaneNodes = 0 } }
 
 // WithEgress adds the node of the egress proxy and the outside network, on which only it
 // and the worker are. The router answers there on the addresses Outside, to which no
@@ -36,20 +36,20 @@ func (l *Lab) Switch() (namespace, bridge string) {
 	return netnsPath(l.Gateway.Namespace), machineBridge
 }
 
-// MasterAddresses returns the addresses of control-plane node i without VIPs, with the
+// ControlPlaneAddresses returns the addresses of control-plane node i without VIPs, with the
 // prefix length of the machine network.
-func (l *Lab) MasterAddresses(i int) []netip.Prefix {
+func (l *Lab) ControlPlaneAddresses(i int) []netip.Prefix {
 	var all []netip.Prefix
-	for _, a := range l.masters[i].Both() {
+	for _, a := range l.controlPlane[i].Both() {
 		all = append(all, onLink(a))
 	}
 	return all
 }
 
-// MasterKeepalived returns the keepalived.conf of control-plane node i; link is its
+// ControlPlaneKeepalived returns the keepalived.conf of control-plane node i; link is its
 // interface on the machine network.
-func (l *Lab) MasterKeepalived(i int, link string) (string, error) {
-	text, err := RenderKeepalived(link, masterInstances(l.Topology, i))
+func (l *Lab) ControlPlaneKeepalived(i int, link string) (string, error) {
+	text, err := RenderKeepalived(link, controlPlaneInstances(l.Topology, i))
 	return string(text), err
 }
 

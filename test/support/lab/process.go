@@ -144,8 +144,8 @@ func (p *Process) reap(ctx context.Context) error {
 	}
 }
 
-// forget removes an exited process and its log from later reports.
-func (p *Process) forget() {
+// drop removes an exited process and its log from later reports.
+func (p *Process) drop() {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	p.node.processes = slices.DeleteFunc(p.node.processes, func(q *Process) bool { return q == p })

@@ -17,7 +17,7 @@ import (
 // the new port, and the old port is closed.
 func TestPortChange(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	next := master.DefaultConfig() + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
 	tests := []struct {
 		name   string
@@ -78,7 +78,7 @@ func awaitPortClosed(t *testing.T, n *Node, port int) {
 // time, then READY=1.
 func TestReloadSignal(t *testing.T) {
 	l, _ := cluster(t)
-	s := start(t, l.Masters[0].Node, ServiceOptions{})
+	s := start(t, l.ControlPlane[0].Node, ServiceOptions{})
 	reload(t, s)
 	all := s.Notifications.All()
 	at := slices.Index(all, "RELOADING=1")
@@ -116,7 +116,7 @@ func reload(t *testing.T, s *Service) {
 // and that its message has line and column.
 func TestInvalidConfig(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	s := start(t, master, ServiceOptions{})
 	name := publishName(t, l, "invalid", l.API)
 	bad := master.DefaultConfig() + "hots: [api.lab.test]\nlimits: {headBytes: many}\n"
@@ -153,7 +153,7 @@ func TestInvalidConfig(t *testing.T) {
 // the corrected file.
 func TestInvalidConfigAtFirstStart(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	must(t, os.RemoveAll(master.serviceFile("state")))
 	s := start(t, master, ServiceOptions{Config: "mode: SomeDeployment\n"})
 	seen := awaitReason(t, s, "InvalidConfig")
@@ -171,7 +171,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 // rendered: OpenShift creates the file and then writes it.
 func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0]
+	master := l.ControlPlane[0]
 	s := start(t, master.Node, ServiceOptions{})
 	whole, err := os.ReadFile(master.KeepalivedConfig())
 	must(t, err)

@@ -23,10 +23,10 @@ func TestRenderedFromObjects(t *testing.T) {
 		reason string
 		port   int // port of the table; 0 for no table
 	}{
-		{"absent", "", l.API, l.Masters[0].Node, "Disabled", 0},
-		{"disabled", `{mode: ""}`, l.API, l.Masters[0].Node, "Disabled", 0},
-		{"default", "{mode: DefaultDeployment}", l.API, l.Masters[0].Node, "Serving", 8888},
-		{"custom", "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}", l.API, l.Masters[0].Node, "Serving", 9888},
+		{"absent", "", l.API, l.ControlPlane[0].Node, "Disabled", 0},
+		{"disabled", `{mode: ""}`, l.API, l.ControlPlane[0].Node, "Disabled", 0},
+		{"default", "{mode: DefaultDeployment}", l.API, l.ControlPlane[0].Node, "Serving", 8888},
+		{"custom", "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}", l.API, l.ControlPlane[0].Node, "Serving", 9888},
 		{"one address for both", "{mode: DefaultDeployment}", l.Ingress, l.Worker.Node, "NotRequired", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ const onlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 // the status has the cause of each.
 func TestRouterAnswers(t *testing.T) {
 	l, _ := cluster(t)
-	n := l.Masters[0].Node
+	n := l.ControlPlane[0].Node
 	s := start(t, n, ServiceOptions{Config: n.DefaultConfig() + "upstream: {followRedirects: false}\n"})
 	redirected := publishName(t, l, "redirected", l.API)
 	undo, err := l.Worker.RedirectToHTTPS(t.Context(), redirected)
@@ -40,7 +40,7 @@ func TestRouterAnswers(t *testing.T) {
 		{
 			name: "no route", host: publishName(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
 			cause: "router-no-route",
-			shows: func(a Answer) bool { return strings.Contains(a.Body, "Nothing is served here") },
+			shows: func(a Answer) bool { return strings.Contains(a.Body, "No route") },
 		},
 		{
 			name: "redirect to https", host: redirected, status: http.StatusFound,
@@ -80,7 +80,7 @@ func TestHosts(t *testing.T) {
 	l, _ := cluster(t)
 	listed := publishName(t, l, "listed", l.API)
 	other := publishName(t, l, "other", l.API)
-	node := l.Masters[0].Node
+	node := l.ControlPlane[0].Node
 	start(t, node, ServiceOptions{Config: node.DefaultConfig() + "hosts: [" + listed + "]\n"})
 	orderCertificate(t, l, listed, l.Pods[0])
 	answer, err := l.Internet.Get(t.Context(), "http://"+other+"/.well-known/acme-challenge/token")
@@ -94,9 +94,9 @@ func TestHosts(t *testing.T) {
 // the node's own address.
 func TestDirect(t *testing.T) {
 	l, _ := cluster(t)
-	start(t, l.Masters[0].Node, ServiceOptions{})
-	for _, from := range []*Node{l.Internet.Node, l.Pods[0], l.Masters[0].Node, l.Masters[1].Node} {
-		for _, to := range append(l.API.Both(), l.Masters[0].Addresses.Both()...) {
+	start(t, l.ControlPlane[0].Node, ServiceOptions{})
+	for _, from := range []*Node{l.Internet.Node, l.Pods[0], l.ControlPlane[0].Node, l.ControlPlane[1].Node} {
+		for _, to := range append(l.API.Both(), l.ControlPlane[0].Addresses.Both()...) {
 			awaitRefused(t, from, netip.AddrPortFrom(to, 8888).String())
 		}
 	}
@@ -107,7 +107,7 @@ func TestDirect(t *testing.T) {
 // compact cluster's router listens on *:80.
 func TestOtherTraffic(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	echo(t, master, "[::]:6443")
 	echo(t, master, "[::]:80")
 
@@ -187,7 +187,7 @@ func sendAndReceive(t *testing.T, conn net.Conn, text string) string {
 // direct answer.
 func TestUntouchedBody(t *testing.T) {
 	l, _ := cluster(t)
-	start(t, l.Masters[0].Node, ServiceOptions{})
+	start(t, l.ControlPlane[0].Node, ServiceOptions{})
 	host := publishName(t, l, "untouched", l.API)
 	slow := startSlowBackend(t, l, host)
 	close(slow.release)

@@ -22,11 +22,11 @@ func (l *Lab) Settled(ctx context.Context) error {
 }
 
 // vrrp returns the control-plane nodes that run keepalived.
-func (l *Lab) vrrp() []*Master {
+func (l *Lab) vrrp() []*ControlPlaneNode {
 	if l.layout.NoVIPs {
 		return nil
 	}
-	all := l.Masters
+	all := l.ControlPlane
 	if l.Arbiter != nil {
 		all = append(all[:len(all):len(all)], l.Arbiter)
 	}
@@ -35,7 +35,7 @@ func (l *Lab) vrrp() []*Master {
 
 // Preferred returns the control-plane node that keepalived prefers for an API VIP, or nil.
 func (l *Lab) Preferred(vip netip.Addr) *Node {
-	return l.lowestRanked(func(m *Master) int { return l.rank(m.Index, vip) })
+	return l.lowestRanked(func(m *ControlPlaneNode) int { return l.rank(m.Index, vip) })
 }
 
 // IngressHolder returns the node that keepalived prefers for the ingress VIPs.
@@ -45,16 +45,16 @@ func (l *Lab) IngressHolder() *Node {
 	}
 	// A shared VIP follows the instance of the API.
 	if l.layout.SharedVIP {
-		return l.lowestRanked(func(m *Master) int { return m.Index })
+		return l.lowestRanked(func(m *ControlPlaneNode) int { return m.Index })
 	}
-	return l.lowestRanked(func(m *Master) int { return l.ingressRank(m.Index) })
+	return l.lowestRanked(func(m *ControlPlaneNode) int { return l.ingressRank(m.Index) })
 }
 
 // lowestRanked returns the control-plane node of the lowest rank among those that can hold
 // a VIP.
-func (l *Lab) lowestRanked(rank func(*Master) int) *Node {
-	var best *Master
-	for _, m := range l.Masters {
+func (l *Lab) lowestRanked(rank func(*ControlPlaneNode) int) *Node {
+	var best *ControlPlaneNode
+	for _, m := range l.ControlPlane {
 		if m.running() && !m.unplugged.Load() && (best == nil || rank(m) < rank(best)) {
 			best = m
 		}

@@ -77,7 +77,7 @@ func (s *Solver) Remove(ctx context.Context) error {
 		err = errors.Join(err, r.Remove(ctx))
 	}
 	err = errors.Join(err, s.process.Kill(ctx))
-	s.process.forget()
+	s.process.drop()
 	return err
 }
 

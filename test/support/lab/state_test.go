@@ -25,11 +25,11 @@ func TestState(t *testing.T) {
 		table   bool
 	}{
 		{
-			name: "a host that holds the VIPs", node: l.Masters[0].Node,
+			name: "a host that holds the VIPs", node: l.ControlPlane[0].Node,
 			status: "True", reason: "Serving", message: l.API.V4.String(), table: true,
 		},
 		{
-			name: "another host holds the VIPs", node: l.Masters[1].Node,
+			name: "another host holds the VIPs", node: l.ControlPlane[1].Node,
 			status: "True", reason: "Standby", table: true,
 		},
 		{
@@ -61,12 +61,12 @@ func TestState(t *testing.T) {
 			status: "False", reason: "ExternalLoadBalancer", message: "80",
 		},
 		{
-			name: "disabled", node: l.Masters[0].Node, config: l.Masters[0].DefaultConfig() + "mode: \"\"\n",
+			name: "disabled", node: l.ControlPlane[0].Node, config: l.ControlPlane[0].DefaultConfig() + "mode: \"\"\n",
 			status: "False", reason: "Disabled",
 		},
 		{
-			name: "nobody listens at the ingress", node: l.Masters[0].Node,
-			config: l.Masters[0].DefaultConfig() + "upstream: {port: 81}\n",
+			name: "nobody listens at the ingress", node: l.ControlPlane[0].Node,
+			config: l.ControlPlane[0].DefaultConfig() + "upstream: {port: 81}\n",
 			status: "False", reason: "UpstreamUnreachable", message: l.Ingress.V4.String() + ":81", table: true,
 		},
 	}
@@ -113,7 +113,7 @@ func writeTestFile(t *testing.T, path, text string) {
 // TestWithoutCapability holds that a service without CAP_NET_ADMIN reports it and stays up.
 func TestWithoutCapability(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	s := start(t, master, ServiceOptions{
 		Wrap: []string{"setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"},
 	})
@@ -129,7 +129,7 @@ func TestWithoutCapability(t *testing.T) {
 // TestWatchdog holds that the service notifies the watchdog of the unit while idle.
 func TestWatchdog(t *testing.T) {
 	l, _ := cluster(t)
-	s := start(t, l.Masters[0].Node, ServiceOptions{Env: []string{"WATCHDOG_USEC=30000000"}})
+	s := start(t, l.ControlPlane[0].Node, ServiceOptions{Env: []string{"WATCHDOG_USEC=30000000"}})
 	must(t, Eventually(t.Context(), "two WATCHDOG=1", func(context.Context) error {
 		if n := s.Notifications.Count("WATCHDOG=1"); n < 2 {
 			return fmt.Errorf("%d so far", n)

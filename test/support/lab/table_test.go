@@ -17,7 +17,7 @@ import (
 // and still work.
 func TestOtherTables(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	must(t, master.LoadNodeRules(t.Context()))
 	t.Cleanup(func() {
 		_, err := master.Run(context.Background(), "nft", "flush", "ruleset")
@@ -60,7 +60,7 @@ func TestOtherTables(t *testing.T) {
 // does.
 func TestFlushRuleset(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	s := start(t, master, ServiceOptions{})
 	must(t, master.LoadNodeRules(t.Context()))
 	before, err := master.Run(t.Context(), "nft", "-s", "-a", "list", "table", "inet", "http01-proxyd")
@@ -95,7 +95,7 @@ func addressTexts(p Pair) []string {
 // start serves again.
 func TestKill(t *testing.T) {
 	l, binary := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	s, err := master.StartService(t.Context(), ServiceOptions{Binary: binary})
 	must(t, err)
 	before, err := master.OtherTables(t.Context())
@@ -125,7 +125,7 @@ func TestKill(t *testing.T) {
 // nothing is left.
 func TestDrain(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	for _, vip := range l.API.Both() {
 		t.Run(vip.String(), func(t *testing.T) {
 			s := start(t, master, ServiceOptions{})
@@ -150,7 +150,7 @@ func TestDrain(t *testing.T) {
 // TestDrainIsBounded holds that an endless challenge does not prevent the stop.
 func TestDrainIsBounded(t *testing.T) {
 	l, _ := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	s := start(t, master, ServiceOptions{
 		Config: master.DefaultConfig() + "upstream: {timeout: 60s}\n",
 	})

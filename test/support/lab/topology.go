@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Masters is the default number of control-plane nodes.
-const Masters = 3
+// ControlPlane is the default number of control-plane nodes.
+const ControlPlaneNodes = 3
 
 // uplink is the interface with a node's address and the VIPs, as OVN-Kubernetes names it.
 const uplink = "br-ex"
@@ -57,9 +57,9 @@ type Topology struct {
 	arbiter         Pair
 	egress          Pair // on the machine network
 	egressOutside   Pair
-	masters         [Masters]Pair
-	podGateways     [Masters]Pair // the control-plane nodes' addresses in the pod networks
-	pods            [Masters]Pair // one pod on each control-plane node
+	controlPlane    [ControlPlaneNodes]Pair
+	podGateways     [ControlPlaneNodes]Pair // the control-plane nodes' addresses in the pod networks
+	pods            [ControlPlaneNodes]Pair // one pod on each control-plane node
 }
 
 // defaultTopology returns the default addresses. Labs have separate namespaces, so several
@@ -79,8 +79,8 @@ func defaultTopology() Topology {
 		internet:        internet(10),
 		internetGateway: internet(1),
 	}
-	for i := range Masters {
-		t.masters[i] = machine(11 + i)
+	for i := range ControlPlaneNodes {
+		t.controlPlane[i] = machine(11 + i)
 		t.podGateways[i] = pods(i, 1)
 		t.pods[i] = pods(i, 2)
 	}

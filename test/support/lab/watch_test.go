@@ -78,7 +78,7 @@ func (s *terminal) isAlternate() bool {
 // TestWatch runs the status command with --watch on a terminal.
 func TestWatch(t *testing.T) {
 	l, binary := cluster(t)
-	master := l.Masters[0].Node
+	master := l.ControlPlane[0].Node
 	service := start(t, master, ServiceOptions{})
 	awaitReason(t, service, "Serving")
 	challenge := func(token string) {

@@ -17,21 +17,23 @@ const (
 	nameArbiter  = "arbiter"
 )
 
-func masterName(i int) string { return fmt.Sprintf("master%d", i) }
+func controlPlaneName(i int) string { return fmt.Sprintf("master%d", i) }
 
 func podName(i int) string { return fmt.Sprintf("pod%d", i) }
 
 // parts selects the optional nodes of a lab.
 type parts struct {
-	masters int // number of control-plane nodes of the lab
-	egress  bool
-	arbiter bool
-	compact bool // no worker
-	link    Link // of the control-plane nodes
+	controlPlaneNodes int // number of control-plane nodes of the lab
+	egress            bool
+	arbiter           bool
+	compact           bool // no worker
+	link              Link // of the control-plane nodes
 }
 
 // allParts returns the parts of the largest lab.
-func allParts() parts { return parts{masters: Masters, egress: true, arbiter: true} }
+func allParts() parts {
+	return parts{controlPlaneNodes: ControlPlaneNodes, egress: true, arbiter: true}
+}
 
 // nodeNames returns the names of all nodes of a lab.
 func (p parts) nodeNames() []string {
@@ -39,8 +41,8 @@ func (p parts) nodeNames() []string {
 	if !p.compact {
 		names = append(names, nameWorker)
 	}
-	for i := range p.masters {
-		names = append(names, masterName(i), podName(i))
+	for i := range p.controlPlaneNodes {
+		names = append(names, controlPlaneName(i), podName(i))
 	}
 	if p.arbiter {
 		names = append(names, nameArbiter)
@@ -70,12 +72,12 @@ func cables(p parts) []cable {
 	if p.arbiter {
 		out = append(out, cable{nameArbiter, uplink, nameGateway, nameArbiter})
 	}
-	for i := range p.masters {
+	for i := range p.controlPlaneNodes {
 		out = append(out,
-			cable{masterName(i), p.link.port(), nameGateway, masterName(i)},
-			cable{podName(i), "eth0", masterName(i), "pods"})
+			cable{controlPlaneName(i), p.link.port(), nameGateway, controlPlaneName(i)},
+			cable{podName(i), "eth0", controlPlaneName(i), "pods"})
 		if p.twoPorts() {
-			out = append(out, cable{masterName(i), secondPort, nameGateway, masterName(i) + "b"})
+			out = append(out, cable{controlPlaneName(i), secondPort, nameGateway, controlPlaneName(i) + "b"})
 		}
 	}
 	if p.egress {
@@ -124,10 +126,10 @@ func addresses(t Topology, p parts) []address {
 			address{nameEgress, outsideLink, t.egressOutside, Pair{}},
 			address{nameWorker, outsideLink, t.Outside, Pair{}})
 	}
-	for i := range p.masters {
+	for i := range p.controlPlaneNodes {
 		out = append(out,
-			address{masterName(i), p.link.name(), t.masters[i], t.gateway},
-			address{masterName(i), "pods", t.podGateways[i], Pair{}},
+			address{controlPlaneName(i), p.link.name(), t.controlPlane[i], t.gateway},
+			address{controlPlaneName(i), "pods", t.podGateways[i], Pair{}},
 			address{podName(i), "eth0", t.pods[i], t.podGateways[i]})
 	}
 	return out
@@ -182,9 +184,9 @@ func addressCommands(t Topology, p parts) script {
 			s.add(a.node, "route add default via %s", gateway)
 		}
 	}
-	for i := range p.masters {
+	for i := range p.controlPlaneNodes {
 		for _, pod := range t.pods[i].Both() {
-			s.add(nameGateway, "route add %s via %s", onLink(pod).Masked(), t.masters[i].Like(pod))
+			s.add(nameGateway, "route add %s via %s", onLink(pod).Masked(), t.controlPlane[i].Like(pod))
 		}
 	}
 	return s

@@ -154,9 +154,9 @@ func order(configs []machineConfig) (pool string, err error) {
 		}
 	}
 	slices.SortStableFunc(configs, func(a, b machineConfig) int {
-		aOwn, bOwn := a.Metadata.Labels[roleLabel] != worker, b.Metadata.Labels[roleLabel] != worker
-		if aOwn != bOwn {
-			if bOwn {
+		aOfPool, bOfPool := a.Metadata.Labels[roleLabel] != worker, b.Metadata.Labels[roleLabel] != worker
+		if aOfPool != bOfPool {
+			if bOfPool {
 				return -1
 			}
 			return 1

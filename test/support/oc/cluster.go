@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
 // Node is a host of the pool master.
@@ -30,9 +30,9 @@ type Rollout struct {
 // Cluster simulates the cluster behind oc. Run may be called from several goroutines; one
 // command runs at a time.
 type Cluster struct {
-	judge *judge.Validator
-	nodes []Node
-	base  [][]byte // MachineConfigs of the base configuration
+	validator *validator.Validator
+	nodes     []Node
+	base      [][]byte // MachineConfigs of the base configuration
 
 	mu       sync.Mutex
 	policy   policy            // MachineConfiguration "cluster"
@@ -45,11 +45,11 @@ type Cluster struct {
 // New creates a cluster and applies the base configuration to its nodes. policy is its
 // MachineConfiguration as an administrator applied it.
 func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Cluster, error) {
-	j, err := judge.Load(ctx)
+	j, err := validator.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{judge: j, nodes: nodes, base: base, configs: map[string][]byte{}}
+	c := &Cluster{validator: j, nodes: nodes, base: base, configs: map[string][]byte{}}
 	stored, err := j.Apply(nil, policy, defaultManager, false)
 	if err != nil {
 		return nil, fmt.Errorf("apply the initial policy: %w", err)
@@ -89,7 +89,7 @@ func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byt
 		return fmt.Errorf("edit machineconfig %s: it is not there", name)
 	}
 	after := edit(slices.Clone(before))
-	if err := c.judge.MachineConfig(after); err != nil {
+	if err := c.validator.MachineConfig(after); err != nil {
 		return err
 	}
 	c.configs[name] = after

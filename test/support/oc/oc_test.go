@@ -105,9 +105,9 @@ func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir s
 	}
 }
 
-// TestPolicyTakesEffectLater holds that the operator observes a policy some time after it
+// TestPolicyTakesEffectOnNextWrite holds that the operator observes a policy some time after it
 // was applied. Without waiting for that, hosts reboot.
-func TestPolicyTakesEffectLater(t *testing.T) {
+func TestPolicyTakesEffectOnNextWrite(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		commands []string

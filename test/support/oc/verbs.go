@@ -132,7 +132,7 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 	for o, text := range objects {
 		switch {
 		case o.Kind == kindPolicy && *server:
-			stored, err := c.judge.Apply(c.policy.applied, text, *manager, false)
+			stored, err := c.validator.Apply(c.policy.applied, text, *manager, false)
 			if err != nil {
 				return "", err
 			}
@@ -141,7 +141,7 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 			}
 			fmt.Fprintln(&out, "machineconfiguration.operator.openshift.io/"+o.Metadata.Name, "serverside-applied")
 		case o.Kind == kindConfig && !*server:
-			if err := c.judge.MachineConfig(text); err != nil {
+			if err := c.validator.MachineConfig(text); err != nil {
 				return "", err
 			}
 			changed = changed || !bytes.Equal(c.configs[o.Metadata.Name], text)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"fmt"
+	"math/bits"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
+)
+
+// Path is the path from this host to an address.
+type Path struct {
+	Link    *net.Interface // the link with the address, or the output link
+	Local   bool           // the address is on that link of this host
+	Gateway netip.Addr     // the router, if the address is on no network of this host
+	Source  netip.Addr     // this host's own address on the path, never a VIP; invalid if unknown
+}
+
+// PathTo queries the routing table. Addresses do not show the network of a link,
+// because a node may have single addresses. own are this host's addresses.
+func PathTo(addr netip.Addr, own []address.Address, isVIP func(netip.Addr) bool) (Path, error) {
+	w := Path{}
+	var index uint32
+	i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
+	if w.Local = i >= 0; w.Local {
+		index = own[i].Link
+	} else {
+		r, err := route.Get(addr)
+		switch {
+		case err != nil:
+			return w, err
+		case r.Local:
+			return w, fmt.Errorf("%v has just moved to this host", addr)
+		}
+		index, w.Gateway, w.Source = r.Link, r.Gateway, r.Source
+	}
+	var err error
+	if w.Link, err = net.InterfaceByIndex(int(index)); err != nil {
+		return w, fmt.Errorf("read link %d towards %v: %w", index, addr, err)
+	}
+	if !w.Source.IsValid() || isVIP(w.Source) {
+		w.Source = closestOwnAddress(addr, index, own, isVIP)
+	}
+	return w, nil
+}
+
+// closestOwnAddress is the address of a link with the longest common prefix with addr.
+// VIPs and link-local addresses are left out. A node's uplink has further addresses,
+// such as OVN-Kubernetes's for masquerading.
+func closestOwnAddress(addr netip.Addr, link uint32, own []address.Address, isVIP func(netip.Addr) bool) netip.Addr {
+	var best netip.Addr
+	shared := -1
+	for _, a := range own {
+		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || isVIP(a.IP) {
+			continue
+		}
+		if n := commonPrefixLen(a.IP, addr); n > shared {
+			best, shared = a.IP, n
+		}
+	}
+	return best
+}
+
+// commonPrefixLen is the length of the common prefix of two addresses, in bits.
+func commonPrefixLen(a, b netip.Addr) int {
+	x, y := a.AsSlice(), b.AsSlice()
+	for i := range x {
+		if d := x[i] ^ y[i]; d != 0 {
+			return 8*i + bits.LeadingZeros8(d)
+		}
+	}
+	return 8 * len(x)
+}
+
+// linkLocalAddress is a link-local address of a link.
+func linkLocalAddress(link *net.Interface, own []address.Address) (netip.Addr, bool) {
+	i := slices.IndexFunc(own, func(a address.Address) bool {
+		return int(a.Link) == link.Index && a.IP.Is6() && a.IP.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed
+	})
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return own[i].IP, true
+}
