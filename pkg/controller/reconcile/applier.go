@@ -28,7 +28,7 @@ type applier struct {
 	tableDiffers    bool          // the table in the kernel differs from the applied one
 	onTableRepaired func()        // called after a table that differed was replaced
 
-	committed time.Time // of the last successful Apply
+	committed time.Time // when Apply last succeeded
 }
 
 func newApplier(p Dependencies) applier {
