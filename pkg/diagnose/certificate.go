@@ -96,8 +96,8 @@ func (h *host) apiServerAddresses(ctx context.Context) []netip.Addr {
 		}
 	}
 	for _, vip := range h.vips.API {
-		if w, err := h.pathTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
-			all = append(all, w.source)
+		if w, err := h.pathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
+			all = append(all, w.Source)
 		}
 	}
 	return all

@@ -119,8 +119,8 @@ func (h *host) judgeOtherAddresses(ctx context.Context, v dnsView) []findings.Fi
 // onLocalNetwork reports whether an address is on a network of this host, without a
 // router that might admit only external clients.
 func (h *host) onLocalNetwork(addr netip.Addr) bool {
-	w, err := h.pathTo(addr, h.addresses)
-	return err == nil && !w.gateway.IsValid()
+	w, err := h.pathTo(addr)
+	return err == nil && !w.Gateway.IsValid()
 }
 
 // fetchOtherAddress sends a request to an address that is not a VIP.

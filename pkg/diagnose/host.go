@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -29,18 +30,13 @@ import (
 
 // Options are the settings of the command line.
 type Options struct {
-	ConfigPath          string
-	StateDir            string
-	StatusSocket        string
-	ManifestDir         string
-	DisabledManifestDir string
-	ProxyEnvFile        string // environment file with the cluster's egress proxy
-	ResolvConf          string // lists the DNS servers
-	HostsFile           string // hosts file, which precedes the DNS
-	ChronyConf          string // lists the time servers
-	Kubeconfig          string // of this node; contains the API's name
-	APIName             string // name of the API; empty: detected
-	Token               string // of a challenge to trace; empty: none
+	config.HostPaths
+
+	ProxyEnvFile string // environment file with the cluster's egress proxy
+	ChronyConf   string // lists the time servers
+	Kubeconfig   string // of this node; contains the API's name
+	APIName      string // name of the API; empty: detected
+	Token        string // of a challenge to trace; empty: none
 }
 
 // Validate returns the fault of the name or token, if any. Both become parts of a
@@ -112,7 +108,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 		return nil, fmt.Errorf("read the host name: %w", err)
 	}
 	h.loadConfig()
-	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
+	h.vips, h.vipsErr = discovery.VIPs(ctx, discovery.ManifestDirs{Active: o.ManifestDir, Disabled: o.DisabledManifestDir}, h.config.VIPs)
 	h.readAddresses = listAddresses
 	h.addresses, h.addressErr = h.readAddresses()
 	h.loadMicroShift(ctx)
@@ -183,7 +179,7 @@ const (
 // administrator's machine or a worker. A host with an invalid configuration file is
 // meant to be a control-plane node.
 func (h *host) notApplicable() bool {
-	return h.configErr == nil && (errors.Is(h.vipsErr, errNoNode) || errors.Is(h.vipsErr, errWorker))
+	return h.configErr == nil && (errors.Is(h.vipsErr, discovery.ErrNoNode) || errors.Is(h.vipsErr, discovery.ErrWorker))
 }
 
 // loadConfig loads the configuration like the service: the file, or if that is invalid,

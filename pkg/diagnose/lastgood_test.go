@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -44,8 +46,8 @@ func TestLastGoodVIPs(t *testing.T) {
 		"incomplete, and it is on standby": {keepalived.ErrIncomplete, reported(report.Standby, whole), whole},
 		"incomplete from the start":        {keepalived.ErrIncomplete, reported(report.NoVIPs, none), none},
 		"no VIPs any more":                 {keepalived.ErrNoAPIInstance, reported(report.NoVIPs, whole), none},
-		"user-managed":                     {errVIPsUserManaged, reported(report.ExternalLoadBalancer, none), none},
-		"no node":                          {errNoNode, reported(report.Serving, whole), none},
+		"user-managed":                     {discovery.ErrUserManaged, reported(report.ExternalLoadBalancer, none), none},
+		"no node":                          {discovery.ErrNoNode, reported(report.Serving, whole), none},
 	} {
 		h := &host{vipsErr: tt.err, report: func() (report.Report, error) { return tt.report, nil }}
 		h.useLastGoodVIPs()
@@ -95,7 +97,7 @@ func TestNameNotAllowed(t *testing.T) {
 func TestLinkDown(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
-	down := vipHolders{local: true, link: "lo", linkDown: true}
+	down := network.Holders{Local: true, Link: "lo", LinkDown: true}
 	for name, tt := range map[string]struct {
 		page protocol.FetchResult
 		want Outcome
@@ -105,8 +107,8 @@ func TestLinkDown(t *testing.T) {
 		"nothing listens": {protocol.FetchResult{Cause: "refused"}, Problem},
 	} {
 		h := hostWithIngress(tt.page)
-		h.observed.vipHolders = map[netip.Addr]*future[vipHolders]{vip: completed(down)}
-		f, _ := down.judge(vip, "API")
+		h.observed.vipHolders = map[netip.Addr]*future[network.Holders]{vip: completed(down)}
+		f, _ := down.Finding(vip, "API")
 		cause := findingsResult([]findings.Finding{f}, "")
 		cause.Name = "vip-holder"
 		all := withoutConsequences([]Result{cause, checkIngress(t.Context(), h)})

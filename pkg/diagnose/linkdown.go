@@ -31,8 +31,8 @@ func (h *host) attributeToLink(ctx context.Context, f findings.Finding, a ingres
 func (s *observations) downLinks(ctx context.Context) []string {
 	var links []string
 	for _, l := range s.vipHolders {
-		if found, known := l.await(ctx); known && found.linkDown {
-			links = append(links, found.link)
+		if found, known := l.await(ctx); known && found.LinkDown {
+			links = append(links, found.Link)
 		}
 	}
 	return links

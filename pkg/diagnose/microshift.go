@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -57,7 +58,7 @@ func (h *host) loadMicroShift(ctx context.Context) {
 	stored := microshift.NewStateFile(h.StateDir)
 	e := &h.microShiftState
 	if dir := h.config.MicroShift.Directory; dir != "" && microshift.Present(dir) {
-		e.active = errors.Is(h.vipsErr, errNoNode)
+		e.active = errors.Is(h.vipsErr, discovery.ErrNoNode)
 		e.Snapshot = readMicroShiftConfig(ctx, dir, stored)
 	}
 	if e.Known {
@@ -94,9 +95,9 @@ func (h *host) excludeInternalVIPs(last []netip.Addr) {
 
 // readMicroShiftConfig reads the files again while they are incomplete.
 func readMicroShiftConfig(ctx context.Context, dir string, stored microshift.StateFile) microshift.Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, discovery.SettleTimeout)
 	defer cancel()
-	tick := time.NewTicker(readInterval)
+	tick := time.NewTicker(discovery.ReadInterval)
 	defer tick.Stop()
 	for {
 		answer := microshift.NewReader(dir, microshift.UnitsDir, stored).Read(time.Now())

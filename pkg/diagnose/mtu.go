@@ -52,16 +52,16 @@ func checkMTU(ctx context.Context, h *host) Result {
 
 // judgeMTU tests the path to one VIP; known reports whether the test was conclusive.
 func (h *host) judgeMTU(ctx context.Context, vip netip.Addr) (matches []findings.Finding, text string, known bool) {
-	w, err := h.pathTo(vip, h.addresses)
+	w, err := h.pathTo(vip)
 	switch {
 	case err != nil:
 		return nil, err.Error(), false
-	case w.local:
+	case w.Local:
 		return nil, "on this host", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, mtuTimeout)
 	defer cancel()
-	p, err := prober.MeasurePath(ctx, vip, w.link.MTU)
+	p, err := prober.MeasurePath(ctx, vip, w.Link.MTU)
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return nil, "only root can send echo requests", false
@@ -70,10 +70,10 @@ func (h *host) judgeMTU(ctx context.Context, vip netip.Addr) (matches []findings
 	case !p.Small:
 		return nil, "does not reply to echo requests", false
 	case p.Large:
-		return nil, fmt.Sprintf("packets of %d bytes arrive", w.link.MTU), true
+		return nil, fmt.Sprintf("packets of %d bytes arrive", w.Link.MTU), true
 	case p.TooBig:
-		return nil, fmt.Sprintf("the path MTU is below %d bytes, and ICMP reports it", w.link.MTU), true
+		return nil, fmt.Sprintf("the path MTU is below %d bytes, and ICMP reports it", w.Link.MTU), true
 	default:
-		return []findings.Finding{findings.New(findings.PathMTUBlackHole, findings.Values{"mtu": strconv.Itoa(w.link.MTU), "link": w.link.Name, "vip": vip.String()})}, "", true
+		return []findings.Finding{findings.New(findings.PathMTUBlackHole, findings.Values{"mtu": strconv.Itoa(w.Link.MTU), "link": w.Link.Name, "vip": vip.String()})}, "", true
 	}
 }

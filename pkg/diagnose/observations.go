@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -33,10 +34,10 @@ const (
 // concurrently with the others, and may use the results of others.
 type observations struct {
 	names          *future[[]string]
-	vipHolders     map[netip.Addr]*future[vipHolders] // of each VIP
-	vipRoots       map[netip.Addr]*fetchFuture        // response of each API VIP to a request that is not a challenge
-	ingressPages   map[netip.Addr]*fetchFuture        // response of each ingress VIP to a challenge
-	challengePages map[netip.Addr]*fetchFuture        // response of each API VIP to the challenge of --token; empty without one
+	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
+	vipRoots       map[netip.Addr]*fetchFuture             // response of each API VIP to a request that is not a challenge
+	ingressPages   map[netip.Addr]*fetchFuture             // response of each ingress VIP to a challenge
+	challengePages map[netip.Addr]*fetchFuture             // response of each API VIP to the challenge of --token; empty without one
 	dns            *future[dnsResult]
 	trust          *future[upstreamTrust]
 	viaProxy       *future[viaProxy] // how requests to the ingress are sent
@@ -48,14 +49,14 @@ type observations struct {
 // no observation can use an incomplete value. ctx lasts as long as the checks.
 func newObservations(ctx context.Context, h *host) *observations {
 	s := &observations{
-		vipHolders: make(map[netip.Addr]*future[vipHolders]),
+		vipHolders: make(map[netip.Addr]*future[network.Holders]),
 		vipRoots:   make(map[netip.Addr]*fetchFuture), ingressPages: make(map[netip.Addr]*fetchFuture),
 		challengePages: make(map[netip.Addr]*fetchFuture),
 	}
 	s.names = observation(ctx, s, h.findAPINames)
 	for _, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		if s.vipHolders[vip] == nil {
-			s.vipHolders[vip] = observation(ctx, s, func(ctx context.Context) vipHolders { return h.findVIPHolders(ctx, vip) })
+			s.vipHolders[vip] = observation(ctx, s, func(ctx context.Context) network.Holders { return h.findVIPHolders(ctx, vip) })
 		}
 	}
 	s.trust = observation(ctx, s, func(context.Context) upstreamTrust { return h.readTrust() })
@@ -137,7 +138,7 @@ func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
 		return false
 	}
 	found, known := l.await(ctx)
-	return known && found.faulty()
+	return known && found.Faulty()
 }
 
 // servedVIPs are the API VIPs that http01-proxyd must serve.

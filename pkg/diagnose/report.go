@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
@@ -135,7 +136,7 @@ func countNoun(n int, what string) string {
 func (h *host) notApplicableReport() Report {
 	const onControlPlane = "oc debug node/NODE -- chroot /host http01-proxyd check"
 	r := Report{Host: h.name, Outcome: NotApplicable, Checks: []Result{}}
-	if errors.Is(h.vipsErr, errWorker) {
+	if errors.Is(h.vipsErr, discovery.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
 		r.Advice = []string{
 			fmt.Sprintf("%s contains only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.",

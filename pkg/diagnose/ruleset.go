@@ -4,180 +4,49 @@ package diagnose
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/obstacles"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
-
-// maxReads bounds how often the rulesets are read again because they changed meanwhile.
-const maxReads = 3
-
-// challengePort is the port of a VIP to which validators connect.
-const challengePort = 80
 
 // checkRuleset simulates a challenge in the host's rulesets.
 func checkRuleset(ctx context.Context, h *host) Result {
-	vips := slices.Concat(h.ownership.Held, h.ownership.Standby)
+	var vips []obstacles.VIP
+	for _, vip := range slices.Concat(h.ownership.Held, h.ownership.Standby) {
+		vips = append(vips, obstacles.VIP{Addr: vip, Link: h.inputLink(vip)})
+	}
 	switch {
 	case len(vips) == 0:
 		return skippedResult("this service would serve no API VIP")
 	case !h.privileged:
 		return skippedResult("only a process with %s can read the rulesets (run it as root)", unit.Capability)
 	}
-	var all obstacles
-	var err error
-	for range maxReads {
-		var steady bool
-		if all, steady, err = h.simulate(ctx, vips, h.config.InternalPort); err == nil && steady {
-			break
-		}
-	}
+	port := h.config.InternalPort
+	all, err := obstacles.Find(ctx, vips, port)
 	if err != nil {
 		return skippedResult("%v", err)
 	}
-	return findingsResult(all.findings(ctx, h.config.InternalPort),
-		"no rule keeps connections to the API VIPs from port %d", h.config.InternalPort).withNotChecked(all.notChecked())
-}
-
-// notChecked describes what was not simulated.
-func (a *obstacles) notChecked() string {
-	var parts []string
-	if n := len(a.undecided); n > 0 {
-		parts = append(parts, a.undecided[0])
-		if n > 1 {
-			parts[0] += fmt.Sprintf(", and %d more", n-1)
-		}
-	}
-	if tables := legacyTables(); tables != "" {
-		parts = append(parts, "legacy iptables tables "+tables)
-	}
-	return strings.Join(parts, "; ")
-}
-
-// obstacle is a rule or policy that keeps connections from the service.
-type obstacle struct {
-	id      findings.ID
-	outcome simulator.Outcome
-	vips    []netip.Addr
-}
-
-type obstacles struct {
-	items     []obstacle
-	undecided []string
-}
-
-// simulate simulates the current rulesets once. steady is false if they changed
-// meanwhile.
-func (h *host) simulate(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
-	deadline, _ := ctx.Deadline()
-	k, err := simulator.OpenKernelRuleset(deadline)
-	if err != nil {
-		return all, false, err
-	}
-	defer func() { _ = k.Close() }()
-	before, err := k.Generation()
-	if err != nil {
-		return all, false, err
-	}
-	for _, vip := range vips {
-		d := simulator.Redirect{
-			VIP: vip, Port: challengePort, TargetPort: port, Priority: ruleset.NATPriority,
-			OwnTable: simulator.Table{Family: simulator.INet, Name: ruleset.Name}, Link: h.inputLink(vip),
-		}
-		certain, possible, err := d.Simulate(k)
-		if err != nil {
-			return all, false, err
-		}
-		for _, f := range certain {
-			all.add(vip, f)
-		}
-		for _, f := range possible {
-			if f.Uncertainty&simulator.NotSimulated == 0 && !f.Local {
-				all.add(vip, f)
-			} else if text := fmt.Sprintf("%s in chain %s", ruleOrPolicy(f.Outcome), f.Chain()); !slices.Contains(all.undecided, text) {
-				all.undecided = append(all.undecided, text)
-			}
-		}
-	}
-	after, err := k.Generation()
-	return all, before == after, err
-}
-
-// add merges obstacles of several VIPs, and of external and local clients.
-func (a *obstacles) add(vip netip.Addr, f simulator.Obstacle) {
-	id := obstacleID(f)
-	same := func(o obstacle) bool {
-		return o.outcome.BaseChain == f.BaseChain && o.outcome.ChainName == f.ChainName && o.outcome.Handle == f.Handle && (o.id == id || f.Local)
-	}
-	i := slices.IndexFunc(a.items, same)
-	if i < 0 {
-		a.items = append(a.items, obstacle{id: id, outcome: f.Outcome, vips: []netip.Addr{vip}})
-		return
-	}
-	if !slices.Contains(a.items[i].vips, vip) {
-		a.items[i].vips = append(a.items[i].vips, vip)
-	}
-}
-
-func obstacleID(f simulator.Obstacle) findings.ID {
-	switch {
-	case f.Local:
-		return findings.LocalTrafficBlocked
-	case f.Kind == simulator.Translated && f.Uncertainty == 0:
-		return findings.EarlierNAT
-	case f.Kind == simulator.Translated:
-		return findings.EarlierNATForSome
-	case f.Kind == simulator.Untracked && f.Uncertainty == 0:
-		return findings.VIPPortUntracked
-	case f.Kind == simulator.Untracked:
-		return findings.VIPPortUntrackedForSome
-	case f.Uncertainty != 0:
-		return findings.InputDropsForSome
-	case f.Port == challengePort:
-		return findings.VIPPortDropped
-	default:
-		return findings.InputDrops
-	}
-}
-
-func (a *obstacles) findings(ctx context.Context, port uint16) []findings.Finding {
 	var matches []findings.Finding
-	for _, o := range a.items {
-		matches = append(matches, findings.New(o.id, findings.Values{"chain": o.outcome.Chain().String(), "rule": ruleText(ctx, o.outcome), "vip": joinAddresses(o.vips), "port": strconv.Itoa(int(port))}))
+	for _, o := range all.Items {
+		matches = append(matches, findings.New(o.ID, findings.Values{
+			"chain": o.Chain(), "rule": o.Rule(ctx), "vip": joinAddresses(o.VIPs), "port": strconv.Itoa(int(port)),
+		}))
 	}
-	return matches
+	return findingsResult(matches, "no rule keeps connections to the API VIPs from port %d", port).withNotChecked(all.NotChecked())
 }
 
 // inputLink is the link by which external packets for a VIP arrive: the one with the
 // VIP, or the one towards it.
 func (h *host) inputLink(vip netip.Addr) simulator.Link {
-	w, err := h.pathTo(vip, h.addresses)
-	if err != nil || w.link.Flags&net.FlagLoopback != 0 {
+	w, err := h.pathTo(vip)
+	if err != nil || w.Link.Flags&net.FlagLoopback != 0 {
 		return simulator.Link{} // rules with this link are not simulated
 	}
-	return simulator.Link{Index: w.link.Index, Name: w.link.Name}
-}
-
-// legacyTables are the tables of legacy iptables, which nftables does not show.
-func legacyTables() string {
-	var names []string
-	for _, f := range []struct{ path, command string }{{"ip_tables_names", "iptables"}, {"ip6_tables_names", "ip6tables"}} {
-		text, err := os.ReadFile("/proc/thread-self/net/" + f.path)
-		if err != nil {
-			continue
-		}
-		if tables := strings.Fields(string(text)); len(tables) > 0 {
-			names = append(names, f.command+" "+strings.Join(tables, " "))
-		}
-	}
-	return strings.Join(names, ", ")
+	return simulator.Link{Index: w.Link.Index, Name: w.Link.Name}
 }

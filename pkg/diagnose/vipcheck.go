@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
@@ -57,18 +58,18 @@ func (h *host) vipsFault() (findings.Finding, bool) {
 	}
 	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
 	manifest := keepalived.StaticPodPath(h.ManifestDir)
-	if errors.Is(err, errVIPsUserManaged) {
+	if errors.Is(err, discovery.ErrUserManaged) {
 		manifest = keepalived.StaticPodPath(h.DisabledManifestDir)
 	}
 	find := func(id findings.ID) (findings.Finding, bool) {
 		return findings.New(id, findings.Values{"path": path, "manifest": manifest, "error": fmt.Sprint(err), "vip": joinAddresses(h.vips.API)}), true
 	}
 	switch {
-	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.privileged:
+	case err == nil, errors.Is(err, discovery.ErrNoNode), errors.Is(err, discovery.ErrWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.privileged:
 		return findings.Finding{}, false
-	case errors.Is(err, errVIPsUserManaged):
+	case errors.Is(err, discovery.ErrUserManaged):
 		return find(findings.VIPsUserManaged)
-	case errors.Is(err, errNoIngressVIP):
+	case errors.Is(err, discovery.ErrNoIngressVIP):
 		return find(findings.IngressVIPMissing)
 	case errors.Is(err, fs.ErrNotExist):
 		return find(findings.KeepalivedConfigMissing)

@@ -109,7 +109,7 @@ func TestDocumentedPatches(t *testing.T) {
 // TestDocumentedMessages holds that the API server returns every message that the document
 // quotes, and that the named files exist.
 func TestDocumentedMessages(t *testing.T) {
-	_, table, _ := strings.Cut(apiDocument(t), "| refused | mend |")
+	_, table, _ := strings.Cut(apiDocument(t), "| refused | remediation |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var got []string
 	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", customField("80")} {

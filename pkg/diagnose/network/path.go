@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package network
 
 import (
 	"fmt"
@@ -13,21 +13,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// networkPath is the path from this host to an address.
-type networkPath struct {
-	link    *net.Interface // the link with the address, or the output link
-	local   bool           // the address is on that link of this host
-	gateway netip.Addr     // the router, if the address is on no network of this host
-	source  netip.Addr     // this host's own address on the path, never a VIP; invalid if unknown
+// Path is the path from this host to an address.
+type Path struct {
+	Link    *net.Interface // the link with the address, or the output link
+	Local   bool           // the address is on that link of this host
+	Gateway netip.Addr     // the router, if the address is on no network of this host
+	Source  netip.Addr     // this host's own address on the path, never a VIP; invalid if unknown
 }
 
-// pathTo queries the routing table. Addresses do not show the network of a link,
+// PathTo queries the routing table. Addresses do not show the network of a link,
 // because a node may have single addresses. own are this host's addresses.
-func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, error) {
-	w := networkPath{}
+func PathTo(addr netip.Addr, own []address.Address, isVIP func(netip.Addr) bool) (Path, error) {
+	w := Path{}
 	var index uint32
 	i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
-	if w.local = i >= 0; w.local {
+	if w.Local = i >= 0; w.Local {
 		index = own[i].Link
 	} else {
 		r, err := route.Get(addr)
@@ -37,30 +37,26 @@ func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, erro
 		case r.Local:
 			return w, fmt.Errorf("%v has just moved to this host", addr)
 		}
-		index, w.gateway, w.source = r.Link, r.Gateway, r.Source
+		index, w.Gateway, w.Source = r.Link, r.Gateway, r.Source
 	}
 	var err error
-	if w.link, err = net.InterfaceByIndex(int(index)); err != nil {
+	if w.Link, err = net.InterfaceByIndex(int(index)); err != nil {
 		return w, fmt.Errorf("read link %d towards %v: %w", index, addr, err)
 	}
-	if !w.source.IsValid() || h.isVIP(w.source) {
-		w.source = h.closestOwnAddress(addr, index, own)
+	if !w.Source.IsValid() || isVIP(w.Source) {
+		w.Source = closestOwnAddress(addr, index, own, isVIP)
 	}
 	return w, nil
-}
-
-func (h *host) isVIP(addr netip.Addr) bool {
-	return slices.Contains(h.vips.API, addr) || slices.Contains(h.vips.Ingress, addr)
 }
 
 // closestOwnAddress is the address of a link with the longest common prefix with addr.
 // VIPs and link-local addresses are left out. A node's uplink has further addresses,
 // such as OVN-Kubernetes's for masquerading.
-func (h *host) closestOwnAddress(addr netip.Addr, link uint32, own []address.Address) netip.Addr {
+func closestOwnAddress(addr netip.Addr, link uint32, own []address.Address, isVIP func(netip.Addr) bool) netip.Addr {
 	var best netip.Addr
 	shared := -1
 	for _, a := range own {
-		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || h.isVIP(a.IP) {
+		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || isVIP(a.IP) {
 			continue
 		}
 		if n := commonPrefixLen(a.IP, addr); n > shared {

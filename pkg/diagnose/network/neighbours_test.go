@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package network
 
 import (
 	"net"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // TestMACsOnSameHost: hosts are distinguished by the answers for their own addresses.
@@ -39,10 +38,9 @@ func TestMACsOnSameHost(t *testing.T) {
 // besides its own, which may be a single address.
 func TestClosestOwnAddress(t *testing.T) {
 	t.Parallel()
-	h := &host{vips: keepalived.VIPs{
-		API:     []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
-		Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6"), netip.MustParseAddr("2001:db8::6")},
-	}}
+	isVIP := func(a netip.Addr) bool {
+		return slices.Contains([]string{"192.0.2.5", "2001:db8::5", "192.0.2.6", "2001:db8::6"}, a.String())
+	}
 	var own []address.Address
 	for _, text := range []string{
 		"169.254.0.2", "192.0.2.6", "192.0.2.5", "192.0.2.11", "10.0.0.9",
@@ -52,11 +50,11 @@ func TestClosestOwnAddress(t *testing.T) {
 	}
 	own = append(own, address.Address{IP: netip.MustParseAddr("192.0.2.7"), Link: 3})
 	for vip, want := range map[string]string{"192.0.2.5": "192.0.2.11", "2001:db8::5": "2001:db8::11"} {
-		if got := h.closestOwnAddress(netip.MustParseAddr(vip), 2, own); got.String() != want {
+		if got := closestOwnAddress(netip.MustParseAddr(vip), 2, own, isVIP); got.String() != want {
 			t.Errorf("%s: got %v, want %s", vip, got, want)
 		}
 	}
-	if got := h.closestOwnAddress(netip.MustParseAddr("192.0.2.5"), 4, own); got.IsValid() {
+	if got := closestOwnAddress(netip.MustParseAddr("192.0.2.5"), 4, own, isVIP); got.IsValid() {
 		t.Errorf("a link without addresses: %v", got)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package network
 
 import (
 	"context"
@@ -25,13 +25,13 @@ type neighbourProbe struct {
 }
 
 // newNeighbourProbe is the probe on the link of a path.
-func (h *host) newNeighbourProbe(w networkPath, addr netip.Addr, own []address.Address) (neighbourProbe, error) {
-	n := neighbourProbe{prober: h.prober, link: w.link}
+func newNeighbourProbe(client *prober.Client, w Path, addr netip.Addr, own []address.Address) (neighbourProbe, error) {
+	n := neighbourProbe{prober: client, link: w.Link}
 	if addr.Is6() {
 		// Not a VIP as source, because other hosts would learn its location.
 		var known bool
-		if n.source, known = linkLocalAddress(w.link, own); !known {
-			return n, fmt.Errorf("%s has no link-local address for neighbour discovery", w.link.Name)
+		if n.source, known = linkLocalAddress(w.Link, own); !known {
+			return n, fmt.Errorf("%s has no link-local address for neighbour discovery", w.Link.Name)
 		}
 	}
 	links, err := net.Interfaces()
@@ -39,7 +39,7 @@ func (h *host) newNeighbourProbe(w networkPath, addr netip.Addr, own []address.A
 		return n, fmt.Errorf("list the links: %w", err)
 	}
 	for _, l := range links {
-		if len(l.HardwareAddr) > 0 && (w.local || !isVRRPMAC(l.HardwareAddr)) {
+		if len(l.HardwareAddr) > 0 && (w.Local || !isVRRPMAC(l.HardwareAddr)) {
 			n.ownMACs = append(n.ownMACs, l.HardwareAddr)
 		}
 	}

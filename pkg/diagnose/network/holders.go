@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// neighboursTimeout bounds a neighbour query.
+const neighboursTimeout = 3 * time.Second
+
+// Holders are the hosts that have a VIP.
+type Holders struct {
+	Local       bool
+	Link        string      // the link with the VIP, or towards it
+	LinkDown    bool        // that link is down
+	OtherMACs   []string    // hardware addresses of other hosts that answer for it
+	relation    macRelation // of the others, if there are several
+	OthersKnown bool
+	Reason      string // why the others are unknown
+}
+
+// Unassigned reports whether no host has the VIP.
+func (x Holders) Unassigned() bool { return x.OthersKnown && !x.Local && len(x.OtherMACs) == 0 }
+
+// Duplicate reports whether more than one host has the VIP.
+func (x Holders) Duplicate() bool {
+	return x.Local && len(x.OtherMACs) > 0 || len(x.OtherMACs) > 1 && x.relation == differentHosts
+}
+
+// Ambiguous reports whether more than one host may have the VIP.
+func (x Holders) Ambiguous() bool {
+	return !x.Local && len(x.OtherMACs) > 1 && x.relation == unknownRelation
+}
+
+// Faulty reports whether no host serves the VIP, or several do.
+func (x Holders) Faulty() bool { return x.LinkDown || x.Unassigned() || x.Duplicate() }
+
+// failoverTime is the time during which a moving VIP may be on no host, or on two.
+const failoverTime = 1500 * time.Millisecond
+
+// Finder finds the holders of VIPs.
+type Finder struct {
+	Prober        *prober.Client
+	IsVIP         func(netip.Addr) bool
+	ReadAddresses func() ([]address.Address, error) // reads the addresses of this host
+}
+
+// Find finds the hosts that have a VIP. own are this host's addresses. It checks twice
+// before it reports a fault.
+func (f Finder) Find(ctx context.Context, vip netip.Addr, own []address.Address) Holders {
+	x := f.query(ctx, vip, own)
+	if !x.Unassigned() && !x.Duplicate() && !x.Ambiguous() {
+		return x
+	}
+	wait := time.NewTimer(failoverTime)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return x
+	case <-wait.C:
+	}
+	if now, err := f.ReadAddresses(); err == nil {
+		own = now
+	}
+	return f.query(ctx, vip, own)
+}
+
+func (f Finder) query(ctx context.Context, vip netip.Addr, own []address.Address) Holders {
+	w, err := PathTo(vip, own, f.IsVIP)
+	if err != nil {
+		return Holders{Reason: err.Error()}
+	}
+	x := Holders{Local: w.Local, Link: w.Link.Name}
+	switch {
+	case w.Gateway.IsValid():
+		x.Reason = fmt.Sprintf("it is on no network of this host, but behind the router %v", w.Gateway)
+		return x
+	case w.Link.Flags&net.FlagUp == 0 || w.Link.Flags&net.FlagRunning == 0:
+		x.LinkDown = x.Local // otherwise only this host is disconnected, which indicates nothing about the VIP
+		x.Reason = w.Link.Name + " is down"
+		return x
+	}
+	n, err := newNeighbourProbe(f.Prober, w, vip, own)
+	if err != nil {
+		x.Reason = err.Error()
+		return x
+	}
+	ctx, cancel := context.WithTimeout(ctx, neighboursTimeout)
+	defer cancel()
+	x.OtherMACs, err = n.vipMACs(ctx, vip, w.Source)
+	if err == nil && !x.Local && len(x.OtherMACs) > 1 {
+		x.relation, err = n.relateMACs(ctx, x.OtherMACs, vip, f.IsVIP)
+	}
+	switch {
+	case errors.Is(err, unix.EPERM):
+		x.Reason = "only root can query which host answers for it"
+	case err != nil:
+		x.Reason = err.Error()
+	default:
+		x.OthersKnown = true
+	}
+	return x
+}
+
+// Finding returns the finding about a VIP, if there is one.
+func (x Holders) Finding(vip netip.Addr, role string) (findings.Finding, bool) {
+	switch {
+	case x.LinkDown:
+		return findings.New(findings.VIPLinkDown, findings.Values{"vip": vip.String(), "role": role, "link": x.Link}), true
+	case x.Duplicate():
+		all := x.OtherMACs
+		if x.Local {
+			all = append([]string{"this host"}, all...)
+		}
+		return findings.New(findings.VIPDuplicate, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(all, ", ")}), true
+	case x.Ambiguous():
+		return findings.New(findings.VIPTwoMACs, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(x.OtherMACs, " and ")}), true
+	case x.Unassigned():
+		return findings.New(findings.VIPUnassigned, findings.Values{"vip": vip.String(), "role": role, "link": x.Link}), true
+	default:
+		return findings.Finding{}, false
+	}
+}
