@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -80,10 +81,11 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	}
 	// Without accepted settings, as after an error, no egress proxy is used.
 	routes := egress.ProxiedAddresses(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
+	resolver := resolve.Resolver{ConfPath: h.ResolvConf, HostsPath: h.HostsFile, Query: h.prober.Lookup}
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
-		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
+		found, g.unresolved = resolver.Lookup(ctx, name)
 		return found
 	}
 	g.egress = egress.Decide(routes, memoize(addrs), setting, systemRoots())
@@ -91,13 +93,13 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 }
 
 // memoize resolves each name once.
-func memoize(resolve func(string) []netip.Addr) func(string) []netip.Addr {
+func memoize(lookup func(string) []netip.Addr) func(string) []netip.Addr {
 	known := make(map[string][]netip.Addr)
 	return func(name string) []netip.Addr {
 		if found, ok := known[name]; ok {
 			return found
 		}
-		known[name] = resolve(name)
+		known[name] = lookup(name)
 		return known[name]
 	}
 }

@@ -102,10 +102,10 @@ func TestAttributeToEgress(t *testing.T) {
 func TestMemoize(t *testing.T) {
 	t.Parallel()
 	queries := 0
-	resolve := memoize(func(string) []netip.Addr { queries++; return nil })
-	resolve("a")
-	resolve("a")
-	resolve("b")
+	lookup := memoize(func(string) []netip.Addr { queries++; return nil })
+	lookup("a")
+	lookup("a")
+	lookup("b")
 	if queries != 2 {
 		t.Errorf("%d queries", queries)
 	}
