@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // upstreamTrust are the CAs that verify the ingress, loaded like the service does.
@@ -124,15 +124,15 @@ func (h *host) automaticNoProxy() []string {
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.
-func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (proberprotocol.FetchResult, error) {
+func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (protocol.FetchResult, error) {
 	if g.err != nil {
-		return proberprotocol.FetchResult{}, g.err
+		return protocol.FetchResult{}, g.err
 	}
 	settings := ingress.FromConfig(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, proberprotocol.FetchRequest{
+	page, err := h.fetch(ctx, protocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
+		ViaProxy: &protocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()
