@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
@@ -43,12 +43,12 @@ func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, 
 		if certificates := e.ca.Roots(); len(certificates) > 0 {
 			roots = trust.DER(certificates)
 		}
-		return roots, settings.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
+		return roots, ingress.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
 		return nil, "", err
 	}
 	roots = e.systemRoots()
-	return roots, settings.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
+	return roots, ingress.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
 }
 
 // caFileEmpty reports whether the file of CAs is empty, which means no CAs.

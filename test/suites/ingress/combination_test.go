@@ -132,7 +132,7 @@ func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
 			p.requestChallenge(t, vip, token)
 			c := awaitChallenge(t, s, token)
-			if !slices.Contains([]string{"tls-handshake", "closed-without-answer", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
+			if !slices.Contains([]string{"tls-handshake", "closed-without-response", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
 				t.Errorf("cause %q: %+v", c.Cause, c)
 			}
 			return
@@ -194,7 +194,7 @@ func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
 	port := map[bool]string{false: ":80", true: ":443"}[f.secure]
 	for _, hop := range p.check(t, nil, "--token", token).Trace {
-		if hop.Outcome != "ok" || hop.Hop == "ingress" && !strings.HasSuffix(hop.To, port) {
+		if hop.Outcome != "ok" || hop.Step == "ingress" && !strings.HasSuffix(hop.To, port) {
 			t.Errorf("%+v", hop)
 		}
 	}
