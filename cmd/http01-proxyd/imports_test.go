@@ -50,66 +50,67 @@ func TestImportRules(t *testing.T) {
 		"pkg/apis/config/v1":    nil,                                 // the API's types
 		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":          {"internal/docurl"},
-		"pkg/diagnose":          nil, // may import all: it looks at all of them
+		"pkg/diagnose":          nil, // any package but the controller and the processes; see below
 		"internal/child":        {"internal/printable", "internal/sandbox", "internal/wire"},
 		"pkg/findings/cause":    {"pkg/findings"}, // what a child reports, and its sentences: both sides link it
 		"pkg/prober":            {"internal/child", "pkg/host/resolve", "pkg/prober/protocol"},
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/prober/network":          {"internal/sandbox", "internal/wire", "pkg/findings/cause", "pkg/prober/protocol", "pkg/proxy/reqhead", "pkg/proxy/route", "pkg/proxy/upstream"},
-		"pkg/prober/protocol":         {"internal/printable", "pkg/findings/cause", "pkg/proxy/protocol"},
-		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
-		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
-		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/cluster":                 nil,
-		"pkg/cluster/condition":       {"pkg/report"},        // folds the hosts' conditions
-		"pkg/config":                  {"internal/textfile"}, // also judges files on the admin's machine
-		"pkg/cluster/disruption":      nil,
-		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
-		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
-		"pkg/exporter":                {"internal/sandbox", "internal/wire", "pkg/exporter/metrics", "pkg/exporter/protocol", "pkg/report"},
-		"pkg/exporter/protocol":       {"pkg/report"},
-		"pkg/exporter/metrics":        {"pkg/report", "pkg/proxy/upstream"}, // the labels' values
-		"internal/httpfield":          nil,                                  // one grammar for both directions
-		"internal/printable":          nil,
-		"internal/settled":            nil,
-		"internal/wire":               nil,
-		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
-		"pkg/host/socketowner":        nil,
-		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
-		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/settled", "internal/textfile"},
-		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
-		"pkg/controller/ownership":    nil,
-		"pkg/host/route":              {"internal/rtnl"},
-		"pkg/host/resolve":            {"internal/textfile"},
-		"pkg/host/nftables/ruleset":   nil,
-		"internal/sandbox":            nil,
-		"pkg/report":                  nil,
-		"pkg/report/client":           {"pkg/report"},
-		"pkg/controller/tracker":      {"pkg/report"},
-		"pkg/host/systemd":            {"pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"internal/printable", "internal/textfile"}, // the administrator's tool filters files too
-		"pkg/findings/messageid":      {"internal/docurl"},
-		"pkg/controller/challengelog": {"pkg/report"},
-		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets; package nftables reads only its own table
-		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
-		"pkg/diagnose/conntrack":      {"pkg/findings"},
-		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
-		"pkg/diagnose/discovery":      {"pkg/config", "pkg/host/keepalived"},
-		"pkg/diagnose/network":        {"pkg/findings", "pkg/host/address", "pkg/host/route", "pkg/prober"},
-		"pkg/proxy/tcp":               {"internal/nonblock"},
-		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
-		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"internal/settled", "pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
-		"pkg/controller":              nil, // may import all: it joins the parts
-		"internal/docurl":             nil, // addresses, for all that is printed
-		"internal/nonblock":           nil,
-		"internal/nstest":             nil,
-		"internal/rtnl":               nil,
-		"internal/textfile":           nil,
+		"pkg/prober/network":           {"internal/sandbox", "internal/wire", "pkg/findings/cause", "pkg/prober/protocol", "pkg/proxy/reqhead", "pkg/proxy/route", "pkg/proxy/upstream"},
+		"pkg/prober/protocol":          {"internal/printable", "pkg/findings/cause", "pkg/proxy/protocol"},
+		"pkg/proxy/route":              {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
+		"pkg/ingress/settings":         {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
+		"pkg/ingress/egress":           {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
+		"pkg/cluster":                  nil,
+		"pkg/cluster/condition":        {"pkg/report"},        // folds the hosts' conditions
+		"pkg/config":                   {"internal/textfile"}, // also judges files on the admin's machine
+		"pkg/cluster/disruption":       nil,
+		"pkg/proxy/protocol":           {"pkg/findings/cause", "pkg/report"},
+		"pkg/controller/expiry":        {"pkg/report"}, // what is to be said of a certificate
+		"pkg/exporter":                 {"internal/sandbox", "internal/wire", "pkg/exporter/metrics", "pkg/exporter/protocol", "pkg/report"},
+		"pkg/exporter/protocol":        {"pkg/report"},
+		"pkg/exporter/metrics":         {"pkg/report", "pkg/proxy/upstream"}, // the labels' values
+		"internal/httpfield":           nil,                                  // one grammar for both directions
+		"internal/printable":           nil,
+		"internal/settled":             nil,
+		"internal/wire":                nil,
+		"internal/filewatch":           nil,
+		"pkg/proxy":                    {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
+		"pkg/proxy/reqhead":            {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
+		"pkg/host/socketowner":         nil,
+		"pkg/host/keepalived":          {"internal/settled", "internal/textfile"},
+		"pkg/cluster/machineconfig":    {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/host/microshift":          {"internal/settled", "internal/textfile"},
+		"pkg/host/loopback":            {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
+		"pkg/host/ownership":           {"pkg/host/address"},
+		"pkg/host/microshift/decision": {"pkg/config", "pkg/host/address", "pkg/host/microshift", "pkg/host/ownership", "pkg/report"},
+		"pkg/host/route":               {"internal/rtnl"},
+		"pkg/host/resolve":             {"internal/textfile"},
+		"pkg/host/nftables/ruleset":    nil,
+		"internal/sandbox":             nil,
+		"pkg/report":                   nil,
+		"pkg/report/client":            {"pkg/report"},
+		"pkg/controller/tracker":       {"pkg/report"},
+		"pkg/host/systemd":             {"pkg/findings/messageid"},
+		"pkg/ingress/trust":            {"internal/printable", "internal/textfile"}, // the administrator's tool filters files too
+		"pkg/findings/messageid":       {"internal/docurl"},
+		"pkg/controller/challengelog":  {"pkg/report"},
+		"pkg/proxy/upstream":           {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/diagnose/simulator":       nil,                                                                               // reads all rulesets; package nftables reads only its own table
+		"pkg/diagnose/unit":            {"pkg/findings", "pkg/host/systemd"},
+		"pkg/diagnose/conntrack":       {"pkg/findings"},
+		"pkg/diagnose/obstacles":       {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
+		"pkg/diagnose/discovery":       {"pkg/config", "pkg/host/keepalived"},
+		"pkg/diagnose/network":         {"pkg/findings", "pkg/host/address", "pkg/host/route", "pkg/prober"},
+		"pkg/proxy/tcp":                {"internal/nonblock"},
+		"pkg/proxy/server":             {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
+		"pkg/host/nftables":            {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
+		"pkg/controller/reconcile":     {"pkg/host/microshift/decision", "internal/settled", "pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/host/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
+		"pkg/controller":               nil, // may import all: it joins the parts
+		"internal/docurl":              nil, // addresses, for all that is printed
+		"internal/nonblock":            nil,
+		"internal/nstest":              nil,
+		"internal/rtnl":                nil,
+		"internal/textfile":            nil,
 	}
 	for _, p := range listPackages(t, module+"pkg/...", module+"cmd/internal/...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
@@ -123,8 +124,22 @@ func TestImportRules(t *testing.T) {
 			if ours && name != "pkg/controller" && name != "pkg/diagnose" && !slices.Contains(allowed, sibling) {
 				t.Errorf("%s imports %s", name, sibling)
 			}
+			if name == "pkg/diagnose" && isProcess(sibling) {
+				t.Errorf("%s imports %s: check links the protocols of the processes only", name, sibling)
+			}
 		}
 	}
+}
+
+// isProcess reports whether a package belongs to the controller or another process, except
+// for the protocols and the prober's client.
+func isProcess(name string) bool {
+	for _, prefix := range []string{"pkg/controller", "pkg/proxy", "pkg/exporter", "pkg/prober/network"} {
+		if (name == prefix || strings.HasPrefix(name, prefix+"/")) && !strings.HasSuffix(name, "/protocol") {
+			return true
+		}
+	}
+	return false
 }
 
 // TestLibraryImporters keeps each kernel interface and library behind the

@@ -16,12 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -172,7 +171,7 @@ func ownershipAddresses(addresses []address.Address) []ownership.Address {
 	if err != nil {
 		links = nil
 	}
-	return reconcile.OwnershipAddresses(addresses, links)
+	return ownership.FromAddresses(addresses, links)
 }
 
 const (
