@@ -59,15 +59,15 @@ Examples:
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
 			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
-			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
-			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
+			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
+			flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` of keepalived's static pod when the VIPs are user-managed")
 			flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
 				"`FILE` with the URL of the API, for certificate checks without hosts")
 			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 			return func(ctx context.Context, _ command.Streams) error {
-				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
+				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
 					return err
 				}
 				if err := requireParent(flags, "state-dir", o.StateDir); err != nil {

@@ -2,16 +2,16 @@
 
 package httpfield
 
-// What a byte may be, as bits of class.
+// The properties of a byte, as bits of byteClass.
 const (
 	tokenBit = 1 << iota // tchar (RFC 9110 section 5.6.2)
-	pathBit              // pchar (RFC 3986 section 3.3) without pct-encoded, which is judged by what it encodes
-	nameBit              // a letter, digit, hyphen or underscore, of which DNS names are made
+	pathBit              // pchar (RFC 3986 section 3.3) without pct-encoded, which is checked after decoding
+	nameBit              // a letter, digit, hyphen or underscore, as in DNS names
 )
 
-// class has the bits of each byte, and lower its lower case. They are constants:
-// nothing can change them, and an index that is a byte needs no check. A test
-// holds both against the grammars.
+// byteClass has the bits of each byte, and lowerCase its lower case. Both are
+// constants: nothing can change them, and an index of type byte needs no bounds
+// check. A test compares them with the grammars.
 const (
 	byteClass = "" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
@@ -34,17 +34,16 @@ const (
 		"\xe0\xe1\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xeb\xec\xed\xee\xef\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff"
 )
 
-// IsPathByte reports whether c stands for itself in a segment of a path.
+// IsPathByte reports whether c is allowed unencoded in a segment of a path.
 func IsPathByte(c byte) bool { return byteClass[c]&pathBit != 0 }
 
-// IsNameByte reports whether c may be in a label of a DNS name.
+// IsNameByte reports whether c is allowed in a label of a DNS name.
 func IsNameByte(c byte) bool { return byteClass[c]&nameBit != 0 }
 
-// LowerByte returns an ASCII letter in lower case and every other byte as it is.
+// LowerByte returns an ASCII letter in lower case and every other byte unchanged.
 func LowerByte(c byte) byte { return lowerCase[c] }
 
-// TokenLength is the length of the token that b begins with; 0 when it begins
-// with none.
+// TokenLength returns the length of the token at the beginning of b, or 0.
 func TokenLength(b []byte) int {
 	n := 0
 	for n < len(b) && byteClass[b[n]]&tokenBit != 0 {

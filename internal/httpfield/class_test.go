@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
-// TestClasses holds the tables against the grammars, byte for byte.
+// TestClasses compares the tables with the grammars, byte by byte.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	const (

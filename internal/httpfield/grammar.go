@@ -4,11 +4,11 @@ package httpfield
 
 import "encoding/binary"
 
-// IsText reports whether b is made of what a field value may hold (RFC 9110
-// section 5.5) and a reason phrase too (RFC 9112 section 4): visible characters,
+// IsText reports whether b contains only the bytes of a field value (RFC 9110
+// section 5.5) or a reason phrase (RFC 9112 section 4): visible characters,
 // obs-text, spaces and tabs.
 func IsText(b []byte) bool {
-	// Eight bytes at a time as long as there is not even a tab.
+	// Eight bytes at a time while there is no control character, not even a tab.
 	for len(b) >= 8 && !hasControl(binary.LittleEndian.Uint64(b)) {
 		b = b[8:]
 	}
@@ -20,8 +20,8 @@ func IsText(b []byte) bool {
 	return true
 }
 
-// hasControl reports whether one of the eight bytes of x is below 0x20 or is
-// 0x7f. (x-n)&^x has a byte's high bit set only if a byte is below n.
+// hasControl reports whether one of the eight bytes of x is below 0x20 or is 0x7f.
+// (x-n)&^x has a byte's high bit set only if a byte is below n.
 func hasControl(x uint64) bool {
 	const ones = 0x0101010101010101
 	del := x ^ ones*0x7f
@@ -31,7 +31,7 @@ func hasControl(x uint64) bool {
 // IsDigit reports whether c is a decimal digit.
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// IsDigits reports whether b is one decimal digit or more.
+// IsDigits reports whether b consists of one or more decimal digits.
 func IsDigits(b []byte) bool {
 	for _, c := range b {
 		if !IsDigit(c) {
@@ -53,8 +53,8 @@ func Hex(c byte) (value byte, ok bool) {
 	}
 }
 
-// ToLower writes name in lower case to buf and returns it there, or nil when it is
-// longer than buf and so none of the names that the caller knows.
+// ToLower writes name in lower case to buf and returns the written part. If name is
+// longer than buf, it is no name that the caller knows, and ToLower returns nil.
 func ToLower(buf, name []byte) []byte {
 	if len(name) > len(buf) {
 		return nil
@@ -65,10 +65,10 @@ func ToLower(buf, name []byte) []byte {
 	return buf[:len(name)]
 }
 
-// EqualFold compares b with text, which is ASCII in lower case.
+// EqualFold compares b with text, which must be ASCII in lower case.
 func EqualFold(b []byte, text string) bool { return len(b) == len(text) && HasPrefixFold(b, text) }
 
-// HasPrefixFold reports whether b begins with prefix, which is ASCII in lower
+// HasPrefixFold reports whether b begins with prefix, which must be ASCII in lower
 // case.
 func HasPrefixFold(b []byte, prefix string) bool {
 	if len(b) < len(prefix) {
@@ -82,7 +82,7 @@ func HasPrefixFold(b []byte, prefix string) bool {
 	return true
 }
 
-// Trim cuts optional white space (RFC 9110 section 5.6.3) from both ends.
+// Trim removes optional white space (RFC 9110 section 5.6.3) from both ends.
 func Trim(b []byte) []byte {
 	for len(b) > 0 && isBlank(b[0]) {
 		b = b[1:]

@@ -80,7 +80,7 @@ func TestViaNamesService(t *testing.T) {
 			t.Errorf("%q: %v, want %v", via, got, want)
 		}
 	}
-	// What is appended is what is found again.
+	// The appended value is recognised.
 	_, value, problem := httpfield.Split(bytes.TrimSuffix(httpfield.AppendVia(nil, 1), []byte("\r\n")))
 	if problem != httpfield.NoFault || !httpfield.ViaNamesService(value) {
 		t.Errorf("our own Via %q is not found", value)
@@ -129,7 +129,7 @@ func TestToLower(t *testing.T) {
 	}
 }
 
-// TestLines feeds a head in every pair of pieces, in a buffer that moves.
+// TestLines reads a head in every pair of pieces, in a buffer that moves.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	const text = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -167,7 +167,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// isTextReference is IsText without its haste.
+// isTextReference is IsText without the optimisation.
 func isTextReference(b []byte) bool {
 	return !bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
@@ -185,8 +185,8 @@ func TestIsTextAtEveryOffset(t *testing.T) {
 	}
 }
 
-// FuzzSplit: a line that is accepted is one field to net/textproto as well, the
-// same one, and Next reads it as Split did.
+// FuzzSplit: an accepted line is the same single field for net/textproto, and for
+// Next.
 func FuzzSplit(f *testing.F) {
 	for _, line := range []string{"Host: a", "X: \t a b ", " folded", "X : y", "Via: 1.1 a (b, c), 1.0 d", "X:\x80", ":", "a_b:c\r", "X: 12345678\x7f"} {
 		f.Add([]byte(line))
@@ -218,7 +218,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// checkLists holds the fast list readers against slow ones.
+// checkLists compares the list functions with simple ones.
 func checkLists(t *testing.T, name, value []byte) {
 	t.Helper()
 	has := false

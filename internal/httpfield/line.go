@@ -4,10 +4,10 @@ package httpfield
 
 import "bytes"
 
-// Fault is what is wrong with a field line. The set is fixed.
+// Fault is the fault of a field line. The set is fixed.
 type Fault uint8
 
-// The problems of a line.
+// The faults of a line.
 const (
 	NoFault   Fault = iota
 	Malformed       // not name ":" value
@@ -15,8 +15,8 @@ const (
 	BareCR          // a CR that is not part of the line's end
 )
 
-// Split checks one line, without its end, by RFC 9112 section 5 and splits it.
-// The value comes without the white space around it.
+// Split validates one line, without its end, by RFC 9112 section 5 and splits it.
+// The value has no white space around it.
 func Split(line []byte) (name, value []byte, problem Fault) {
 	colon := TokenLength(line)
 	switch {
@@ -24,7 +24,7 @@ func Split(line []byte) (name, value []byte, problem Fault) {
 		return nil, nil, Folded
 	case colon == 0 || colon == len(line) || line[colon] != ':':
 		// White space before the colon has been used to hide a field from one of
-		// two readers (section 5.1).
+		// two parsers (section 5.1).
 		return nil, nil, Malformed
 	}
 	value = line[colon+1:]
@@ -34,7 +34,7 @@ func Split(line []byte) (name, value []byte, problem Fault) {
 	return line[:colon], Trim(value), NoFault
 }
 
-// faultOf names what comes first in a value that is no text.
+// faultOf returns the first fault of an invalid value.
 func faultOf(value []byte) Fault {
 	for i, c := range value {
 		if c == '\r' {
@@ -47,26 +47,26 @@ func faultOf(value []byte) Fault {
 	return Malformed
 }
 
-// Next splits the first of lines that Split has accepted, each with its CRLF,
-// and returns those after it. It must not be called without a line.
+// Next splits the first of lines and returns the remaining lines. Split must have
+// accepted each line; each ends in CRLF. lines must not be empty.
 func Next(lines []byte) (name, value, rest []byte) {
 	end := bytes.IndexByte(lines, '\n')
 	name, value, _ = bytes.Cut(lines[:end-1], []byte{':'})
 	return name, Trim(value), lines[end+1:]
 }
 
-// Lines finds the lines of a head that arrives in pieces. The zero value stands
-// at its beginning.
+// Lines finds the lines of a head that arrives in pieces. The zero value is at the
+// beginning of the head.
 type Lines struct {
-	searchedTo int // for the end of the current line
-	lineStart  int // of the current line
+	searchedTo int // no line end before this offset
+	lineStart  int // offset of the current line
 }
 
-// Next returns where the next line is in buf, without its CRLF. buf holds what
-// the earlier calls saw and whatever came after it, and may have moved. found is
-// false when more bytes are needed; ok is false when the line does not end in
-// CRLF: RFC 9112 section 2.2 would allow a bare LF, but does not ask for it, and
-// two readers may differ on it.
+// Next returns the position of the next line in buf, without its CRLF. buf holds
+// the bytes of the earlier calls and new bytes after them; it may have moved. found
+// is false if more bytes are needed. ok is false if the line does not end in CRLF.
+// RFC 9112 section 2.2 allows a bare LF but does not require it, and two parsers
+// may differ on it.
 func (l *Lines) Next(buf []byte) (from, to int, found, ok bool) {
 	lf := bytes.IndexByte(buf[l.searchedTo:], '\n')
 	if lf < 0 {
@@ -82,5 +82,5 @@ func (l *Lines) Next(buf []byte) (from, to int, found, ok bool) {
 	return from, lf - 1, true, true
 }
 
-// Consumed is how many bytes the lines took that Next has returned.
+// Consumed returns the number of bytes of the lines that Next has returned.
 func (l *Lines) Consumed() int { return l.lineStart }

@@ -4,8 +4,8 @@ package httpfield
 
 import "bytes"
 
-// ListContains reports whether the comma-separated list (RFC 9110 section 5.6.1) has
-// member, whatever the case of its letters.
+// ListContains reports whether the comma-separated list (RFC 9110 section 5.6.1)
+// contains member. Case is ignored.
 func ListContains(list, member []byte) bool {
 	for len(list) > 0 {
 		var item []byte
@@ -18,7 +18,7 @@ func ListContains(list, member []byte) bool {
 }
 
 // NamedByConnection reports whether a Connection field among lines, as Next reads
-// them, names the field: such a field ends at this hop (RFC 9110 section
+// them, names the field. Such a field applies to one hop only (RFC 9110 section
 // 7.6.1).
 func NamedByConnection(lines, field []byte) bool {
 	for len(lines) > 0 {

@@ -5,16 +5,17 @@ package httpfield
 import "bytes"
 
 const (
-	// ServiceName is this service's name in Via (RFC 9110 section 7.6.3).
+	// ServiceName is the name of this service in Via (RFC 9110 section 7.6.3).
 	ServiceName = "http01-proxyd"
 
-	// LoopDetected is what Proxy-Status (RFC 9209) says of a request that has
-	// been here before: it travels back to where the request came in first.
+	// LoopDetected is the Proxy-Status (RFC 9209) of a request that has passed this
+	// service before. The field travels back to the proxy that received the request
+	// first.
 	LoopDetected = ServiceName + "; error=proxy_loop_detected"
 )
 
-// AppendVia appends a Via line, with its CRLF, for a message that was received
-// as HTTP/1.minor.
+// AppendVia appends a Via line, with its CRLF, for a message that was received as
+// HTTP/1.minor.
 func AppendVia(dst []byte, minor byte) []byte {
 	dst = append(dst, "Via: 1."...)
 	dst = append(dst, '0'+minor)
@@ -22,8 +23,8 @@ func AppendVia(dst []byte, minor byte) []byte {
 }
 
 // ViaNamesService reports whether a Via field names this service. A comma within a
-// comment splits it into members as well, so that a comment can look like a
-// member but no member can hide.
+// comment also separates members. A comment can therefore look like a member, but
+// no member can be hidden.
 func ViaNamesService(via []byte) bool {
 	for len(via) > 0 {
 		var member []byte

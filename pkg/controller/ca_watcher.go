@@ -12,9 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -183,7 +182,7 @@ func (t *caWatcher) publish() (fresh bool) {
 }
 
 // summarize returns what the reads have found, for the report and for the proxy.
-func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
+func (t *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
 	assessment := t.bundle.Assessment()
 	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: assessment.SkippedCount}
 	for _, skipped := range assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))] {
@@ -217,7 +216,7 @@ func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
 	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
 		s.Subjects = append(s.Subjects, c.Subject)
 	}
-	return s, settings.Trust(source, roots)
+	return s, trust.NewCABundle(source, roots)
 }
 
 // maxReportedSubjects is how many CAs the status names.

@@ -79,7 +79,7 @@ func newCAWatcherTest(t *testing.T, dir string) *caWatcherTest {
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
 	tracker := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), HostPaths: config.HostPaths{StateDir: filepath.Join(dir, "state")}, SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		timing: timing{CAReadInterval: time.Hour}, // so that no read at that interval hides a lost file event
 	}
 	var err error

@@ -25,18 +25,13 @@ import (
 
 // Options are the settings of the command line.
 type Options struct {
-	ConfigPath        string
-	StateDir          string
-	StatusSocket      string
-	Manifests         string
-	DisabledManifests string
-	APIServerURLFile  string   // contains the name of the API
-	SystemCABundles   []string // where the CAs that this host trusts can be
-	ResolvConf        string   // names the DNS servers
-	HostsFile         string   // names of addresses, which precede the DNS
-	Version           string
-	Log               *slog.Logger
-	Reload            <-chan os.Signal // each value requests a reload
+	config.HostPaths
+
+	APIServerURLFile string   // contains the name of the API
+	SystemCABundles  []string // where the CAs that this host trusts can be
+	Version          string
+	Log              *slog.Logger
+	Reload           <-chan os.Signal // each value requests a reload
 
 	timing timing
 }
@@ -202,8 +197,8 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		DrainTimeout:         o.timing.DrainTimeout,
 		ConfigPath:           o.ConfigPath,
 		StateDir:             o.StateDir,
-		StaticPodDir:         o.Manifests,
-		DisabledStaticPodDir: o.DisabledManifests,
+		StaticPodDir:         o.ManifestDir,
+		DisabledStaticPodDir: o.DisabledManifestDir,
 		ProcNetDir:           "/proc/net",
 		UnitsDir:             microshift.UnitsDir,
 		DefaultMicroShiftDir: config.Default().MicroShift.Directory,

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	vip      = "192.0.2.5"
-	ingress  = "192.0.2.6"
-	explicit = "vips: {api: [" + vip + "], ingress: [" + ingress + "]}\n"
-	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+	vip         = "192.0.2.5"
+	ingressAddr = "192.0.2.6"
+	explicit    = "vips: {api: [" + vip + "], ingress: [" + ingressAddr + "]}\n"
+	token       = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
 // addLink adds a link with the addresses and routes of the ip commands.
@@ -42,9 +42,9 @@ func addLink(t *testing.T, commands ...string) {
 // handler.
 func addNetwork(t *testing.T, handler http.HandlerFunc) {
 	t.Helper()
-	addLink(t, "addr add "+ingress+"/32 dev lan0")
+	addLink(t, "addr add "+ingressAddr+"/32 dev lan0")
 	if handler != nil {
-		serve(t, ingress+":80", handler)
+		serve(t, ingressAddr+":80", handler)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 	if log := s.log.String(); strings.Contains(log, "evaGxfADs") {
 		t.Errorf("the log must contain the token's first 8 characters and no more:\n%s", log)
 	}
-	s.awaitNotification("STATUS=Serving: holds " + vip + ", upstream " + ingress + ":80, 1 challenge, last 200 ")
+	s.awaitNotification("STATUS=Serving: holds " + vip + ", upstream " + ingressAddr + ":80, 1 challenge, last 200 ")
 	s.stop()
 }
 
@@ -251,13 +251,13 @@ func TestUnreachableIngress(t *testing.T) {
 	s := startService(t, nil, explicit)
 	s.awaitNotification("READY=1")
 	r := s.awaitReason(report.UpstreamUnreachable)
-	if !strings.Contains(r.Condition().Message, ingress+":80") {
+	if !strings.Contains(r.Condition().Message, ingressAddr+":80") {
 		t.Errorf("message %q does not name the address", r.Condition().Message)
 	}
-	if code, body := request(t, token); code != 502 || strings.Contains(body, ingress) {
+	if code, body := request(t, token); code != 502 || strings.Contains(body, ingressAddr) {
 		t.Errorf("the client gets %d %q", code, body)
 	}
-	listen(t, ingress+":80")
+	listen(t, ingressAddr+":80")
 	s.awaitReason(report.Serving)
 	s.stop()
 }
@@ -354,7 +354,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	s.awaitNotification("READY=1\nSTATUS=NotRequired: no " + conf)
 	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
 	s.awaitReason(report.NoVIPs)
-	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
+	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingressAddr+"]}]}\n")
 	s.awaitReason(report.Serving)
 	checkAnswered(t, "with the static pod's VIPs")
 	writeFile(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")

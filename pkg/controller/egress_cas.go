@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
@@ -42,12 +42,12 @@ func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, 
 		if certificates := e.ca.Roots(); len(certificates) > 0 {
 			roots = trust.DER(certificates)
 		}
-		return roots, settings.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
+		return roots, ingress.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
 		return nil, "", err
 	}
 	roots = e.systemRoots()
-	return roots, settings.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
+	return roots, ingress.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
 }
 
 // emptySettleTime is how long a file of CAs must be empty before it counts as empty: it can

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -35,7 +34,7 @@ func (e *egressWatcher) publish(now time.Time) {
 
 // routes returns all ingress addresses that are reached through a proxy. While the name of
 // a new proxy was never resolved, the previous routes stay.
-func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
+func (e *egressWatcher) routes(automatic []string) []egress.ProxiedAddress {
 	next := appliedEgress{e.target.config.EgressProxy, e.acceptance.Effective()}
 	routes := e.routesWith(next, automatic)
 	if e.applied == nil || e.allSettled(routes) {
@@ -53,22 +52,22 @@ func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
 	return before
 }
 
-func (e *egressWatcher) routesWith(applied appliedEgress, automatic []string) []settings.EgressRoute {
+func (e *egressWatcher) routesWith(applied appliedEgress, automatic []string) []egress.ProxiedAddress {
 	c := e.target.config
 	c.EgressProxy = applied.egress
-	return settings.EgressRoutes(c, applied.setting.Settings, e.target.ingress, automatic)
+	return egress.ProxiedAddresses(c, applied.setting.Settings, e.target.ingress, automatic)
 }
 
 // allSettled reports whether each proxy has an address, or the reason why not is known.
-func (e *egressWatcher) allSettled(routes []settings.EgressRoute) bool {
-	return !slices.ContainsFunc(routes, func(r settings.EgressRoute) bool {
+func (e *egressWatcher) allSettled(routes []egress.ProxiedAddress) bool {
+	return !slices.ContainsFunc(routes, func(r egress.ProxiedAddress) bool {
 		name := e.resolutions[r.Proxy.Hostname()]
 		return name == nil || !name.settled()
 	})
 }
 
 // trackNames resolves the names of the proxies of these routes, and no others.
-func (e *egressWatcher) trackNames(routes []settings.EgressRoute) {
+func (e *egressWatcher) trackNames(routes []egress.ProxiedAddress) {
 	tracked := make(map[string]bool)
 	for _, route := range routes {
 		name := route.Proxy.Hostname()
@@ -87,16 +86,16 @@ func (e *egressWatcher) trackNames(routes []settings.EgressRoute) {
 
 // command returns the routes for the proxy process. A proxy whose name was not resolved has
 // no address.
-func (e *egressWatcher) command(routes []settings.EgressRoute) protocol.EgressRoutes {
+func (e *egressWatcher) command(routes []egress.ProxiedAddress) ingress.Egress {
 	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
-	return settings.Egress(routes, addrs, e.applied.setting, e.systemRoots())
+	return egress.Decide(routes, addrs, e.applied.setting, e.systemRoots())
 }
 
 // maxReportedNoProxy bounds the list in the report: a file can have a long one.
 const maxReportedNoProxy = 8 << 10
 
 // report returns the state for people and programs.
-func (e *egressWatcher) report(routes []settings.EgressRoute, automatic []string) report.EgressProxy {
+func (e *egressWatcher) report(routes []egress.ProxiedAddress, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
 	r := report.EgressProxy{
 		Upstream: string(e.target.config.EgressProxy.Upstream), Since: state.SpecSince, Pending: e.acceptance.Pending(),
@@ -123,7 +122,7 @@ func (e *egressWatcher) report(routes []settings.EgressRoute, automatic []string
 	return r
 }
 
-func (e *egressWatcher) reportRoute(route settings.EgressRoute) report.EgressRoute {
+func (e *egressWatcher) reportRoute(route egress.ProxiedAddress) report.EgressRoute {
 	t := report.EgressRoute{Ingress: route.Ingress.String(), Proxy: egress.Redact(route.Proxy), Addresses: []string{}}
 	r := e.resolutions[route.Proxy.Hostname()]
 	for _, addr := range r.addrs {

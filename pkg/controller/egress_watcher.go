@@ -20,7 +20,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -177,7 +176,7 @@ func (e *egressWatcher) observe(o reconcile.Observation, now time.Time) {
 
 // pass passes the settings on with the routes, except while they wait for the first
 // addresses of a proxy's name.
-func (e *egressWatcher) pass(routes []settings.EgressRoute, now time.Time) {
+func (e *egressWatcher) pass(routes []egress.ProxiedAddress, now time.Time) {
 	if !e.target.serving || !e.observed || e.waits(now) {
 		return
 	}
@@ -274,13 +273,8 @@ func (e *egressWatcher) saveAccepted() {
 // directTargets returns what of this host and its cluster is never reached through a
 // proxy.
 func (e *egressWatcher) directTargets() egress.DirectDestinations {
-	c := e.target.config
-	d := egress.DirectDestinations{VIPs: slices.Concat(c.VIPs.API, e.vips), Subnets: e.subnets}
-	// An ingress address of the configuration can be anywhere. One of keepalived is in the
-	// network of the cluster.
-	if !c.VIPs.Explicit() {
-		d.VIPs = append(d.VIPs, e.target.ingress...)
-	}
+	c := e.target.config.VIPs
+	d := egress.NewDirectDestinations(c, slices.Concat(c.API, e.vips), e.target.ingress, e.subnets)
 	if name, err := apiname.Read(e.apiServerURLFile); err == nil {
 		d.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -46,7 +46,7 @@ type egressWatcherTest struct {
 	stop       func() // what start has started
 
 	mu   sync.Mutex
-	last protocol.EgressRoutes
+	last ingress.Egress
 }
 
 func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
@@ -59,8 +59,9 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
 	o := Options{
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"), APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
+		HostPaths:        config.HostPaths{StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts")},
+		APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
 	}
 	var err error
 	w.egressWatcher, err = newEgressWatcher(o, newTestTracker(), saveNow, w.setLast)
@@ -86,7 +87,7 @@ func (w *egressWatcherTest) setLast(s proxySettings) {
 	w.last = s.egress
 }
 
-func (w *egressWatcherTest) lastRoutes() protocol.EgressRoutes {
+func (w *egressWatcherTest) lastRoutes() ingress.Egress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
@@ -212,8 +213,8 @@ func TestEgressLifecycle(t *testing.T) {
 	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
-	want := protocol.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
-	wanted := protocol.EgressRoutes{Routes: []protocol.EgressRoute{
+	want := ingress.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: ingress.NewSecret("Basic dXNlcjpwQHNzOnclcmQ=")}
+	wanted := ingress.Egress{Routes: []ingress.EgressRoute{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
 	if diff := cmp.Diff(wanted, w.lastRoutes(), compareAddrs()); diff != "" {
@@ -426,7 +427,7 @@ func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
 	w.start()
 	expect := func(w *egressWatcherTest, name, addr string) {
 		t.Helper()
-		var got []protocol.EgressRoute
+		var got []ingress.EgressRoute
 		if !nstest.Poll(func() bool { got = w.lastRoutes().Routes; return len(got) > 0 }) || len(got) != 1 || got[0].Proxy.Name != name ||
 			!slices.Equal(got[0].Proxy.Addrs, []netip.AddrPort{netip.MustParseAddrPort(addr)}) {
 			t.Errorf("passed on %v, want %s at %s", got, name, addr)

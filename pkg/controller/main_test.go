@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
@@ -66,18 +67,20 @@ func runService(dir string) int {
 	log, flush := systemd.NewLogger()
 	defer flush()
 	options := controller.Options{
-		ConfigPath:        dir + "/config.yaml",
-		StateDir:          dir + "/state",
-		StatusSocket:      dir + "/status.sock",
-		Manifests:         dir + "/manifests",
-		DisabledManifests: dir + "/disabled-manifests",
-		APIServerURLFile:  dir + "/apiserver-url.env",
-		ResolvConf:        dir + "/resolv.conf",
-		HostsFile:         dir + "/hosts",
-		SystemCABundles:   []string{dir + "/system.crt"},
-		Version:           "test",
-		Log:               log,
-		Reload:            reload,
+		HostPaths: config.HostPaths{
+			ConfigPath:          dir + "/config.yaml",
+			StateDir:            dir + "/state",
+			StatusSocket:        dir + "/status.sock",
+			ManifestDir:         dir + "/manifests",
+			DisabledManifestDir: dir + "/disabled-manifests",
+			ResolvConf:          dir + "/resolv.conf",
+			HostsFile:           dir + "/hosts",
+		},
+		APIServerURLFile: dir + "/apiserver-url.env",
+		SystemCABundles:  []string{dir + "/system.crt"},
+		Version:          "test",
+		Log:              log,
+		Reload:           reload,
 	}
 	err := options.SetTiming(os.Getenv(serviceTiming))
 	if err == nil {

@@ -24,7 +24,7 @@ const (
 // node. It returns a service and MicroShift's directory.
 func newMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
-	addLink(t, "address add "+node+"/24 dev lan0", "address add "+ingress+"/24 dev lan0", "route add default via 192.0.2.1")
+	addLink(t, "address add "+node+"/24 dev lan0", "address add "+ingressAddr+"/24 dev lan0", "route add default via 192.0.2.1")
 	dir = t.TempDir()
 	return newService(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
 }
@@ -61,7 +61,7 @@ func TestMicroShift(t *testing.T) {
 	nstest.Run(t, "ip", "address", "add", internal+"/32", "dev", "lo")
 	t.Cleanup(func() { nstest.Run(withoutTestContext{t}, "ip", "address", "del", internal+"/32", "dev", "lo") })
 	startRouter(t, node+":80", "the router itself")
-	startRouter(t, ingress+":80", "by address")
+	startRouter(t, ingressAddr+":80", "by address")
 	startRouter(t, node+":8080", "by port")
 	startRouter(t, internal+":80", "inside")
 	s.start(nil)
@@ -71,7 +71,7 @@ func TestMicroShift(t *testing.T) {
 	}
 	checkResponse(t, "the router's port 80", "http://"+node+"/", "the router itself")
 
-	writeFile(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
+	writeFile(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingressAddr+"]}\n")
 	s.awaitReason(report.Serving)
 	checkResponse(t, "a challenge, router on another address", "http://"+node+token, "by address")
 	checkResponse(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
@@ -88,7 +88,7 @@ func TestMicroShift(t *testing.T) {
 		return r.Condition().Reason == report.UpstreamUnreachable && !r.Table.Present
 	})
 
-	s.configure("vips: {api: [" + internal + "], ingress: [" + ingress + "]}\nmicroshift: {directory: " + dir + "}\n")
+	s.configure("vips: {api: [" + internal + "], ingress: [" + ingressAddr + "]}\nmicroshift: {directory: " + dir + "}\n")
 	s.await("the internal address as a VIP", func(r report.Report) bool {
 		return strings.Contains(r.Condition().Message, internal+" is the internal address")
 	})
@@ -166,7 +166,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 	}{
 		"IPv4 first": {
 			config: dualStack + "node: {nodeIPv6: '" + node6 + "'}\n",
-			held:   []string{node, node6}, router: []string{ingress, router6}, lo: []string{internal + "/32", internal6 + "/128"},
+			held:   []string{node, node6}, router: []string{ingressAddr, router6}, lo: []string{internal + "/32", internal6 + "/128"},
 		},
 		"IPv6 first": {
 			config: "network: {clusterNetwork: [fd01::/48, 10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}\n" +

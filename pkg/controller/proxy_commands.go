@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -296,14 +295,15 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 			s.send(protocol.Command{Trust: v.cas}, -1)
 		}
 	}
-	if !reflect.DeepEqual(s.sent.egress, v.egress) {
-		s.sent.egress = v.egress
-		s.send(protocol.Command{Egress: &v.egress, DeferUntilConfigured: changed}, -1)
-	}
+	sameEgress := s.sent.egress.Equal(v.egress)
+	s.sent.egress = v.egress
 	if !changed {
+		if !sameEgress {
+			s.send(protocol.Command{Egress: &v.egress}, -1)
+		}
 		return
 	}
-	s.send(protocol.Command{Configure: s.configureCommand()}, -1)
+	s.send(protocol.Command{Configure: s.configureCommand(!s.configured || !sameEgress)}, -1)
 	if !s.configured {
 		s.configured = true
 		s.sendListeners() // also those of the previous service process
@@ -312,26 +312,33 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 }
 
 func (s *proxySupervisor) publishCauses() {
-	s.causes.set(protocol.CauseContext(&protocol.Configure{VerifyNames: s.current.config.Upstream.VerifyNames}, s.current.cas, &s.current.egress))
+	s.causes.set(ingress.CauseContext(&ingress.Upstream{VerifyNames: s.current.config.Upstream.VerifyNames}, s.current.cas, &s.current.egress))
 }
 
 // sameCAs prevents a command that would make the process close its idle connections.
-func sameCAs(a, b *protocol.CABundle) bool {
+func sameCAs(a, b *ingress.CABundle) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.Description == b.Description && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
 }
 
-func (s *proxySupervisor) configureCommand() *protocol.Configure {
+// configureCommand returns the settings in force, with the egress decision if the
+// process does not have it.
+func (s *proxySupervisor) configureCommand(withEgress bool) *protocol.Configure {
 	c := s.current.config
-	o := settings.Configure(c.Upstream, s.current.ingress)
-	o.Hosts = c.Hosts
-	o.MaxConnections = s.boundConnections(c.Limits.MaxConnections)
-	o.PerSource = c.Limits.PerSource
-	o.HeadTimeout = c.Limits.HeadTimeout
-	o.HeadBytes = c.Limits.HeadBytes
-	return &o
+	configure := &protocol.Configure{
+		Hosts:          c.Hosts,
+		MaxConnections: s.boundConnections(c.Limits.MaxConnections),
+		PerSource:      c.Limits.PerSource,
+		HeadTimeout:    c.Limits.HeadTimeout,
+		HeadBytes:      c.Limits.HeadBytes,
+		Upstream:       ingress.FromConfig(c.Upstream, s.current.ingress),
+	}
+	if withEgress {
+		configure.Egress = &s.current.egress
+	}
+	return configure
 }
 
 // send sends a command to the process. A process that does not take it is killed and
@@ -353,14 +360,29 @@ func (s *proxySupervisor) send(c protocol.Command, fd int) {
 func (s *proxySupervisor) sendReduced(c protocol.Command, err error) {
 	const fix = "shorten upstream.trustedCA, egressProxy.trustedCA or this host's list of CAs"
 	message := "a command to the proxy process is too large and was not sent"
-	switch e := c.Egress; {
+	switch e := egressOf(&c); {
 	case c.Trust != nil:
 		message = "the CAs for the ingress are too many for the proxy process, which keeps the previous ones: " + fix
 	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
 		message = "the CAs for the egress proxy are too many for the proxy process, which trusts none of them: " + fix
-		s.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: e.Routes}, DeferUntilConfigured: c.DeferUntilConfigured}, -1)
+		reduced := ingress.Egress{Routes: e.Routes}
+		if c.Configure == nil {
+			s.send(protocol.Command{Egress: &reduced}, -1)
+			break
+		}
+		configure := *c.Configure
+		configure.Egress = &reduced
+		s.send(protocol.Command{Configure: &configure}, -1)
 	}
 	s.log.Error(message, slog.String("event", "command"), slog.Any("error", err))
+}
+
+// egressOf returns the egress decision of a command; nil: none.
+func egressOf(c *protocol.Command) *ingress.Egress {
+	if c.Configure != nil {
+		return c.Configure.Egress
+	}
+	return c.Egress
 }
 
 // sendListeners gives the process the listening sockets, unless the next service process

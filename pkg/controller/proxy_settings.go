@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // proxySettings is what a proxy process must know before it serves: an immutable value.
@@ -21,8 +21,8 @@ type proxySettings struct {
 	ingress    []netip.Addr
 	serving    bool // false: the plan has no listener; config is for the watchers alone
 
-	cas    *protocol.CABundle // nil: no TLS to the ingress
-	egress protocol.EgressRoutes
+	cas    *ingress.CABundle // nil: no TLS to the ingress
+	egress ingress.Egress
 }
 
 // sameProxyConfig reports whether both give the same Configure command.

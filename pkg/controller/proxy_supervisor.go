@@ -13,6 +13,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -82,8 +83,8 @@ type proxySupervisor struct {
 
 // sentSettings is what the current process was sent.
 type sentSettings struct {
-	cas    *protocol.CABundle
-	egress protocol.EgressRoutes
+	cas    *ingress.CABundle
+	egress ingress.Egress
 }
 
 // proxyDependencies are what a proxySupervisor works with.
@@ -237,10 +238,9 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 	if s.current.cas != nil {
 		s.send(protocol.Command{Trust: s.current.cas}, -1)
 	}
-	s.send(protocol.Command{Egress: &s.current.egress}, -1)
 	s.sent = sentSettings{s.current.cas, s.current.egress}
 	if s.configured {
-		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
+		s.send(protocol.Command{Configure: s.configureCommand(true)}, -1)
 		s.sendListeners()
 		s.setServing(p)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -98,7 +99,7 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	apply := func(upstream, route uint16) {
 		settings.generation++
 		settings.config.Upstream.Port = upstream
-		settings.egress = protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}}}
+		settings.egress = ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}}}
 		s.applySettings(settings)
 	}
 	s.attach(s.process)
@@ -107,17 +108,16 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	apply(81, 82) // a change of the egress proxy alone
 	apply(81, 83)
 	apply(81, 83)
-	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
+	want := []string{"configure 80 egress 80", "configure 81 egress 81", "egress 82", "egress 83"}
 	s.expectCommands(t, want, func(c protocol.Command) string {
-		switch {
-		case c.Egress != nil && len(c.Egress.Routes) > 0:
-			return fmt.Sprint("egress ", c.Egress.Routes[0].Ingress.Port(), " ", c.DeferUntilConfigured)
-		case c.Egress != nil:
-			return "egress none"
-		case c.Configure != nil:
-			return fmt.Sprint("configure ", c.Configure.Port)
+		text := ""
+		if c.Configure != nil {
+			text = fmt.Sprint("configure ", c.Configure.Upstream.Port, " ")
 		}
-		return ""
+		if e := egressOf(&c); e != nil {
+			text += fmt.Sprint("egress ", e.Routes[0].Ingress.Port())
+		}
+		return text
 	})
 }
 
@@ -126,10 +126,10 @@ func TestTrustIsSentFirst(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	settings := proxySettings{config: config.Default(), serving: true}
-	trusted := func(der byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
+	trusted := func(der byte) *ingress.CABundle {
+		return &ingress.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
 	}
-	for i, cas := range []*protocol.CABundle{trusted(1), trusted(1), trusted(2), nil, trusted(3)} {
+	for i, cas := range []*ingress.CABundle{trusted(1), trusted(1), trusted(2), nil, trusted(3)} {
 		settings.cas = cas
 		s.applySettings(settings)
 		if i == 0 {
@@ -176,12 +176,12 @@ func TestTooLargeCommand(t *testing.T) {
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
 	s.process = &proxyProcess{&child.Process{Parent: near}} // no process that could be killed
 	large := [][]byte{make([]byte, 9<<20+1)}                // 12 MiB as text, which is the size of a message
-	s.send(protocol.Command{Trust: &protocol.CABundle{Roots: large}}, -1)
+	s.send(protocol.Command{Trust: &ingress.CABundle{Roots: large}}, -1)
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
-	routes := []protocol.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
-	s.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: routes, ProxyCAs: protocol.CABundle{Roots: large}, AdditionalCAs: protocol.CABundle{Roots: [][]byte{{1}}}}}, -1)
+	routes := []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: ingress.EgressProxy{Name: "proxy.test"}}}
+	s.send(protocol.Command{Egress: &ingress.Egress{Routes: routes, ProxyCAs: ingress.CABundle{Roots: large}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{{1}}}}}, -1)
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}

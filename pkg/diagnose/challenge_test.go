@@ -77,7 +77,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 	good := answered(report.CertManager, report.Answered, 200, "")
 	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
 	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
-	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
+	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-response")
 	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that upstream.port is the router's plain HTTP port."
 	for name, tt := range map[string]struct {
 		page       protocol.FetchResult
@@ -100,7 +100,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 		"a redirect":                         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteRedirectsHTTPS},
 		"500":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, message: "192.0.2.6:80 answered status 500"},
 		"404":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not respond":     {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressNoResponse},
+		"a solver that does not respond":     {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-response")}, want: findings.IngressNoResponse},
 		"no HTTP":                            {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, message: "response (bad status line); then x (as at"},
 		"an ingress that was down":           {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
 		"an aborted request":                 {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},

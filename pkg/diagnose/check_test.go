@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
@@ -52,10 +53,10 @@ func TestChecksRunConcurrently(t *testing.T) {
 func TestProgressStartsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := Options{
+	o := Options{HostPaths: config.HostPaths{
 		ConfigPath: filepath.Join(dir, "config.yaml"), StateDir: dir, StatusSocket: filepath.Join(dir, "status.sock"),
 		ManifestDir: dir, DisabledManifestDir: dir,
-	}
+	}}
 	if err := os.WriteFile(o.ConfigPath, []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -29,18 +29,13 @@ import (
 
 // Options are the settings of the command line.
 type Options struct {
-	ConfigPath          string
-	StateDir            string
-	StatusSocket        string
-	ManifestDir         string
-	DisabledManifestDir string
-	ProxyEnvFile        string // environment file with the cluster's egress proxy
-	ResolvConf          string // lists the DNS servers
-	HostsFile           string // hosts file, which precedes the DNS
-	ChronyConf          string // lists the time servers
-	Kubeconfig          string // of this node; contains the API's name
-	APIName             string // name of the API; empty: detected
-	Token               string // of a challenge to trace; empty: none
+	config.HostPaths
+
+	ProxyEnvFile string // environment file with the cluster's egress proxy
+	ChronyConf   string // lists the time servers
+	Kubeconfig   string // of this node; contains the API's name
+	APIName      string // name of the API; empty: detected
+	Token        string // of a challenge to trace; empty: none
 }
 
 // Validate returns the fault of the name or token, if any. Both become parts of a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -89,7 +89,7 @@ func (h *host) attributeToEgress(f findings.Finding, a ingressResponse) findings
 		return f
 	}
 	spec, err := h.egressSettings()
-	if err == nil && len(settings.EgressRoutes(h.config, spec, []netip.Addr{a.addr.Addr()}, h.automaticNoProxy())) > 0 {
+	if err == nil && len(egress.ProxiedAddresses(h.config, spec, []netip.Addr{a.addr.Addr()}, h.automaticNoProxy())) > 0 {
 		f.CausedBy = append(slices.Clone(f.CausedBy), findings.EgressNotReady, findings.EgressCAInvalid)
 	}
 	return f

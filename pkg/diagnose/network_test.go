@@ -219,7 +219,7 @@ func TestFamilyOrder(t *testing.T) {
 	}{
 		"both":                        {[]addressResponse{{v6, good}, {v4, good}}, OK, v6.String()},
 		"IPv6 cannot be connected to": {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
-		"IPv6 connects and is silent": {[]addressResponse{{v6, protocol.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
+		"IPv6 connects and is silent": {[]addressResponse{{v6, protocol.FetchResult{Connected: 1, Cause: "timeout-response"}}, {v4, good}}, Problem, v6.String()},
 		"neither":                     {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}}, Problem, ""},
 		"no address":                  {nil, Problem, ""},
 	} {

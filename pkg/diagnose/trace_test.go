@@ -40,8 +40,8 @@ func TestBrokenResponse(t *testing.T) {
 	good := protocol.FetchResult{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
 	through := good
 	through.Via = "1.1 http01-proxyd"
-	large := protocol.FetchResult{Connected: 1, Status: 200, Cause: "answer-too-large", Details: cause.Details{Reason: cause.TooLarge}, Length: 65536}
-	cut := protocol.FetchResult{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Details: cause.Details{Reason: cause.EndOfStream}}
+	large := protocol.FetchResult{Connected: 1, Status: 200, Cause: "response-too-large", Details: cause.Details{Reason: cause.TooLarge}, Length: 65536}
+	cut := protocol.FetchResult{Connected: 1, Status: 200, Cause: "response-truncated", Via: "1.1 http01-proxyd", Details: cause.Details{Reason: cause.EndOfStream}}
 	own := protocol.FetchResult{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent a response that is too large\n")}
 	other := protocol.FetchResult{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {

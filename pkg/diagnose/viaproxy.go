@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // upstreamTrust are the CAs that verify the ingress, loaded like the service does.
@@ -46,20 +45,20 @@ func (t upstreamTrust) unreadable(h *host) error {
 	return t.configured.Err()
 }
 
-func (t upstreamTrust) protocolTrust() *protocol.CABundle {
+func (t upstreamTrust) protocolTrust() *ingress.CABundle {
 	if t.configured == nil {
 		return nil
 	}
 	roots, source := trust.EffectiveRoots(t.configured, t.system)
-	return settings.Trust(source, roots)
+	return trust.NewCABundle(source, roots)
 }
 
 // viaProxy are the settings with which the proxy contacts the ingress, as far as this
 // process can determine them.
 type viaProxy struct {
-	trust           *protocol.CABundle
+	trust           *ingress.CABundle
 	trustUnreadable error // why the trusted CAs are unknown
-	egress          protocol.EgressRoutes
+	egress          ingress.Egress
 	unresolved      error // why the egress proxy has no address
 	err             error // why the settings cannot be determined
 }
@@ -80,14 +79,14 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 		return g
 	}
 	// Without accepted settings, as after an error, no egress proxy is used.
-	routes := settings.EgressRoutes(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
+	routes := egress.ProxiedAddresses(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
 		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
 		return found
 	}
-	g.egress = settings.Egress(routes, memoize(addrs), setting, systemRoots())
+	g.egress = egress.Decide(routes, memoize(addrs), setting, systemRoots())
 	return g
 }
 
@@ -115,14 +114,11 @@ func systemRoots() [][]byte {
 // automaticNoProxy are the addresses in the automatic part of the no-proxy list. An
 // ingress has no name there.
 func (h *host) automaticNoProxy() []string {
-	destinations := egress.DirectDestinations{VIPs: h.vips.API}
-	if !h.config.VIPs.Explicit() {
-		destinations.VIPs = slices.Concat(h.vips.API, h.vips.Ingress)
-	}
+	var subnets []netip.Prefix
 	for _, own := range h.addresses {
-		destinations.Subnets = append(destinations.Subnets, netip.PrefixFrom(own.IP, own.Bits))
+		subnets = append(subnets, netip.PrefixFrom(own.IP, own.Bits))
 	}
-	return destinations.NoProxy()
+	return egress.NewDirectDestinations(h.config.VIPs, h.vips.API, h.vips.Ingress, subnets).NoProxy()
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.
@@ -130,11 +126,11 @@ func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, na
 	if g.err != nil {
 		return proberprotocol.FetchResult{}, g.err
 	}
-	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
+	settings := ingress.FromConfig(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
 	page, err := h.fetch(ctx, proberprotocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
+		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()
@@ -145,7 +141,7 @@ func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, na
 // egressProxy is the egress proxy on the route to an ingress address; empty without
 // one.
 func (g viaProxy) egressProxy(at netip.AddrPort) string {
-	i := slices.IndexFunc(g.egress.Routes, func(t protocol.EgressRoute) bool { return t.Ingress == at })
+	i := slices.IndexFunc(g.egress.Routes, func(t ingress.EgressRoute) bool { return t.Ingress == at })
 	if i < 0 {
 		return ""
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +24,7 @@ func TestIngressViaProxy(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.6")
 	secure := netip.AddrPortFrom(vip, 443)
-	through := protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
+	through := ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{Name: "proxy.lab.test"}}}}
 	hidden := errors.New("permission denied")
 	for name, tt := range map[string]struct {
 		page    proberprotocol.FetchResult

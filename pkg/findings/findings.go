@@ -95,6 +95,9 @@ func ForCause(cause string) (ID, bool) {
 	return id, known
 }
 
+// Causes returns all causes of failed or unusual exchanges, in the order of the entries.
+func Causes() []string { return slices.Clone(loadIndex().causes) }
+
 // ReplyForCause is the response body to the client of an exchange with a cause.
 func ReplyForCause(cause string) string {
 	id, _ := ForCause(cause)

@@ -12,6 +12,7 @@ type index struct {
 	entries []Entry
 	byID    map[ID]Entry
 	byCause map[string]ID
+	causes  []string
 }
 
 // loadIndex builds the index once. The proxy looks up a cause for each failed challenge,
@@ -22,6 +23,7 @@ var loadIndex = sync.OnceValue(func() index { //nolint:gochecknoglobals // see a
 		t.byID[e.ID] = e
 		if e.Cause != "" {
 			t.byCause[e.Cause] = e.ID
+			t.causes = append(t.causes, e.Cause)
 		}
 	}
 	return t

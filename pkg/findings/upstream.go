@@ -68,7 +68,7 @@ func ingressEntries() []Entry {
 			Remediation: "Check this host's routes and firewall towards the ingress VIP.",
 		},
 		{
-			ID: IngressClosedConnection, Cause: "closed-without-answer", Check: check, Level: Problem,
+			ID: IngressClosedConnection, Cause: "closed-without-response", Check: check, Level: Problem,
 			Reply:       "upstream closed the connection without a response",
 			Symptom:     "Challenges get 502 with `upstream closed the connection without a response`.",
 			Message:     "{upstream} accepted the connection and closed it without a response",
@@ -82,7 +82,7 @@ func ingressEntries() []Entry {
 			Remediation: proxyProtocolRemediation,
 		},
 		{
-			ID: IngressNoResponse, Cause: "timeout-answer", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: IngressNoResponse, Cause: "timeout-response", Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream did not respond in time",
 			Symptom:     "Challenges get 504 after some seconds with `upstream did not respond in time`.",
 			Message:     "{upstream} accepted the connection but did not respond in time",
@@ -178,21 +178,21 @@ func routeEntries() []Entry {
 			Remediation: "Point the route or ingress of this name to cert-manager's solver. Its back end is the API VIP now, or upstream points there.",
 		},
 		{
-			ID: ResponseTooLarge, Cause: "answer-too-large", Check: check, Level: Problem,
+			ID: ResponseTooLarge, Cause: "response-too-large", Check: check, Level: Problem,
 			Reply:       "upstream sent a response that is too large",
 			Symptom:     "Challenges get a truncated response, or 502 with `upstream sent a response that is too large`.",
 			Message:     "{upstream} {error}, which was truncated",
 			Remediation: "Find the route or ingress of this name that serves the path. A key authorisation has about a hundred bytes, so another program than cert-manager's solver responds.",
 		},
 		{
-			ID: ResponseMalformed, Cause: "malformed-answer", Check: check, Level: Problem,
+			ID: ResponseMalformed, Cause: "malformed-response", Check: check, Level: Problem,
 			Reply:       "upstream sent a malformed response",
 			Symptom:     "Challenges get 502 with `upstream sent a malformed response`.",
 			Message:     "{upstream} did not send a valid HTTP/1.x response ({error})",
 			Remediation: "Check that upstream.port is the router's plain HTTP port.",
 		},
 		{
-			ID: ResponseTruncated, Cause: "answer-truncated", Check: check, Level: Problem,
+			ID: ResponseTruncated, Cause: "response-truncated", Check: check, Level: Problem,
 			Reply:       "upstream sent an incomplete response",
 			Symptom:     "Challenges get 502 with `upstream sent an incomplete response`, or a truncated response.",
 			Message:     "{upstream} sent an incomplete response ({error})",

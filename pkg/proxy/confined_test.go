@@ -14,10 +14,11 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// TestMain is the gate as well, as the keeper starts it.
+// TestMain also runs the proxy, as the controller starts it.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == child.Proxy {
 		conn, err := child.Connect()
@@ -33,21 +34,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestConfinedTLS: a gate that may open no file and has few system calls left
-// verifies routers by what it is told to trust, and by nothing that this host trusts.
+// TestConfinedTLS: a proxy that can open no file and has few system calls verifies
+// routers by the CAs of its commands, and never by those of this host.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	gate, err := child.Start(child.Proxy, child.NewOutput(func(line string) { t.Log(line) }))
+	proxy, err := child.Start(child.Proxy, child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(gate.KillAndClose)
-	k := &testController{T: t, Parent: gate.Parent, events: make(chan protocol.Event, 100)}
+	t.Cleanup(proxy.KillAndClose)
+	k := &testController{T: t, Parent: proxy.Parent, events: make(chan protocol.Event, 100)}
 	go func() {
 		defer close(k.events)
 		for {
 			var w protocol.Event
-			if err := gate.Receive(&w); err != nil {
+			if err := proxy.Receive(&w); err != nil {
 				return
 			}
 			k.events <- w
@@ -60,18 +61,16 @@ func TestConfinedTLS(t *testing.T) {
 	}))
 	t.Cleanup(plain.Close)
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
-	configure := protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192, ConnectTimeout: testTimeout, FollowRedirects: true,
-		Ingress: []netip.Addr{of(plain).Addr()}, Port: of(plain).Port(), HTTPSPort: of(secure).Port(), VerifyNames: []string{"example.com"},
-	}
-	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure := configure(of(plain), nil)
+	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(), true, []string{"example.com"}
+	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{Configure: configure}, -1)
 	k.listen()
 	expect := func(what string, code int, causeID string) {
 		t.Helper()
-		// The orders before it are obeyed when this is.
+		// The previous commands have been executed when this one is answered.
 		k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-		k.awaitEvent("all there is to tell", func(w protocol.Event) bool { return w.Flushed != nil })
+		k.awaitEvent("the end of the flush", func(w protocol.Event) bool { return w.Flushed != nil })
 		if got := k.getForHost("api.example.com"); got != code {
 			t.Errorf("%s: %d, want %d", what, got, code)
 		}
@@ -82,28 +81,28 @@ func TestConfinedTLS(t *testing.T) {
 			}
 			return last.Status != 0
 		})
-		why := cause.Failure{}
+		failure := cause.Failure{}
 		if last.Failure != nil {
-			why = *last.Failure
+			failure = *last.Failure
 		}
-		if why.Cause != causeID {
-			t.Errorf("%s: %+v, want %q", what, why, causeID)
+		if failure.Cause != causeID {
+			t.Errorf("%s: %+v, want %q", what, failure, causeID)
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")
-	k.command(protocol.Command{Trust: &protocol.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
+	k.command(protocol.Command{Trust: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
-	configure.TLS = true
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure.Upstream.TLS = true
+	k.command(protocol.Command{Configure: configure}, -1)
 	expect("TLS from the start", 200, "")
-	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "tls-untrusted")
-	configure.TLS, configure.FollowRedirects = false, false
-	k.command(protocol.Command{Configure: &configure}, -1)
+	configure.Upstream.TLS, configure.Upstream.FollowRedirects = false, false
+	k.command(protocol.Command{Configure: configure}, -1)
 	expect("not followed", 302, "redirect-to-https")
 }
 
-// getForHost asks for a challenge of host.
+// getForHost requests a challenge of host.
 func (k *testController) getForHost(host string) int {
 	k.Helper()
 	client := http.Client{

@@ -13,63 +13,58 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// TestEgress: what the keeper orders about a proxy is what the gate goes by, from
-// then on, and no longer than until another order comes.
+// TestEgress: an egress decision of the controller applies until the next one.
 func TestEgress(t *testing.T) {
-	asked := make(chan string, 10)
+	requests := make(chan string, 10)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
+		requests <- r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	defer proxy.Close()
-	var ingress netip.AddrPort
+	var router netip.AddrPort
 	k := startProxy(t, func(_ http.ResponseWriter, r *http.Request) {
-		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // it is one
+		router = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // the server sets this type
 	})
 	defer k.stop()
 	k.listen()
 	if code := k.get(token); code != 200 {
 		t.Fatalf("%d directly", code)
 	}
-	k.command(protocol.Command{Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
-		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: "Basic dTpw",
+	k.command(protocol.Command{Egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: router, Proxy: ingress.EgressProxy{
+		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: ingress.NewSecret("Basic dTpw"),
 	}}}}}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Fatalf("%d through the proxy", code)
 	}
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(k.url, "http://"))
-	_, port, _ := net.SplitHostPort(ingress.String())
-	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
-		t.Errorf("the proxy was asked %q, want %q", got, want)
+	_, port, _ := net.SplitHostPort(router.String())
+	if got, want := <-requests, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
+		t.Errorf("the egress proxy received %q, want %q", got, want)
 	}
-	k.command(protocol.Command{Egress: &protocol.EgressRoutes{}}, -1)
+	k.command(protocol.Command{Egress: &ingress.Egress{}}, -1)
 	k.awaitFlushed()
-	if code := k.get(token); code != 200 || len(asked) > 0 {
+	if code := k.get(token); code != 200 || len(requests) > 0 {
 		t.Errorf("%d directly again", code)
 	}
 }
 
-// TestEgressChangesWithConfiguration: while the ingress's port changes to and fro
-// under load, no challenge goes past the proxy, where nobody answers.
+// TestEgressChangesWithConfiguration: while the port of the ingress changes under
+// load, no challenge bypasses the proxy. Nobody answers there.
 func TestEgressChangesWithConfiguration(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	defer proxy.Close()
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	change := func(port uint16) {
-		ingress := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		k.command(protocol.Command{DeferUntilConfigured: true, Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
+		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		k.command(protocol.Command{Configure: configure(at, &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{
 			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
-		}}}}}, -1)
-		k.awaitFlushed() // so that there are challenges in between
-		k.command(protocol.Command{Configure: &protocol.Configure{
-			MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: testTimeout,
-		}}, -1)
+		}}}})}, -1)
 		k.awaitFlushed()
 	}
 	change(1)
@@ -98,15 +93,15 @@ func TestEgressChangesWithConfiguration(t *testing.T) {
 	load.Wait()
 }
 
-// TestProxyProtocol: the header names the client, and the VIP at the port that it
-// asked, rather than the one that the gate listens on.
+// TestProxyProtocol: the header contains the client, and the VIP with the port of
+// the client's request. It does not contain the port that the proxy listens on.
 func TestProxyProtocol(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -115,7 +110,7 @@ func TestProxyProtocol(t *testing.T) {
 		defer conn.Close()
 		b := bufio.NewReader(conn)
 		line, _ := b.ReadString('\n')
-		heard <- line
+		received <- line
 		if _, err := http.ReadRequest(b); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 		}
@@ -123,22 +118,21 @@ func TestProxyProtocol(t *testing.T) {
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	at := netip.MustParseAddrPort(ln.Addr().String())
-	k.command(protocol.Command{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, ProxyProtocol: 1,
-	}}, -1)
+	c := configure(at, nil)
+	c.Upstream.ProxyProtocol = ingress.ProxyProtocolV1
+	k.command(protocol.Command{Configure: c}, -1)
 	k.listen()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Errorf("%d", code)
 	}
-	if line := <-heard; !strings.HasPrefix(line, "PROXY TCP4 127.0.0.1 127.0.0.1 ") || !strings.HasSuffix(line, " 80\r\n") {
-		t.Errorf("the router hears %q", line)
+	if line := <-received; !strings.HasPrefix(line, "PROXY TCP4 127.0.0.1 127.0.0.1 ") || !strings.HasSuffix(line, " 80\r\n") {
+		t.Errorf("the router received %q", line)
 	}
 }
 
-// awaitFlushed waits until the orders so far were.
+// awaitFlushed waits until the previous commands were executed.
 func (k *testController) awaitFlushed() {
 	k.Helper()
 	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-	k.awaitEvent("told", func(w protocol.Event) bool { return w.Flushed != nil })
+	k.awaitEvent("the end of the flush", func(w protocol.Event) bool { return w.Flushed != nil })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 )
 
-// backlogGracePeriod is how long a port that is no longer led to goes on accepting: a
-// client whose handshake was under way when the table changed is served.
+// backlogGracePeriod is how long a port without a redirect stays open. A client
+// whose handshake was under way when the table changed is still served.
 const backlogGracePeriod = time.Second
 
 // listener is one port and its accept loop.
@@ -27,7 +27,7 @@ type listener struct {
 	closed chan struct{}      // closed when this process has closed the port
 }
 
-// listen serves a listening socket that the keeper has made.
+// listen serves a listening socket of the controller.
 func (p *process) listen(port uint16, fd int) error {
 	ln, err := newListener(port, fd)
 	if err != nil {
@@ -42,10 +42,10 @@ func (p *process) listen(port uint16, fd int) error {
 		defer done()
 		defer ln.Close()
 		if err := p.server.Serve(ctx, ln, beat); err != nil {
-			return fmt.Errorf("serve port %d: %w", port, err)
+			return fmt.Errorf("cannot serve port %d: %w", port, err)
 		}
 		if ctx.Err() == nil {
-			return fmt.Errorf("serve port %d: the accept loop ended by itself", port)
+			return fmt.Errorf("cannot serve port %d: the accept loop ended unexpectedly", port)
 		}
 		return nil
 	})
@@ -54,17 +54,17 @@ func (p *process) listen(port uint16, fd int) error {
 
 func newListener(port uint16, fd int) (*tcp.Listener, error) {
 	if fd < 0 {
-		return nil, fmt.Errorf("serve port %d: no socket came with the order", port)
+		return nil, fmt.Errorf("cannot serve port %d: the command has no socket", port)
 	}
 	ln, err := tcp.NewListener(fd)
 	if err != nil {
-		return nil, fmt.Errorf("serve port %d: %w", port, err)
+		return nil, fmt.Errorf("cannot serve port %d: %w", port, err)
 	}
 	return ln, nil
 }
 
-// stopListening goes on with a port that nobody is led to for backlogGracePeriod, and as long again
-// while connections wait there.
+// stopListening closes a port after backlogGracePeriod. While connections wait in
+// its backlog, it stays open for at most the same time again.
 func (p *process) stopListening(port uint16) {
 	p.stopping = slices.DeleteFunc(p.stopping, func(l *listener) bool { return isClosed(l.closed) })
 	l := p.listening[port]
@@ -94,46 +94,47 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// drain closes every port and lets the challenges in flight end, beside the
-// goroutine that obeys.
+// drain closes every port and waits for the challenges in flight. It runs beside
+// the goroutine that receives commands.
 func (p *process) drain(budget time.Duration) {
-	leaving := slices.AppendSeq(p.stopping, maps.Values(p.listening))
+	listeners := slices.AppendSeq(p.stopping, maps.Values(p.listening))
 	p.stopping = nil
 	clear(p.listening)
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()
-		for _, l := range leaving {
+		for _, l := range listeners {
 			awaitEmptyBacklog(ctx, l.ln)
 			l.cancel()
 			<-l.closed
 		}
-		drained := protocol.Drained{}
-		drained.Cut = p.server.Drain(ctx)
+		cut := p.server.Drain(ctx)
 		p.stats.flush(p.sendStats)
-		p.send(protocol.Event{Drained: &drained})
+		p.send(protocol.Event{Drained: &protocol.Drained{Cut: cut}})
 		return nil
 	})
 }
 
-// awaitEmptyBacklog returns when the accept loop has taken all that was waiting, or
-// after backlogGracePeriod: closing a listener resets what is left in its backlog.
+// awaitEmptyBacklog returns when the accept loop has accepted all waiting
+// connections, or after backlogGracePeriod. Closing a listener resets the
+// connections in its backlog.
 func awaitEmptyBacklog(ctx context.Context, ln *tcp.Listener) {
 	ctx, cancel := context.WithTimeout(ctx, backlogGracePeriod)
 	defer cancel()
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
 	for backlogLength(ln) > 0 {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-tick.C:
 		}
 	}
 }
 
-// backlogLength is how many connections wait to be accepted: of a listening socket,
-// tcpi_unacked is that (net/ipv4/tcp.c, tcp_get_info).
+// backlogLength returns the number of connections that wait to be accepted. The
+// kernel reports it in tcpi_unacked of a listening socket (net/ipv4/tcp.c,
+// tcp_get_info).
 func backlogLength(ln *tcp.Listener) uint32 {
 	raw, err := ln.SyscallConn()
 	if err != nil {

@@ -18,21 +18,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
 	testTimeout = 30 * time.Second
-	port        = 8888 // a name for the socket; the real one is the kernel's choice
+	port        = 8888 // an ID of the socket; the kernel chooses the real port
 	token       = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
-// testController is the other side, in the test's hand.
+// testController is the controller's end of the connection.
 type testController struct {
 	*testing.T
 	*wire.Parent
@@ -41,7 +42,7 @@ type testController struct {
 	url    string
 }
 
-// startProxy starts a front door with a listening socket and an ingress.
+// startProxy starts a proxy and an ingress.
 func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
 	near, far, err := wire.NewPair()
@@ -60,24 +61,31 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	go func() {
 		defer close(k.events)
 		for {
-			var w protocol.Event
-			if err := near.Receive(&w); err != nil {
+			var e protocol.Event
+			if err := near.Receive(&e); err != nil {
 				return
 			}
-			k.events <- w
+			k.events <- e
 		}
 	}()
 	server := httptest.NewServer(ingress)
 	t.Cleanup(server.Close)
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	k.command(protocol.Command{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
-		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: testTimeout,
-	}}, -1)
+	k.command(protocol.Command{Configure: configure(address, nil)}, -1)
 	return k
 }
 
-// listen gives the front door a socket, and closes this side's.
+// configure returns a configuration for the ingress at this address, with an egress
+// decision or without a new one.
+func configure(at netip.AddrPort, egress *ingress.Egress) *protocol.Configure {
+	return &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: testTimeout, HeadBytes: 8192,
+		Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, Timeout: testTimeout},
+		Egress:   egress,
+	}
+}
+
+// listen sends a listening socket to the proxy, and closes its own descriptor.
 func (k *testController) listen() {
 	k.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,8 +109,8 @@ func (k *testController) command(o protocol.Command, fd int) {
 	}
 }
 
-// awaitEvent waits for a word that is wanted.
-func (k *testController) awaitEvent(what string, wanted func(protocol.Event) bool) protocol.Event {
+// awaitEvent waits for the event for which match returns true.
+func (k *testController) awaitEvent(what string, match func(protocol.Event) bool) protocol.Event {
 	k.Helper()
 	deadline := time.After(testTimeout)
 	for {
@@ -111,11 +119,11 @@ func (k *testController) awaitEvent(what string, wanted func(protocol.Event) boo
 			if !more {
 				k.Fatalf("the connection ended before %s", what)
 			}
-			if wanted(w) {
+			if match(w) {
 				return w
 			}
 		case <-deadline:
-			k.Fatalf("not heard: %s", what)
+			k.Fatalf("no event: %s", what)
 		}
 	}
 }
@@ -140,7 +148,7 @@ func (k *testController) stop() {
 			k.Error(err)
 		}
 	case <-time.After(testTimeout):
-		k.Error("the front door outlives the keeper")
+		k.Error("the proxy is still running without its controller")
 	}
 }
 
@@ -158,11 +166,11 @@ func TestCommandsAndEvents(t *testing.T) {
 	}
 	var challenges []protocol.Challenge
 	refused := uint64(0)
-	k.awaitEvent("news of both", func(w protocol.Event) bool {
+	k.awaitEvent("stats of both", func(w protocol.Event) bool {
 		if w.Stats != nil {
 			challenges = append(challenges, w.Stats.Challenges...)
 			for _, r := range w.Stats.Refused {
-				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // as Go programs look
+				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // the kind of Go programs
 					refused += r.Count
 				}
 			}
@@ -172,32 +180,32 @@ func TestCommandsAndEvents(t *testing.T) {
 	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
 		t.Errorf("challenge %+v", c)
 	}
-	// In the pause after that, news waits, unless it is asked for.
+	// After a report, the next one waits unless the controller requests a flush.
 	for range 3 {
 		k.get(token)
 	}
 	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
-	told := 0
-	k.awaitEvent("all there is to tell", func(w protocol.Event) bool {
+	reported := 0
+	k.awaitEvent("the end of the flush", func(w protocol.Event) bool {
 		if w.Stats != nil {
-			told += len(w.Stats.Challenges)
+			reported += len(w.Stats.Challenges)
 		}
 		return w.Flushed != nil
 	})
-	if told < 2 { // the last may be on its way into the news
-		t.Errorf("told %d of 3 challenges", told)
+	if reported < 2 { // the last one may not be recorded yet
+		t.Errorf("%d of 3 challenges reported", reported)
 	}
-	k.awaitEvent("that it is alive", func(w protocol.Event) bool { return w.Heartbeat != nil })
+	k.awaitEvent("a heartbeat", func(w protocol.Event) bool { return w.Heartbeat != nil })
 	k.command(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
-	found := k.awaitEvent("what was probed", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
+	found := k.awaitEvent("the probe result", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
 	if len(found) != 1 || found[0].Failure != nil {
 		t.Errorf("probed %+v", found)
 	}
 	k.command(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	if code := k.get(token); code != 200 {
-		t.Errorf("a challenge to a port that is about to be left: %d", code)
+		t.Errorf("a challenge to a port in its grace period: %d", code)
 	}
-	k.awaitEvent("that the port is gone", func(w protocol.Event) bool { return w.Stopped != nil && w.Stopped.Port == port })
+	k.awaitEvent("the closed port", func(w protocol.Event) bool { return w.Stopped != nil && w.Stopped.Port == port })
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
@@ -205,7 +213,8 @@ func TestCommandsAndEvents(t *testing.T) {
 	k.stop()
 }
 
-// The longest name that a request may have is one that the keeper believes.
+// TestLongestHost: the controller accepts the longest host name that a request can
+// have.
 func TestLongestHost(t *testing.T) {
 	t.Parallel()
 	k := startProxy(t, answerChallenge)
@@ -230,7 +239,8 @@ func TestLongestHost(t *testing.T) {
 	k.stop()
 }
 
-// What is in flight ends before the drain does; what takes too long is named.
+// TestDrain: connections in flight end before the drain does. The event contains
+// the number of those that took too long.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -239,10 +249,10 @@ func TestDrain(t *testing.T) {
 	}{"in time": {testTimeout, 0}, "too late": {50 * time.Millisecond, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked, may := make(chan struct{}), make(chan struct{})
+			requested, proceed := make(chan struct{}), make(chan struct{})
 			k := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
-				close(asked)
-				<-may
+				close(requested)
+				<-proceed
 				answerChallenge(w, r)
 			})
 			k.listen()
@@ -257,16 +267,16 @@ func TestDrain(t *testing.T) {
 				_ = resp.Body.Close()
 				code <- resp.StatusCode
 			}()
-			<-asked
+			<-requested
 			k.command(protocol.Command{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
 			if tt.cut == 0 {
-				close(may)
+				close(proceed)
 			}
-			if cut := k.awaitEvent("that it is drained", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+			if cut := k.awaitEvent("the end of the drain", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
 				t.Errorf("drained with %d connections cut", cut)
 			}
 			if tt.cut != 0 {
-				close(may)
+				close(proceed)
 			}
 			if got := <-code; (got == 200) != (tt.cut == 0) {
 				t.Errorf("the client got %d", got)
@@ -276,8 +286,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// The front door ends with an order that it does not know, and with the keeper,
-// whatever it is doing.
+// TestExit: the proxy exits after an invalid command, and with the controller, at
+// any time.
 func TestExit(t *testing.T) {
 	t.Parallel()
 	k := startProxy(t, answerChallenge)
@@ -287,69 +297,70 @@ func TestExit(t *testing.T) {
 	k = startProxy(t, answerChallenge)
 	k.command(protocol.Command{Drain: &protocol.Drain{}}, 1) // with a descriptor
 	if err := <-k.ended; err == nil {
-		t.Error("it takes a descriptor that it has no use for")
+		t.Error("it accepts an unexpected descriptor")
 	}
 	k = startProxy(t, answerChallenge)
 	k.command(protocol.Command{Listen: &protocol.Listen{Port: port}}, -1)
-	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
+	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "the command has no socket") {
 		t.Errorf("a port without its socket: %v", err)
 	}
 }
 
-// However much happens, what is told stays small.
+// TestStatsAreBounded: a report stays small however much happens.
 func TestStatsAreBounded(t *testing.T) {
 	t.Parallel()
-	tally := newStatsCollector()
+	stats := newStatsCollector()
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		tally.RecordRefusal(report.NotChallenge, report.OtherClient)
-		tally.RecordRefusal(report.ForeignHost, report.CertManager)
+		stats.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		stats.RecordRefusal(report.NotChallenge, report.OtherClient)
+		stats.RecordRefusal(report.ForeignHost, report.CertManager)
 	}
-	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	var news []*protocol.Stats
+	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	var reports []*protocol.Stats
 	for range 2 {
-		tally.flush(func(n *protocol.Stats) { news = append(news, n) })
+		stats.flush(func(n *protocol.Stats) { reports = append(reports, n) })
 	}
-	if len(news) != 1 {
-		t.Fatalf("told %d times", len(news))
+	if len(reports) != 1 {
+		t.Fatalf("%d reports", len(reports))
 	}
-	got := news[0]
+	got := reports[0]
 	if err := got.Validate(); err != nil {
 		t.Error(err)
 	}
 	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
 		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 7 || got.LastAcceptErrno != uint16(unix.EMFILE) {
-		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
+		t.Errorf("reported %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
-// refusalCount is how many of an asker were refused for a reason.
-func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind) uint64 {
+// refusalCount returns the number of refusals of a kind of client for a reason.
+func refusalCount(n *protocol.Stats, reason report.Refusal, kind report.ClientKind) uint64 {
 	for _, r := range n.Refused {
-		if r.Refusal == why && r.ClientKind == asker {
+		if r.Refusal == reason && r.ClientKind == kind {
 			return r.Count
 		}
 	}
 	return 0
 }
 
-// What has more kinds than one message may tell is told by the next one.
+// TestStatsInSeveralMessages: the next message contains the sums that do not fit
+// into one.
 func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
-	tally := newStatsCollector()
+	stats := newStatsCollector()
 	const n = 3*protocol.MaxRequestSums + 1
-	causes := upstream.Causes()
+	causes := findings.Causes()
 	for i := range n {
-		causeID := string(causes[i%len(causes)])
+		causeID := causes[i%len(causes)]
 		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
-		tally.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		stats.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
-		tally.flush(func(n *protocol.Stats) {
+		stats.flush(func(n *protocol.Stats) {
 			if err := n.Validate(); err != nil {
 				t.Error(err)
 			}
@@ -357,7 +368,7 @@ func TestStatsInSeveralMessages(t *testing.T) {
 		})
 	}
 	if kinds != n {
-		t.Errorf("%d kinds were told, want %d", kinds, n)
+		t.Errorf("%d kinds were reported, want %d", kinds, n)
 	}
 }
 

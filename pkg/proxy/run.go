@@ -18,25 +18,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 const (
-	// aliveInterval is how often the keeper hears from a gate that is well, at the
-	// most; at the least it is what the accept loops promise, 3 s.
+	// aliveInterval is the shortest time between two heartbeats to the controller.
+	// The longest is the 3 s of the accept loops.
 	aliveInterval = time.Second
-	probeTimeout  = 10 * time.Second // all addresses together, which are asked side by side
+	probeTimeout  = 10 * time.Second // all addresses together, which are probed in parallel
 )
 
-// Run obeys the keeper until it closes the connection, and returns nil then.
-// Connections in flight are cut off: the keeper has drained them if it wanted.
+// Run executes the commands of the controller until it closes the connection, and
+// then returns nil. Connections in flight are closed. The controller drains them
+// first if they must end in order.
 func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
-	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
+	p.server = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats)
 	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)
@@ -51,36 +51,37 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	return err
 }
 
-// process is what the front door's process consists of. The goroutine that
-// obeys has it for its own, but for what is safe for all by itself.
+// process is the state of the proxy process. It belongs to the goroutine that runs
+// commands, except for the parts that are safe for concurrent use.
 type process struct {
-	ctx       context.Context // ends with the connection to the keeper
+	ctx       context.Context // ends with the connection to the controller
 	group     *errgroup.Group
 	conn      *wire.Child
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
-	route     route.Builder // that is in force
+	settings  upstream.Settings // in force
 	heartbeat *heartbeat.Monitor
 	listening map[uint16]*listener
-	stopping  []*listener // that are accepted from for a moment more
+	stopping  []*listener // ports in their grace period
 }
 
-// send tells the keeper a word. A connection that does not take it is of no use
-// any more, and this process ends with it.
-func (p *process) send(w protocol.Event) {
-	if err := p.conn.Send(w); err != nil {
+// send sends an event to the controller. Without a working connection to the
+// controller, this process ends.
+func (p *process) send(e protocol.Event) {
+	if err := p.conn.Send(e); err != nil {
 		_ = p.conn.Close()
 	}
 }
 
-// pending tells the keeper what has happened. What the keeper would not believe is
-// a defect of ours: it costs the news, and not the gate.
-func (p *process) sendStats(n *protocol.Stats) {
-	if err := n.Validate(); err != nil {
-		n = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
+// sendStats reports what has happened. The controller rejects invalid stats; they
+// would be a defect of this program. They are then replaced by an error count, and
+// the proxy continues.
+func (p *process) sendStats(s *protocol.Stats) {
+	if err := s.Validate(); err != nil {
+		s = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
 	}
-	p.send(protocol.Event{Stats: n})
+	p.send(protocol.Event{Stats: s})
 }
 
 type received struct {
@@ -90,13 +91,13 @@ type received struct {
 }
 
 func (p *process) runCommands() error {
-	orders := make(chan received)
+	commands := make(chan received)
 	go func() {
 		for {
 			var r received
 			r.fd, r.err = p.conn.Receive(&r.command)
 			select {
-			case orders <- r:
+			case commands <- r:
 			case <-p.ctx.Done():
 				return
 			}
@@ -105,7 +106,7 @@ func (p *process) runCommands() error {
 			}
 		}
 	}()
-	beat, done := p.heartbeat.Source("orders")
+	beat, done := p.heartbeat.Source("commands")
 	defer done()
 	tick := time.NewTicker(aliveInterval)
 	defer tick.Stop()
@@ -115,7 +116,7 @@ func (p *process) runCommands() error {
 		case <-p.ctx.Done():
 			return nil
 		case <-tick.C:
-		case r := <-orders:
+		case r := <-commands:
 			if errors.Is(r.err, io.EOF) || errors.Is(r.err, net.ErrClosed) {
 				return nil
 			}
@@ -130,31 +131,29 @@ func (p *process) runCommands() error {
 }
 
 func (p *process) runCommand(r received) error {
-	o := r.command
-	if o.Listen == nil && r.fd >= 0 {
-		return errors.Join(errors.New("a descriptor came with an order that takes none"), unix.Close(r.fd))
+	c := r.command
+	if c.Listen == nil && r.fd >= 0 {
+		return errors.Join(errors.New("unexpected descriptor with a command"), unix.Close(r.fd))
 	}
 	switch {
-	case o.Configure != nil:
-		p.configure(o.Configure)
-	case o.Trust != nil:
-		p.route.Trust(o.Trust)
-		p.upstream.Update(p.route.Settings())
-	case o.Egress != nil:
-		p.route.Egress(o.Egress)
-		if !o.DeferUntilConfigured {
-			p.upstream.Update(p.route.Settings())
-		}
-	case o.Listen != nil:
-		return p.listen(o.Listen.Port, r.fd)
-	case o.StopListening != nil:
-		p.stopListening(o.StopListening.Port)
-	case o.Drain != nil:
-		p.drain(o.Drain.Budget)
-	case o.Flush != nil:
+	case c.Configure != nil:
+		p.configure(c.Configure)
+	case c.Trust != nil:
+		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.Trust.Roots)
+		p.upstream.Update(p.settings)
+	case c.Egress != nil:
+		p.settings.Egress = *c.Egress
+		p.upstream.Update(p.settings)
+	case c.Listen != nil:
+		return p.listen(c.Listen.Port, r.fd)
+	case c.StopListening != nil:
+		p.stopListening(c.StopListening.Port)
+	case c.Drain != nil:
+		p.drain(c.Drain.Budget)
+	case c.Flush != nil:
 		p.stats.flush(p.sendStats)
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
-	case o.ProbeIngress != nil:
+	case c.ProbeIngress != nil:
 		p.group.Go(func() error {
 			p.probeUpstreams()
 			return nil
@@ -170,32 +169,35 @@ func (p *process) configure(c *protocol.Configure) {
 		PerSource:      c.PerSource,
 		HeadTimeout:    c.HeadTimeout,
 		HeadBytes:      c.HeadBytes,
-		Timeout:        c.Timeout,
+		Timeout:        c.Upstream.Timeout,
 	})
-	p.route.Configure(c)
-	p.upstream.Update(p.route.Settings())
+	p.settings.Upstream = c.Upstream
+	if c.Egress != nil {
+		p.settings.Egress = *c.Egress
+	}
+	p.upstream.Update(p.settings)
 }
 
 func (p *process) probeUpstreams() {
 	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
-	found := []protocol.Reachability{}
+	results := []protocol.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
 		r := protocol.Reachability{Addr: cause.WithoutZone(f.Addr)}
 		if f.Err != nil {
-			why := f.Err.Failure()
-			r.Failure = &why
+			failure := f.Err.Failure()
+			r.Failure = &failure
 		}
-		found = append(found, r)
+		results = append(results, r)
 	}
-	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: found}})
+	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: results}})
 }
 
-// RunConfined is Run after giving up every system call that it does not need:
-// a process can be the gate, and nothing else, from then on.
+// RunConfined is Run with a seccomp filter that permits only the system calls of a
+// proxy.
 func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
-		return fmt.Errorf("confine the gate: %w", err)
+		return fmt.Errorf("cannot install the seccomp filter: %w", err)
 	}
 	return Run(ctx, conn)
 }

@@ -17,55 +17,56 @@ import (
 )
 
 const (
-	// statsInterval is what the gate waits before it tells more: a flood is summed
-	// up rather than told request by request.
+	// statsInterval is the shortest time between two reports. A flood is reported
+	// as sums, not request by request.
 	statsInterval = 100 * time.Millisecond
-	// acceptErrorInterval is how often accept's complaints are looked at.
+	// acceptErrorInterval is how often the errors of accept are read.
 	acceptErrorInterval = time.Second
 )
 
-// statsCollector is what has happened and was not told yet. Its size is bounded
-// whatever happens: the last challenges, and counters.
+// statsCollector holds the events that were not reported yet. Its size is bounded:
+// the last challenges, and counters.
 type statsCollector struct {
 	changed chan struct{}
 
 	mu               sync.Mutex
-	pending          protocol.Stats                             // but for the challenges
-	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring
-	challengeCount   uint64                                     // of challenges, since the last flush
-	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor Took
+	pending          protocol.Stats                             // without the challenges
+	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring buffer
+	challengeCount   uint64                                     // challenges since the last flush
+	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
 	refusals         map[report.RefusalCount]uint64             // keys have no Count
-	sending          sync.Mutex                                 // held over taking and sending, so that news come in order
-	reportedFailures uint64                                     // failures of accept that were told
+	sending          sync.Mutex                                 // held during both take and send, which keeps the reports in order
+	reportedFailures uint64                                     // accept failures that were reported
 }
 
 func newStatsCollector() *statsCollector {
 	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), refusals: make(map[report.RefusalCount]uint64)}
 }
 
-// durationSum is how many challenges took how long together.
+// durationSum is a number of challenges and their total duration.
 type durationSum struct {
 	count uint64
 	total time.Duration
 }
 
-// Challenge implements gate.Recorder.
-func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure) {
-	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.WithoutZone(c.Client), cause.WithoutZone(c.Upstream)
-	c.Duration = max(0, min(c.Duration, protocol.MaxRequestDuration)) // a host may have been paused meanwhile
-	c.Outcome = outcomeOf(&c)
-	key := report.ForwardedCount{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.BucketOf(c.Duration)}
-	t.mu.Lock()
-	sum := t.sums[key]
-	t.sums[key] = durationSum{sum.count + 1, sum.total + c.Duration}
-	t.challenges[t.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: c, Failure: why}
-	t.challengeCount++
-	t.pending.UpstreamFailed = t.pending.UpstreamFailed || isDeliveryFailure(c.Cause)
-	t.mu.Unlock()
-	t.notify()
+// RecordChallenge implements server.Recorder.
+func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *cause.Failure) {
+	r := &challenge
+	r.VIP, r.Client, r.Upstream = r.VIP.WithZone(""), cause.WithoutZone(r.Client), cause.WithoutZone(r.Upstream)
+	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
+	r.Outcome = outcomeOf(r)
+	key := report.ForwardedCount{ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration)}
+	c.mu.Lock()
+	sum := c.sums[key]
+	c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
+	c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
+	c.challengeCount++
+	c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	c.mu.Unlock()
+	c.notify()
 }
 
-// outcomeOf is how a challenge ended, for a counter.
+// outcomeOf returns the outcome of a challenge for a counter.
 func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
 	case cause == upstream.NoRoute:
@@ -85,8 +86,8 @@ func outcomeOf(c *report.Challenge) report.Outcome {
 	}
 }
 
-// isDeliveryFailure holds for causes that say that the ingress, or what is on the way to it,
-// may be unreachable for all.
+// isDeliveryFailure reports whether a cause shows that the ingress, or a hop before
+// it, may be unreachable for all requests.
 func isDeliveryFailure(cause string) bool {
 	switch upstream.Cause(cause) {
 	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable,
@@ -97,93 +98,93 @@ func isDeliveryFailure(cause string) bool {
 	}
 }
 
-// Refused implements gate.Recorder.
-func (t *statsCollector) RecordRefusal(why report.Refusal, asker report.ClientKind) {
-	t.mu.Lock()
-	t.refusals[report.RefusalCount{Refusal: why, ClientKind: asker}]++
-	t.mu.Unlock()
-	t.notify()
+// RecordRefusal implements server.Recorder.
+func (c *statsCollector) RecordRefusal(reason report.Refusal, kind report.ClientKind) {
+	c.mu.Lock()
+	c.refusals[report.RefusalCount{Refusal: reason, ClientKind: kind}]++
+	c.mu.Unlock()
+	c.notify()
 }
 
-func (t *statsCollector) notify() {
+func (c *statsCollector) notify() {
 	select {
-	case t.changed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
-// flush tells what there is, if anything.
-func (t *statsCollector) flush(tell func(*protocol.Stats)) {
-	t.sending.Lock()
-	defer t.sending.Unlock()
-	t.mu.Lock()
-	n := t.pending
-	n.Challenges, n.Sums = t.takeChallenges()
-	for sum, count := range t.refusals {
+// flush reports all events that were not reported yet, if there are any.
+func (c *statsCollector) flush(send func(*protocol.Stats)) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.mu.Lock()
+	s := c.pending
+	s.Challenges, s.Sums = c.takeChallenges()
+	for sum, count := range c.refusals {
 		sum.Count = count
-		n.Refused = append(n.Refused, sum)
+		s.Refused = append(s.Refused, sum)
 	}
-	clear(t.refusals)
-	t.pending = protocol.Stats{}
-	t.mu.Unlock()
-	if len(n.Sums) == 0 && n.Refused == nil && n.AcceptFailures == 0 {
+	clear(c.refusals)
+	c.pending = protocol.Stats{}
+	c.mu.Unlock()
+	if len(s.Sums) == 0 && s.Refused == nil && s.AcceptFailures == 0 {
 		return
 	}
-	tell(&n)
+	send(&s)
 }
 
-// takeChallenges returns the last challenges, oldest first, and the sums of all. It needs
-// mu.
-func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
-	told := min(t.challengeCount, protocol.MaxChallenges)
-	for i := t.challengeCount - told; i < t.challengeCount; i++ {
-		at := &t.challenges[i%protocol.MaxChallenges]
-		last = append(last, *at)
-		*at = protocol.Challenge{}
+// takeChallenges returns the last challenges, the oldest first, and the sums of
+// all. The caller holds mu.
+func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
+	reported := min(c.challengeCount, protocol.MaxChallenges)
+	for i := c.challengeCount - reported; i < c.challengeCount; i++ {
+		entry := &c.challenges[i%protocol.MaxChallenges]
+		last = append(last, *entry)
+		*entry = protocol.Challenge{}
 	}
-	t.challengeCount = 0
-	for key, of := range t.sums {
+	c.challengeCount = 0
+	for key, of := range c.sums {
 		if len(sums) == protocol.MaxRequestSums {
-			t.notify() // the others are next
+			c.notify() // the next report contains the rest
 			break
 		}
-		delete(t.sums, key)
+		delete(c.sums, key)
 		key.Count, key.TotalDuration = of.count, of.total
 		sums = append(sums, key)
 	}
 	return last, sums
 }
 
-// addAcceptErrors adds what accept has complained of since it was last asked.
-func (t *statsCollector) addAcceptErrors(s server.Stats) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.Failures == t.reportedFailures {
+// addAcceptErrors adds the errors of accept since the last call.
+func (c *statsCollector) addAcceptErrors(s server.Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.Failures == c.reportedFailures {
 		return
 	}
-	t.pending.AcceptFailures += s.Failures - t.reportedFailures
-	t.pending.LastAcceptErrno = 0
+	c.pending.AcceptFailures += s.Failures - c.reportedFailures
+	c.pending.LastAcceptErrno = 0
 	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
-		t.pending.LastAcceptErrno = uint16(number)
+		c.pending.LastAcceptErrno = uint16(number)
 	}
-	t.reportedFailures = s.Failures
-	t.notify()
+	c.reportedFailures = s.Failures
+	c.notify()
 }
 
-// run tells the news until ctx ends.
-func (t *statsCollector) run(ctx context.Context, stats func() server.Stats, tell func(*protocol.Stats)) {
-	look := time.NewTicker(acceptErrorInterval)
-	defer look.Stop()
+// run reports events until ctx ends.
+func (c *statsCollector) run(ctx context.Context, stats func() server.Stats, send func(*protocol.Stats)) {
+	tick := time.NewTicker(acceptErrorInterval)
+	defer tick.Stop()
 	pause := time.NewTicker(statsInterval)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
-			t.addAcceptErrors(stats())
-		case <-t.changed:
-			t.flush(tell)
+		case <-tick.C:
+			c.addAcceptErrors(stats())
+		case <-c.changed:
+			c.flush(send)
 			select {
 			case <-ctx.Done():
 			case <-pause.C:

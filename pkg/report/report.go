@@ -146,6 +146,10 @@ type Events struct {
 	VIPTransitions uint64            `json:"vipTransitions"` // VIPs that this host gained or lost
 	TableRepairs   uint64            `json:"tableRepairs"`   // replacements of a table that another program had changed
 	Reloads        map[string]uint64 `json:"reloads"`        // by result
+
+	// LastRuleDelay is the time from the kernel's last event that changed the held VIPs to
+	// the committed table.
+	LastRuleDelay float64 `json:"lastRuleDelayMicroseconds"`
 }
 
 // The results of a reload.

@@ -27,6 +27,8 @@ type applier struct {
 	lastVerifyError string        // logged by verify
 	tableDiffers    bool          // the table in the kernel differs from the applied one
 	onTableRepaired func()        // called after a table that differed was replaced
+
+	committed time.Time // when Apply last succeeded
 }
 
 func newApplier(p Dependencies) applier {
@@ -64,6 +66,7 @@ func (h *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 		h.closeUnreferenced(ctx, existed)
 		return report.NftablesUnavailable, err.Error(), false
 	}
+	h.committed = time.Now()
 	if h.port != port {
 		h.log.Info(fmt.Sprintf("port 80 of the API VIPs is redirected to port %d", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))

@@ -46,6 +46,8 @@ type Addresses interface {
 	Snapshot() ([]address.Address, error)
 	Links() ([]address.Link, error)
 	Changed() <-chan struct{}
+	// TakeEventTime returns when the first event since the last call was received.
+	TakeEventTime() time.Time
 }
 
 // Files signals that a watched file may have changed.
@@ -178,9 +180,10 @@ func (l *Loop) Reload() {
 
 // passScope is the work of a pass besides reading the addresses.
 type passScope struct {
-	files  bool // read the files
-	reload bool // the administrator requested it
-	verify bool // compare the table in the kernel with the applied one
+	files  bool      // read the files
+	reload bool      // the administrator requested it
+	verify bool      // compare the table in the kernel with the applied one
+	event  time.Time // of the address event that started the pass; zero if there was no event
 }
 
 // schedule is the times of the next passes without an event. Events do not delay them.
@@ -261,7 +264,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 		case <-ctx.Done():
 			return passScope{}, false
 		case <-l.Addresses.Changed():
-			return passScope{}, true
+			return passScope{event: l.Addresses.TakeEventTime()}, true
 		case <-l.Files.Changed():
 			return passScope{files: true}, true
 		case <-l.reload:
@@ -302,6 +305,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 			l.schedule.files = again
 		}
 	}
+	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
 	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses})
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)

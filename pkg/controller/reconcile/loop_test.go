@@ -59,6 +59,7 @@ func (w *fixture) Snapshot() (held []address.Address, err error) {
 type fakeAddresses struct{ *fixture }
 
 func (a fakeAddresses) Changed() <-chan struct{} { return a.addressEvents }
+func (fakeAddresses) TakeEventTime() time.Time   { return time.Now() }
 
 // Links are those of a host that has its addresses on eth0, as a rule.
 func (fakeAddresses) Links() ([]address.Link, error) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -37,6 +38,14 @@ func (t *Tracker) CountVIPTransitions(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events.VIPTransitions += uint64(n) //nolint:gosec // a length
+}
+
+// SetRuleDelay sets the time from the last address event that changed the held VIPs to the
+// committed table.
+func (t *Tracker) SetRuleDelay(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events.LastRuleDelay = float64(d.Microseconds())
 }
 
 // CountTableRepair counts a table that another program had changed, and that was

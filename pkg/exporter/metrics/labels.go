@@ -3,7 +3,7 @@
 package metrics
 
 import (
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -17,7 +17,7 @@ func refusalLabels() []string { return labelValues(report.Refusals()) }
 func clientLabels() []string { return labelValues(report.ClientKinds()) }
 
 // causeLabels returns all values of the label cause.
-func causeLabels() []string { return labelValues(upstream.Causes()) }
+func causeLabels() []string { return findings.Causes() }
 
 func labelValues[T ~string](values []T) []string {
 	all := make([]string, len(values))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -57,7 +56,7 @@ func sample() report.Report {
 				{Outcome: report.Outcome(report.NotChallenge), ClientKind: report.OtherClient, Count: 31},
 			},
 			Durations:      durations,
-			UpstreamErrors: map[string]uint64{string(upstream.Refused): 1},
+			UpstreamErrors: map[string]uint64{"refused": 1},
 		},
 		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
 		Certificates: []report.Certificate{

@@ -80,6 +80,9 @@ func WithoutZone(addr netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(addr.Addr().WithZone(""), addr.Port())
 }
 
+// Reply returns the line for a client whose exchange failed with this cause.
+func Reply(id string) string { return findings.ReplyForCause(id) }
+
 // Validate rejects a report that no child process of this program sends.
 func (f *Failure) Validate() error {
 	if !IsKnown(f.Cause) {

@@ -52,7 +52,7 @@ func TestSentences(t *testing.T) {
 		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
 		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
 		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
-		"bad status code 999": {Cause: "malformed-answer", Details: Details{Reason: StatusCode, Number: 999}},
+		"bad status code 999": {Cause: "malformed-response", Details: Details{Reason: StatusCode, Number: 999}},
 		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "refused", Others: []OtherFailure{{"timeout-connect", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
 	} {
 		f.Addr = router()

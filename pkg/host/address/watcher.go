@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -34,6 +35,8 @@ type Watcher struct {
 	changed   chan struct{}
 	dumper    dumper
 	subscribe func() (*netlink.Conn, error)
+
+	eventTime atomic.Pointer[time.Time] // of the first event since TakeEventTime
 
 	mu     sync.Mutex
 	events *netlink.Conn
@@ -139,7 +142,18 @@ func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 	}
 }
 
+// TakeEventTime returns when the first event since the last call was received; the zero
+// time without an event.
+func (w *Watcher) TakeEventTime() time.Time {
+	if at := w.eventTime.Swap(nil); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
 func (w *Watcher) notify() {
+	now := time.Now()
+	w.eventTime.CompareAndSwap(nil, &now)
 	select {
 	case w.changed <- struct{}{}:
 	default: // a value is pending, and the snapshot after it will include this change

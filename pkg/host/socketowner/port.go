@@ -17,7 +17,7 @@ const maxSockets = 4
 // DescribeTCPPort names the owner of a listening TCP port, on any address of either family,
 // in the network namespace of the calling thread. It names the process, unit or pod, as far
 // as this process may know it, and a command that shows more. The text is one line, fits
-// after "taken by" and is never empty. If no socket listens, it names what else can use the
+// after "in use by" and is never empty. If no socket listens, it names what else can use the
 // port.
 func DescribeTCPPort(port uint16) string {
 	sockets, err := listListening(port)

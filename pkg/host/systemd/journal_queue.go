@@ -61,16 +61,11 @@ func (q *journalQueue) run() {
 		select {
 		case e := <-q.entries:
 			q.sendEntry(e)
-			continue
-		default:
-		}
-		select {
-		case e := <-q.entries:
-			q.sendEntry(e)
 		case <-q.stop:
-			if len(q.entries) == 0 {
-				return
+			for len(q.entries) > 0 {
+				q.sendEntry(<-q.entries)
 			}
+			return
 		}
 	}
 }

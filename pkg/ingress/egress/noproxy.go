@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // maxSubnets limits the host's subnets in a list.
@@ -18,6 +20,17 @@ type DirectDestinations struct {
 	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived manages
 	Subnets       []netip.Prefix // of the host
 	ClusterDomain string         // the domain after "api." and "api-int."; empty if unknown
+}
+
+// NewDirectDestinations returns the destinations of a host with these VIPs and subnets.
+// An ingress address of the configuration can be anywhere. One of keepalived is in the
+// network of the cluster.
+func NewDirectDestinations(c config.VIPs, api, ingress []netip.Addr, subnets []netip.Prefix) DirectDestinations {
+	d := DirectDestinations{VIPs: api, Subnets: subnets}
+	if !c.Explicit() {
+		d.VIPs = slices.Concat(api, ingress)
+	}
+	return d
 }
 
 // NoProxy returns the automatic part of the no-proxy list. OpenShift adds the same

@@ -16,6 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -272,4 +273,10 @@ func DER(roots []Certificate) [][]byte {
 		all[i] = c.DER
 	}
 	return all
+}
+
+// NewCABundle returns the value that tells other processes to trust these roots. owner
+// is their source, for findings.
+func NewCABundle(owner string, roots []Certificate) *ingress.CABundle {
+	return &ingress.CABundle{Roots: DER(roots), Description: Describe(owner, roots)}
 }

@@ -108,7 +108,7 @@ func wrapMalformed(err error) error {
 func classifyError(q *protocol.FetchRequest, err error, got bool) *upstream.Error {
 	var malformed errMalformed
 	if errors.As(err, &malformed) {
-		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
+		return &upstream.Error{Cause: upstream.MalformedResponse, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
 	}
 	return upstream.ExchangeError(q.Addr, err, got)
 }

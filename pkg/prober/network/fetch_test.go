@@ -75,18 +75,18 @@ func TestFetch(t *testing.T) {
 			protocol.FetchResult{Status: 302, Location: "https://x/"},
 		},
 		{"nobody listens", refused, testTimeout, protocol.FetchResult{Cause: "refused"}},
-		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "closed-without-answer"}},
+		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "closed-without-response"}},
 		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, protocol.FetchResult{Cause: "reset"}},
-		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "timeout-answer"}},
-		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "malformed-answer"}},
-		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "malformed-answer"}},
+		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "timeout-response"}},
+		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "malformed-response"}},
+		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "malformed-response"}},
 		{
 			"cut off", startServer(t, replyWith("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), testTimeout,
-			protocol.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
+			protocol.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "response-truncated"},
 		},
 		{
 			"too large", startServer(t, replyWith("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), testTimeout,
-			protocol.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), protocol.MaxBody), Length: protocol.MaxLength, Cause: "answer-too-large"},
+			protocol.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), protocol.MaxBody), Length: protocol.MaxLength, Cause: "response-too-large"},
 		},
 	}
 	for _, tt := range tests {

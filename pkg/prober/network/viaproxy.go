@@ -13,7 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
@@ -25,7 +24,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := proxyRequest(ctx, q)
 	if err != nil {
-		setCause(f, &upstream.Error{Cause: upstream.MalformedAnswer, Err: err})
+		setCause(f, &upstream.Error{Cause: upstream.MalformedResponse, Err: err})
 		return f
 	}
 	client := upstream.New()
@@ -54,15 +53,14 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 }
 
 func proxySettings(q *protocol.FetchRequest) upstream.Settings {
-	var w route.Builder
-	if q.ViaProxy.Trust != nil {
-		w.Trust(q.ViaProxy.Trust)
+	s := upstream.Settings{Upstream: q.ViaProxy.Upstream}
+	if q.ViaProxy.CAs != nil {
+		s.TrustedCAs = upstream.NewTrustedCAs(q.ViaProxy.CAs.Roots)
 	}
 	if q.ViaProxy.Egress != nil {
-		w.Egress(q.ViaProxy.Egress)
+		s.Egress = *q.ViaProxy.Egress
 	}
-	w.Configure(&q.ViaProxy.Configure)
-	return w.Settings()
+	return s
 }
 
 // proxyRequest returns the request that the proxy makes of a client's request.

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 const challenge = "/.well-known/acme-challenge/token"
@@ -49,21 +49,21 @@ func TestViaProxy(t *testing.T) {
 	c := startClient(t)
 	plain, secure, certificate := startRouter(t)
 	refusing := refusingProxy(t)
-	trusts := func(description string, roots ...[]byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: roots, Description: description}
+	trusts := func(description string, roots ...[]byte) *ingress.CABundle {
+		return &ingress.CABundle{Roots: roots, Description: description}
 	}
 	good := proberprotocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
 	for name, tt := range map[string]struct {
 		host   string
-		change func(*protocol.Configure)
-		trust  *protocol.CABundle
-		egress *protocol.EgressRoutes
+		change func(*ingress.Upstream)
+		trust  *ingress.CABundle
+		egress *ingress.Egress
 		want   proberprotocol.FetchResult
 		detail string
 	}{
 		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
-			trust: trusts("the CA", certificate.Raw), change: func(c *protocol.Configure) { c.FollowRedirects = false },
+			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
 			want: proberprotocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
 		},
 		"another CA": {
@@ -76,13 +76,13 @@ func TestViaProxy(t *testing.T) {
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
-			change: func(c *protocol.Configure) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
+			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
 			want:   proberprotocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
-			trust: trusts("the CA", certificate.Raw), change: func(c *protocol.Configure) { c.TLS = true },
-			egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: secure, Proxy: protocol.EgressProxy{
-				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
+			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
+			egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{
+				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: ingress.NewSecret("Basic c2VjcmV0"),
 			}}}},
 			want:   proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
 			detail: "it answers 407 Proxy Authentication Required",
@@ -94,7 +94,7 @@ func TestViaProxy(t *testing.T) {
 				q.Host = tt.host
 			}
 			if tt.change != nil {
-				tt.change(&q.ViaProxy.Configure)
+				tt.change(&q.ViaProxy.Upstream)
 			}
 			a, err := c.Query(withTimeout(t, testTimeout), proberprotocol.Request{Fetch: q})
 			if err != nil {
@@ -120,15 +120,16 @@ func bodyUnless(want proberprotocol.FetchResult) []string {
 	return nil
 }
 
-func proxyFetchRequest(plain, secure netip.AddrPort, trust *protocol.CABundle, egress *protocol.EgressRoutes) *proberprotocol.FetchRequest {
+func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *proberprotocol.FetchRequest {
 	return &proberprotocol.FetchRequest{
 		Addr: plain, Host: "example.com", Path: challenge, UserAgent: "test",
 		ViaProxy: &proberprotocol.ProxyExchange{
 			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
-			Configure: protocol.Configure{
-				Ingress: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true, ConnectTimeout: testTimeout,
+			Upstream: ingress.Upstream{
+				Addresses: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true,
+				ConnectTimeout: testTimeout, Timeout: testTimeout,
 			},
-			Trust: trust, Egress: egress,
+			CAs: trust, Egress: egress,
 		},
 	}
 }
@@ -146,14 +147,14 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 func TestViaProxyTimeout(t *testing.T) {
 	c := startClient(t)
 	silent := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
-	q := proxyFetchRequest(silent, silent, &protocol.CABundle{}, nil)
-	q.ViaProxy.Configure.TLS = true
+	q := proxyFetchRequest(silent, silent, &ingress.CABundle{}, nil)
+	q.ViaProxy.Upstream.TLS = true
 	const limit = 5 * time.Second
 	a, err := c.Query(withTimeout(t, limit), proberprotocol.Request{Fetch: q})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Fetch.Cause != "timeout-answer" {
+	if a.Fetch.Cause != "timeout-response" {
 		t.Errorf("in %v: %+v", limit, a.Fetch)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	proxy "github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // FetchRequest requests one page, as an ACME server does: one GET over its own
@@ -33,9 +33,9 @@ type ProxyExchange struct {
 	Client netip.AddrPort `json:"client"` // the client of the challenge
 	VIP    netip.AddrPort `json:"vip"`    // the address that the client connected to
 
-	Configure proxy.Configure     `json:"configure"` // Ingress has one address
-	Trust     *proxy.CABundle     `json:"trust,omitempty"`
-	Egress    *proxy.EgressRoutes `json:"egress,omitempty"`
+	Upstream ingress.Upstream  `json:"upstream"` // with one address
+	CAs      *ingress.CABundle `json:"cas,omitempty"`
+	Egress   *ingress.Egress   `json:"egress,omitempty"`
 }
 
 // FetchResult is the result of a [FetchRequest]. Cause is set when there was no answer: a
@@ -88,7 +88,7 @@ func (f *FetchResult) validate() error {
 func (q *FetchRequest) CauseContext() cause.Context {
 	known := cause.Context{}
 	if q.ViaProxy != nil {
-		known = proxy.CauseContext(&q.ViaProxy.Configure, q.ViaProxy.Trust, q.ViaProxy.Egress)
+		known = ingress.CauseContext(&q.ViaProxy.Upstream, q.ViaProxy.CAs, q.ViaProxy.Egress)
 	}
 	known.Host = strings.Trim(q.Host, "[]")
 	return known

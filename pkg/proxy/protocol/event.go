@@ -226,30 +226,3 @@ func isHostField(s string) bool {
 func isTokenPrefix(s string) bool {
 	return len(s) <= maxTokenPrefix && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
-
-// CauseContext returns what the sender of these settings adds to a failure.
-func CauseContext(c *Configure, t *CABundle, e *EgressRoutes) cause.Context {
-	known := cause.Context{}
-	if c != nil {
-		known.VerifyNames = c.VerifyNames
-	}
-	if t != nil {
-		known.TrustedCAs = t.Description
-	}
-	if e == nil || len(e.Routes) == 0 {
-		return known
-	}
-	known.ProxyCAs = e.ProxyCAs.Description
-	if len(e.AdditionalCAs.Roots) > 0 {
-		known.AdditionalCAs = e.AdditionalCAs.Description
-	}
-	known.EgressProxies = make(map[netip.AddrPort]cause.EgressProxy, len(e.Routes))
-	for _, t := range e.Routes {
-		p := cause.EgressProxy{Name: t.Proxy.Name}
-		if len(t.Proxy.Addrs) > 0 {
-			p.Port = t.Proxy.Addrs[0].Port()
-		}
-		known.EgressProxies[netip.AddrPortFrom(t.Ingress.Addr().Unmap(), t.Ingress.Port())] = p
-	}
-	return known
-}

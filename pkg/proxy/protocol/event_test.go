@@ -12,7 +12,9 @@ import (
 	"unicode"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -31,16 +33,15 @@ func TestLargestMessages(t *testing.T) {
 	}
 	defer child.Close()
 	hosts := slices.Repeat([]string{strings.Repeat("a", 60)}, 4000)
-	for _, c := range []Command{
-		{Configure: &Configure{Hosts: hosts}},
-		{Egress: &EgressRoutes{
-			ProxyCAs:      CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}},
-			AdditionalCAs: CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
-		}},
-	} {
-		if err := parent.Send(c, -1); err != nil {
-			t.Error(err)
-		}
+	command := Command{Configure: &Configure{
+		Hosts: hosts, Upstream: ingress.FromConfig(config.Default().Upstream, nil),
+		Egress: &ingress.Egress{
+			ProxyCAs:      ingress.CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}},
+			AdditionalCAs: ingress.CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
+		},
+	}}
+	if err := parent.Send(command, -1); err != nil {
+		t.Error(err)
 	}
 	s := &Stats{UpstreamFailed: true, AcceptFailures: 1}
 	for range MaxChallenges {

@@ -2,15 +2,15 @@
 
 package reqhead
 
-// OnlyChallenges is the answer to every request that is not a challenge, byte
-// for byte: it is part of the service's interface.
+// OnlyChallenges is the response to every request that is not a challenge. Its bytes
+// are part of the interface of the service.
 const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 
-// Fault is why a head is not forwarded. The set is fixed; [None] means that
-// there is none.
+// Fault is the reason why a head is not forwarded. The set is fixed; [None] means
+// no fault.
 type Fault uint8
 
-// The faults, in the order in which a head is read.
+// The faults, in the order in which a head is checked.
 const (
 	None Fault = iota
 
@@ -24,23 +24,23 @@ const (
 	MissingHost    // an HTTP/1.1 request without Host
 	RepeatedHost   // more than one Host
 	BadLength      // Content-Length is not one decimal number
-	BadFraming     // Content-Length and Transfer-Encoding contradict or repeat
+	BadFraming     // Content-Length and Transfer-Encoding contradict each other or repeat
 
 	NotChallenge      // the target is not under the prefix
-	ForeignHost       // a name that this front door does not answer for
-	MethodNotAllowed  // a challenge asked for with neither GET nor HEAD
+	ForeignHost       // a host name that is not configured
+	MethodNotAllowed  // a challenge with a method other than GET and HEAD
 	UnknownCoding     // a transfer coding other than chunked
 	BodyNotAllowed    // a challenge with a body
 	UnknownExpect     // an expectation other than 100-continue
-	BytesAfterHead    // bytes beyond the head, without an announced body
-	Loop              // the request has been here: where it would go leads back
-	LineTooLong       // the limit was reached within the request line
-	HeadTooLarge      // the limit was reached within the fields
+	BytesAfterHead    // bytes after the head without an announced body
+	Loop              // the request has passed this service before: its route leads back here
+	LineTooLong       // the request line reaches the limit
+	HeadTooLarge      // the fields reach the limit
 	HeadTimeout       // the head was not complete in time
 	HeadNotTerminated // the client stopped sending within the head
 )
 
-// Status is the status code that a fault is answered with; 0 for None.
+// Status returns the status code of the response to a fault, and 0 for None.
 func (f Fault) Status() int {
 	switch f {
 	case None:
@@ -70,7 +70,7 @@ func (f Fault) Status() int {
 	}
 }
 
-// String is the line that a fault is answered with. It repeats nothing that the
+// String returns the line of the response to a fault. It repeats nothing that the
 // client sent.
 func (f Fault) String() string {
 	switch f {
@@ -111,7 +111,7 @@ func (f Fault) String() string {
 	case BytesAfterHead:
 		return "unexpected bytes after the request head"
 	case Loop:
-		return "the route of this name leads back to this front door"
+		return "the route of this host name leads back to this proxy"
 	case LineTooLong:
 		return "request line too long"
 	case HeadTooLarge:

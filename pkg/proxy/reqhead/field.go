@@ -4,13 +4,13 @@ package reqhead
 
 import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 
-// fieldKind is what a field of a request means here.
+// fieldKind is how a field of a request is handled.
 type fieldKind uint8
 
 const (
-	dropped   fieldKind = iota // everything that is not named below
-	forwarded                  // goes on as it came, unless Connection names it
-	via                        // so does this one, and it tells where the request has been
+	dropped   fieldKind = iota // every field that is not listed below
+	forwarded                  // forwarded unchanged, unless Connection names it
+	via                        // forwarded too; also shows whether the request has passed this service
 	host
 	connection
 	contentLength
@@ -18,13 +18,13 @@ const (
 	expect
 )
 
-// maxKnownName is the longest that fieldKindOf knows.
+// maxKnownName is the length of the longest name in fieldKindOf.
 const maxKnownName = len("if-unmodified-since")
 
-// fieldKindOf classifies a field by its name. The names that are passed on are what
-// the answer to a challenge may depend on by RFC 9110 and RFC 9111, what says
-// who asks, and what leads from one log to the next (W3C Trace Context); no
-// validator and no self check sends more.
+// fieldKindOf classifies a field by its name. The forwarded fields are those on
+// which the response to a challenge may depend (RFC 9110, RFC 9111), those that
+// identify the client, and those that connect logs (W3C Trace Context). No
+// validator and no self-check sends more.
 func fieldKindOf(name []byte) fieldKind {
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
@@ -51,7 +51,7 @@ func fieldKindOf(name []byte) fieldKind {
 	}
 }
 
-// faultOf is the verdict on a field line with a problem.
+// faultOf converts the fault of a field line.
 func faultOf(p httpfield.Fault) Fault {
 	switch p {
 	case httpfield.NoFault:

@@ -9,14 +9,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
-// Append appends to dst the head that is forwarded for this one: the judged
-// method and target, the canonical Host, those of the client's fields that are
-// passed on, in their order, and what a proxy says of its client. vip, the address that the
-// client connected to, stands in for the Host that an HTTP/1.0 request may
-// lack (RFC 9112 section 3.3).
+// Append appends the head that is forwarded for this request. It contains the
+// validated method and target, the canonical Host, the forwarded fields of the
+// client in their order, and the fields of a proxy. vip is the destination address
+// of the client. It replaces the Host that an HTTP/1.0 request may lack (RFC 9112
+// section 3.3).
 //
-// Nothing of the body's framing is passed on: a head that Judge accepts has no
-// body. Only such a head may be appended.
+// Append drops the body's framing, because a head that Validate accepts has no
+// body. Call Append only for such a head.
 func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	dst = append(dst, r.Method()...)
 	dst = append(dst, ' ')
@@ -32,7 +32,7 @@ func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	return r.appendProxyFields(dst, client)
 }
 
-// appendFields appends the client's fields that are passed on but those that its
+// appendFields appends the forwarded fields of the client, without those that its
 // Connection fields name (RFC 9110 section 7.6.1).
 func (r *Request) appendFields(dst []byte) []byte {
 	lines := r.buf[r.fields.from:r.fields.to]
@@ -83,9 +83,10 @@ func appendNode(dst []byte, addr netip.Addr) []byte {
 	return append(appendHost(append(dst, '"'), addr), '"')
 }
 
-// appendValue appends a parameter of Forwarded, quoted when it is no token
-// (RFC 7239 section 4): a colon or a bracket may not stand bare. A canonical
-// Host holds nothing that would need escaping within the quotes.
+// appendValue appends a parameter of Forwarded. A value that is not a token is
+// quoted (RFC 7239 section 4), because a colon or a bracket is not allowed outside
+// of quotes. A canonical Host contains nothing that needs escaping within the
+// quotes.
 func appendValue(dst, value []byte) []byte {
 	if bytes.IndexByte(value, ':') < 0 {
 		return append(dst, value...)

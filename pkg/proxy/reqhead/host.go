@@ -18,18 +18,18 @@ const (
 	defaultPort = 80
 )
 
-// hostname is a Host field in canonical form: lower case, without a trailing
-// dot, an IPv6 address in the form of RFC 5952, port 80 left out. cert-manager's
-// solver compares Host case-sensitively and routers look the name up as it is,
-// so one name has to have one form.
+// hostname is a Host field in canonical form: lower case, no trailing dot, an IPv6
+// address as in RFC 5952, no port 80. cert-manager's solver compares Host
+// case-sensitively and routers look it up unchanged. One name must therefore have
+// one form.
 type hostname struct {
 	text       [maxHost]byte
 	length     int // length with the port
 	nameLength int // length without the port
 }
 
-// set reads value by RFC 9110 section 7.2 (uri-host [ ":" port ]), with names
-// narrowed to what DNS names are made of.
+// set parses value by RFC 9110 section 7.2 (uri-host [ ":" port ]). Names are
+// restricted to the characters of DNS names.
 func (h *hostname) set(value []byte) bool {
 	if len(value) == 0 || len(value) > maxHost {
 		return false
@@ -81,8 +81,8 @@ func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	return rest, n > 0 && n <= maxName
 }
 
-// setPort reads what follows the name: nothing, or ":" and digits, which may be
-// none (RFC 3986 section 3.2.3).
+// setPort parses the text after the name: nothing, or ":" and digits, which may be
+// missing (RFC 3986 section 3.2.3).
 func (h *hostname) setPort(rest []byte) bool {
 	if len(rest) == 0 {
 		return true

@@ -24,7 +24,7 @@ const letsEncrypt = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3t
 
 func allowAnyHost([]byte) bool { return true }
 
-// parseAndValidate parses and judges text as one read.
+// parseAndValidate parses and validates text as one read.
 func parseAndValidate(text []byte) (*reqhead.Request, int, reqhead.Fault) {
 	r := new(reqhead.Request)
 	n, fault := r.Parse(text)
@@ -34,8 +34,8 @@ func parseAndValidate(text []byte) (*reqhead.Request, int, reqhead.Fault) {
 	return r, n, r.Validate(allowAnyHost, len(text)-n)
 }
 
-// TestParseInPieces feeds heads byte by byte, in a buffer that moves, and
-// expects what one read gives.
+// TestParseInPieces parses heads byte by byte, in a buffer that moves, and expects
+// the result of one read.
 func TestParseInPieces(t *testing.T) {
 	for name, text := range map[string]string{
 		"a validator's":   letsEncrypt,
@@ -135,7 +135,7 @@ func TestAppendIPv6(t *testing.T) {
 	}
 }
 
-// TestFaults checks that every fault is answered as an error and in one line.
+// TestFaults checks that the response to every fault is an error and one line.
 func TestFaults(t *testing.T) {
 	for f := reqhead.BadRequestLine; f <= reqhead.HeadNotTerminated; f++ {
 		if s := f.Status(); s < 400 || s > 505 || http.StatusText(s) == "" {
@@ -180,7 +180,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// readOne reads exactly one request without a body, and fails if bytes are left.
+// readOne reads exactly one request without a body, and fails if bytes remain.
 func readOne(t *testing.T, text []byte) *http.Request {
 	t.Helper()
 	r := bufio.NewReader(bytes.NewReader(text))
@@ -197,7 +197,7 @@ func readOne(t *testing.T, text []byte) *http.Request {
 	return req
 }
 
-// canonicalHost is a second way to the canonical form of a valid Host.
+// canonicalHost is a second implementation of the canonical form of a valid Host.
 func canonicalHost(host string) string {
 	host = strings.ToLower(host)
 	name, port := host, ""
@@ -214,10 +214,9 @@ func canonicalHost(host string) string {
 	return name + ":" + port
 }
 
-// FuzzHead holds what the gate rests on: a head that it accepts is one request
-// to net/http as well, the same one, and so is the head that is forwarded; of the
-// client's fields nothing outside the list goes on, and what does is unchanged;
-// and what went on is known when it comes back.
+// FuzzHead compares with net/http. An accepted head is the same single request
+// there, and so is the forwarded head. Of the client's fields only the listed ones
+// are forwarded, unchanged. A forwarded head that comes back is recognised.
 func FuzzHead(f *testing.F) {
 	addSeeds(f)
 	client, vip := netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("192.0.2.5")
@@ -257,7 +256,7 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 				t.Fatalf("%s is forwarded %d times: %q", name, len(values), text)
 			}
 		case "Via":
-			values = values[:len(values)-1] // ours
+			values = values[:len(values)-1] // the one that Append adds
 			fallthrough
 		case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "From", "If-Match", "If-Modified-Since",
 			"If-None-Match", "If-Range", "If-Unmodified-Since", "Pragma", "Range", "Referer", "Traceparent", "Tracestate", "User-Agent":
@@ -271,10 +270,11 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 	if diff := cmp.Diff([]string{"192.0.2.99"}, got.Header.Values("X-Forwarded-For")); diff != "" {
 		t.Fatalf("X-Forwarded-For (-want +got):\n%s", diff)
 	}
-	// What went out once is well-formed here too, and never goes out again.
+	// A forwarded head is well-formed for this parser too, and is never forwarded
+	// again.
 	again, n, fault := parseAndValidate(text)
 	if fault == reqhead.TooManyFields {
-		return // ours came on top of as many as there may be
+		return // Append added fields to the largest number
 	}
 	if n != len(text) || fault != reqhead.Loop {
 		t.Fatalf("the forwarded head %q comes back and is met with: %v", text, fault)

@@ -13,9 +13,9 @@ const MaxFields = 100
 
 type span struct{ from, to int }
 
-// Request is one request head in the caller's buffer. The zero value is ready
-// for Parse; after Reset it is ready for another head. It is not safe for
-// concurrent use.
+// Request is one request head in the caller's buffer. The zero value is ready for
+// Parse. After Reset it is ready for another head. It is not safe for concurrent
+// use.
 type Request struct {
 	buf   []byte
 	lines httpfield.Lines
@@ -33,19 +33,19 @@ type Request struct {
 	contentLengths, transferCodings int
 	hasBody, chunked                bool
 	badExpect                       bool
-	connectionNamesFields           bool // a Connection field does
-	viaNamesService                 bool // Via says that the request has been here
+	connectionNamesFields           bool // a Connection field names fields
+	viaNamesService                 bool // the request has passed this service before
 }
 
-// Reset forgets the head and the buffer.
+// Reset drops the head and the reference to the buffer.
 func (r *Request) Reset() { *r = Request{} }
 
-// Parse goes on reading the head at the beginning of buf, which holds what the
-// earlier calls saw and whatever came after it; the buffer may have moved. It
-// returns the length of the head when it is complete, and 0 with None when more
-// bytes are needed. A fault is final.
+// Parse continues with the head at the beginning of buf. buf holds the bytes of the
+// earlier calls and new bytes after them; it may have moved. Parse returns the
+// length of a complete head, and 0 with None if more bytes are needed. A fault is
+// final.
 //
-// The accessors refer into the last buf.
+// The accessors refer to the last buf.
 func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 	r.buf = buf
 	for {
@@ -70,8 +70,8 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 	}
 }
 
-// checkPartialLine finds what can never become a request line, such as a TLS hello, while
-// the client may wait for an answer without ever sending an LF.
+// checkPartialLine detects bytes that can never become a request line, such as a
+// TLS hello. Such a client may wait for a response without ever sending an LF.
 func (r *Request) checkPartialLine() Fault {
 	if r.fields.from != 0 {
 		return None
@@ -132,7 +132,7 @@ func (r *Request) parseField(line []byte) Fault {
 		r.transferCodings++
 		r.chunked = httpfield.EqualFold(value, "chunked")
 	case connection:
-		// These two, which are nearly all there is, name no field that is passed on.
+		// These two values are by far the most common, and name no forwarded field.
 		if !httpfield.EqualFold(value, "close") && !httpfield.EqualFold(value, "keep-alive") {
 			r.connectionNamesFields = true
 		}
@@ -163,7 +163,7 @@ func (r *Request) parseContentLength(value []byte) Fault {
 	return None
 }
 
-// checkComplete checks what only the whole head shows.
+// checkComplete checks conditions that need the whole head.
 func (r *Request) checkComplete() Fault {
 	switch {
 	case r.hostCount > 1:
@@ -177,7 +177,7 @@ func (r *Request) checkComplete() Fault {
 	}
 }
 
-// Overflow is the fault of a head that reached the limit before its end.
+// Overflow returns the fault of a head that reached the limit before its end.
 func (r *Request) Overflow() Fault {
 	if r.fields.from == 0 {
 		return LineTooLong
@@ -185,9 +185,9 @@ func (r *Request) Overflow() Fault {
 	return HeadTooLarge
 }
 
-// Validate is the verdict on a complete head: None means that Append's result may
-// be forwarded. allows is asked for the name in Host, as Hostname returns it;
-// surplus is how many bytes came after the head.
+// Validate checks a complete head. None means that the result of Append may be
+// forwarded. allows receives the name in Host, as Hostname returns it. surplus is
+// the number of bytes after the head.
 func (r *Request) Validate(allows func(name []byte) bool, surplus int) Fault {
 	switch {
 	case !r.isChallenge:
@@ -201,8 +201,8 @@ func (r *Request) Validate(allows func(name []byte) bool, surplus int) Fault {
 	case r.transferCodings > 0 || r.hasBody:
 		return BodyNotAllowed
 	case r.badExpect && r.minor > 0:
-		// An HTTP/1.0 client's expectation is ignored, and 100-continue without a
-		// body asks for nothing (RFC 9110 section 10.1.1).
+		// RFC 9110 section 10.1.1: the expectation of an HTTP/1.0 client is
+		// ignored, and 100-continue without a body has no effect.
 		return UnknownExpect
 	case surplus > 0:
 		return BytesAfterHead
@@ -216,17 +216,17 @@ func (r *Request) Validate(allows func(name []byte) bool, surplus int) Fault {
 // HasBody reports whether the head announces a body.
 func (r *Request) HasBody() bool { return r.hasBody || r.transferCodings > 0 }
 
-// Method is the method as sent.
+// Method returns the method as the client sent it.
 func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
 
-// IsHead reports whether the method is HEAD, whose answer has no body.
+// IsHead reports whether the method is HEAD, whose response has no body.
 func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
 
-// Target is the request target as sent.
+// Target returns the request target as the client sent it.
 func (r *Request) Target() []byte { return r.buf[r.target.from:r.target.to] }
 
-// Token is what follows the prefix in the path of a challenge, and nil for
-// other requests.
+// Token returns the path of a challenge after the prefix, and nil for other
+// requests.
 func (r *Request) Token() []byte {
 	if !r.isChallenge {
 		return nil
@@ -235,7 +235,7 @@ func (r *Request) Token() []byte {
 	return token
 }
 
-// UserAgent is the value of the first User-Agent field, nil without one.
+// UserAgent returns the value of the first User-Agent field, or nil.
 func (r *Request) UserAgent() []byte {
 	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
 		var name, value []byte
@@ -246,12 +246,12 @@ func (r *Request) UserAgent() []byte {
 	return nil
 }
 
-// Minor is the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
+// Minor returns the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
 func (r *Request) Minor() int { return int(r.minor) }
 
-// Host is the Host field in canonical form, with the port unless it is 80;
-// empty when there was none.
+// Host returns the Host field in canonical form, with the port unless it is 80. It
+// is empty if there was no Host.
 func (r *Request) Host() []byte { return r.host.text[:r.host.length] }
 
-// Hostname is Host without the port; an IPv6 address keeps its brackets.
+// Hostname returns Host without the port. An IPv6 address keeps its brackets.
 func (r *Request) Hostname() []byte { return r.host.text[:r.host.nameLength] }

@@ -4,14 +4,13 @@ package reqhead
 
 import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 
-// Prefix is the path under which challenges are asked for (RFC 8555 section
-// 8.3).
+// Prefix is the path of HTTP-01 challenges (RFC 8555 section 8.3).
 const Prefix = "/.well-known/acme-challenge/"
 
-// underPrefix reports whether every reader of target finds it below Prefix: it
-// is absolute-path [ "?" query ] by the grammar of RFC 3986, and nothing in it
-// moves it elsewhere when a router or a server normalises it, decodes it once
-// or twice, or takes path parameters for what they once were.
+// underPrefix reports whether every parser finds target below Prefix. The target
+// must be absolute-path [ "?" query ] by the grammar of RFC 3986. It must stay
+// below Prefix when a router or a server normalises it, decodes it once or twice,
+// or removes path parameters.
 func underPrefix(target []byte) bool {
 	if len(target) < len(Prefix) || string(target[:len(Prefix)]) != Prefix {
 		return false
@@ -26,7 +25,8 @@ func underPrefix(target []byte) bool {
 		case '?':
 			return !isDotSegment(target[segment:i]) && isQuery(target[i+1:])
 		case '/':
-			// An empty segment lets "//" or "///" be merged or read as an authority.
+			// Some parsers merge "//" or "///" into one slash, others read it as an
+			// authority.
 			if i == segment || isDotSegment(target[segment:i]) {
 				return false
 			}
@@ -43,8 +43,8 @@ func underPrefix(target []byte) bool {
 	return !isDotSegment(target[segment:])
 }
 
-// isDotSegment reports whether a segment is a dot segment (RFC 3986 section
-// 3.3), also with parameters: "..;x" is ".." to servers that cut them first.
+// isDotSegment reports whether a segment is a dot segment (RFC 3986 section 3.3),
+// also with parameters. Servers that cut parameters first read "..;x" as "..".
 func isDotSegment(segment []byte) bool {
 	for i, c := range segment {
 		switch {
@@ -57,11 +57,11 @@ func isDotSegment(segment []byte) bool {
 	return len(segment) > 0
 }
 
-// isSafeEscape reports whether b begins with a percent-encoding of a visible
-// ASCII character that has no meaning in a path. Dots and slashes would be a
-// dot segment or a separator to whoever decodes first and splits later; a
-// percent sign is a second round of the same; octets from 0x80 on may be an
-// overlong form of either.
+// isSafeEscape reports whether b begins with a percent-encoding of a visible ASCII
+// character without a meaning in a path. A server that decodes first and splits
+// later reads an encoded dot or slash as a dot segment or a separator. An encoded
+// percent sign starts a second round of decoding. Octets from 0x80 on may be an
+// overlong form of these.
 func isSafeEscape(b []byte) bool {
 	if len(b) < 3 {
 		return false
@@ -79,8 +79,8 @@ func isSafeEscape(b []byte) bool {
 	}
 }
 
-// isQuery follows RFC 3986 section 3.4. A query never changes the path, so what
-// is encoded in it does not matter.
+// isQuery follows RFC 3986 section 3.4. A query never changes the path, so any
+// encoded octet is accepted.
 func isQuery(b []byte) bool {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; c {

@@ -21,25 +21,27 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// hostileRequest asks for what the router below makes trouble with.
+	// hostileRequest makes the router below response in a hostile way.
 	hostileRequest = "GET /.well-known/acme-challenge/hostile HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 	dripInterval   = 10 * time.Millisecond
-	// connectionTime is how long a hostile client stays on one connection, and the router on one
-	// that asked for hostile. It bounds the wait of an honest client for a slot.
+	// connectionTime is how long a hostile client keeps one connection, and the
+	// router one with hostileRequest. It bounds the time that an honest client
+	// waits for a slot.
 	connectionTime = 500 * time.Millisecond
 )
 
-// abuse is one way to take more than one's share. Both sides go on until the
+// abuse is one way to take more than a fair share. Both sides continue until the
 // connection or ctx ends.
 type abuse struct {
 	client func(ctx context.Context, tcp *net.TCPConn)
-	router func(ctx context.Context, tcp *net.TCPConn) // answers hostile; nil: as any other
+	router func(ctx context.Context, tcp *net.TCPConn) // answers hostileRequest; nil: a normal response
 }
 
-// writesAndWaits writes and then waits for the end.
+// writesAndWaits writes and then waits for the end of the connection.
 func writesAndWaits(text string) func(context.Context, *net.TCPConn) {
 	return func(ctx context.Context, tcp *net.TCPConn) {
 		defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
@@ -48,7 +50,7 @@ func writesAndWaits(text string) func(context.Context, *net.TCPConn) {
 	}
 }
 
-// writesByteByByte writes first, and then byte by byte.
+// writesByteByByte writes first, and then one byte at a time.
 func writesByteByByte(first string) func(context.Context, *net.TCPConn) {
 	return func(ctx context.Context, tcp *net.TCPConn) {
 		defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
@@ -78,7 +80,7 @@ func writesEndlessly(first, x string) func(context.Context, *net.TCPConn) {
 	}
 }
 
-// abuses are all that is played.
+// abuses returns all cases.
 func abuses() map[string]abuse {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	never := writesAndWaits("")
@@ -145,9 +147,9 @@ func abuses() map[string]abuse {
 	}
 }
 
-// serverSockets is how many sockets the gate has open: those that it has accepted at its
-// own port, and those that it has connected to the router's. The clients and the router
-// are in the same process, and close their ends whenever they run.
+// serverSockets counts the open sockets of the server: those accepted at its own
+// port, and those connected to the router's. The clients and the router are in the
+// same process, and close their ends at any time.
 func serverSockets(t *testing.T, own, router uint16) (count int) {
 	t.Helper()
 	port := func(address string) uint16 {
@@ -171,8 +173,8 @@ func serverSockets(t *testing.T, own, router uint16) (count int) {
 	return count
 }
 
-// minServerSockets is serverSockets, where a connection that has to leave is given time: it
-// has its sockets until its goroutine runs, which takes a while on a busy machine.
+// minServerSockets is serverSockets with a wait. An evicted connection keeps its
+// sockets until its goroutine runs, which takes a while on a busy machine.
 func minServerSockets(t *testing.T, own, router uint16, limit int) int {
 	t.Helper()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -185,17 +187,17 @@ func minServerSockets(t *testing.T, own, router uint16, limit int) int {
 	return least
 }
 
-// TestAbuse has more hostile clients than slots, of several sources, each of
-// which begins anew when it is thrown out: what the process holds is bounded,
-// honest clients are served all the while, and nothing is left afterwards.
+// TestAbuse runs more hostile clients than slots, from several sources. Each one
+// reconnects after its connection has ended. The memory and sockets of the process
+// stay bounded, honest clients are served, and nothing remains afterwards.
 func TestAbuse(t *testing.T) {
 	const (
 		clients, requests = 150, 6
 		atLeast           = 300 * time.Millisecond
 		most              = 256 << 20 // more than before; with the race detector, and both ends in one process
 	)
-	// The time limits are those of the service: on a machine that does much else, a
-	// goroutine of the gate or of a client may be late by a second.
+	// The timeouts are those of the service. On a busy machine a goroutine of the
+	// server or of a client can be late by a second.
 	s := server.Settings{MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second, Timeout: 8 * time.Second, HeadBytes: 8192}
 	for name, a := range abuses() {
 		t.Run(name, func(t *testing.T) {
@@ -203,8 +205,8 @@ func TestAbuse(t *testing.T) {
 			defer stop()
 			router := a.startRouter(ctx, t)
 			f := startWithSmallBuffers(t, s, router)
-			requestHonestly(t, f.addr) // what is there once
-			debug.FreeOSMemory()       // what the test before has left
+			requestHonestly(t, f.addr) // allocates what stays allocated
+			debug.FreeOSMemory()       // memory of the previous test
 			fds, memory := openDescriptors(t), residentMemory(t)
 			var all sync.WaitGroup
 			var opened atomic.Int64
@@ -212,8 +214,8 @@ func TestAbuse(t *testing.T) {
 				all.Go(func() { a.runClient(ctx, netip.AddrFrom4([4]byte{127, 0, 3, byte(i % 3)}), f.addr, &opened) })
 			}
 			nstest.Await(t, "the flood has begun", func() bool { return opened.Load() >= clients })
-			// Two for each slot, one of those that have to leave, until they have run, and
-			// the kept ones.
+			// Two for each slot, one for each evicted connection until it has
+			// ended, and the idle ones.
 			limit := 3*s.MaxConnections + 64
 			maxSockets, maxMemory := 0, int64(0)
 			for i, begin := 0, time.Now(); i < requests || time.Since(begin) < atLeast; i++ {
@@ -229,15 +231,20 @@ func TestAbuse(t *testing.T) {
 				t.Errorf("%d MiB resident, %d before", maxMemory>>20, memory>>20)
 			}
 			wantNoConnections(t, f)
+			// The bound of each source keeps slots free for others: an honest client,
+			// which may be slow to send on a busy machine, is never evicted for a slot.
+			if n := f.rec.count(report.Evicted); n > 0 {
+				t.Errorf("%d connections were evicted for a slot", n)
+			}
 			f.rec.reset()
-			// Both ends of what is kept to the router stay open.
+			// Both ends of idle connections to the router stay open.
 			nstest.Await(t, "all descriptors are closed", func() bool { return openDescriptors(t) <= fds+2*64 })
 			t.Logf("%d hostile connections; at most %d sockets and %d MiB (%d before)", opened.Load(), maxSockets, maxMemory>>20, memory>>20)
 		})
 	}
 }
 
-// startIngress is a router that makes trouble with hostile only.
+// startRouter starts a router that is hostile only for hostileRequest.
 func (a abuse) startRouter(ctx context.Context, t *testing.T) netip.AddrPort {
 	t.Helper()
 	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
@@ -252,15 +259,16 @@ func (a abuse) startRouter(ctx context.Context, t *testing.T) netip.AddrPort {
 				a.router(holding, tcp)
 				return
 			}
-			if _, err := io.WriteString(tcp, okAnswer); err != nil {
+			if _, err := io.WriteString(tcp, okResponse); err != nil {
 				return
 			}
 		}
 	})
 }
 
-// proceed is one hostile client. It does not come back at once: what is shown is
-// that this process is bounded, not that it outruns all others on the machine.
+// runClient is one hostile client. It does not reconnect at once: the test shows
+// that this process is bounded, and not that it is faster than all others on the
+// machine.
 func (a abuse) runClient(ctx context.Context, source netip.Addr, to netip.AddrPort, opened *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Control: setSmallBuffers}
 	again := time.NewTicker(connectionTime)
@@ -286,8 +294,8 @@ func waitTick(ctx context.Context, tick *time.Ticker) {
 	}
 }
 
-// startWithSmallBuffers is start with the small socket buffers that the service sets: what
-// a slow reader does not take waits in this process.
+// startWithSmallBuffers is startServer with the small socket buffers of the
+// service. Bytes that a slow reader does not take stay in this process.
 func startWithSmallBuffers(t *testing.T, s server.Settings, router netip.AddrPort) *testServer {
 	t.Helper()
 	f := startServer(t, s, router)
@@ -323,7 +331,7 @@ func requestHonestly(t *testing.T, to netip.AddrPort) {
 	_ = tcp.Close()
 }
 
-// openDescriptors is how many this process has open.
+// openDescriptors counts the open descriptors of this process.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -333,7 +341,7 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// residentMemory is the memory of this process.
+// residentMemory returns the resident memory of this process.
 func residentMemory(t *testing.T) int64 {
 	t.Helper()
 	for line := range strings.Lines(readFile(t, "/proc/self/status")) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Together below the 3 s that Serve promises between beats.
+	// The sum stays below the 3 s that Serve promises between two heartbeats.
 	heartbeatInterval = time.Second
 	acceptTimeout     = time.Second
 
@@ -22,55 +22,56 @@ const (
 	maxBackOff = time.Second
 )
 
-// Serve accepts connections from ln until ctx is done or ln is closed, and
-// returns nil then; the conversations go on, see Drain. It does not close ln.
+// Serve accepts connections from ln until ctx is done or ln is closed, and then
+// returns nil. Accepted connections continue; see Drain. Serve does not close ln.
 //
-// While MaxConnections are in flight and none of them waits for its client,
-// nothing more is accepted than the connection in hand: new ones wait in the
-// kernel's backlog. What accept(2) complains of, such as a lack of descriptors,
-// is waited out and shown by Stats.
+// While MaxConnections are in flight and no client can be evicted, Serve accepts
+// one more connection and stops. New connections are queued in the kernel's
+// backlog. Errors of accept(2), such as a lack of descriptors, are retried and
+// reported by Stats.
 //
-// beat is called at least every 3 s while the loop is alive, whatever it waits
-// for.
-func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
-	woken := make(chan struct{})
+// Serve calls heartbeat at least every 3 s while the loop runs, whatever the loop
+// waits for.
+func (s *Server) Serve(ctx context.Context, ln *tcp.Listener, heartbeat func()) error {
+	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(woken)
+		defer close(interrupted)
 		_ = ln.SetDeadline(time.Unix(1, 0))
 	})
 	defer func() {
 		if !stop() {
-			<-woken
+			<-interrupted
 		}
-		// Whoever serves the listener next does not want ours.
+		// The next Serve on this listener must not inherit the deadline.
 		_ = ln.SetDeadline(time.Time{})
 	}()
 
-	var held *connection // accepted, and without a slot
+	var waiting *connection // accepted, but without a slot
 	defer func() {
-		// The client has been accepted: it is served, though there is no room.
-		if held != nil {
-			g.start(held, true)
+		// The client was accepted. It is served although no slot is free.
+		if waiting != nil {
+			s.start(waiting, true)
 		}
 	}()
-	next := g.pool.get() // for the next connection
-	defer func() { g.pool.put(next) }()
-	var lastBeat time.Time
+	next := s.pool.get() // for the next connection
+	defer func() { s.pool.put(next) }()
+	var lastHeartbeat time.Time
 	backOff := minBackOff
 	for {
-		if now := time.Now(); now.Sub(lastBeat) >= heartbeatInterval {
-			lastBeat = now
-			beat()
+		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatInterval {
+			lastHeartbeat = now
+			heartbeat()
 			if err := ln.SetDeadline(now.Add(acceptTimeout)); err != nil {
 				return serveError(err)
 			}
 		}
-		// After the deadline was set, so that the one that wakes us is not lost.
+		// The check follows the new deadline, so that the deadline that ctx sets is
+		// not lost.
 		if ctx.Err() != nil {
 			return nil
 		}
-		if held != nil {
-			if held = g.admitOrWait(ctx, held); held != nil {
+		if waiting != nil {
+			if waiting = s.admitOrWait(ctx, waiting); waiting != nil {
 				continue
 			}
 		}
@@ -79,14 +80,14 @@ func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error
 		case err == nil:
 			backOff = minBackOff
 			c := next
-			next = g.pool.get()
+			next = s.pool.get()
 			c.recordAddresses()
-			held = g.admitOrWait(ctx, c)
+			waiting = s.admitOrWait(ctx, c)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		default:
-			g.acceptErrors.record(err)
+			s.acceptErrors.record(err)
 			waitForChange(ctx, nil, backOff)
 			backOff = min(2*backOff, maxBackOff)
 		}
@@ -97,12 +98,13 @@ func serveError(err error) error {
 	if errors.Is(err, os.ErrClosed) {
 		return nil
 	}
-	return fmt.Errorf("bound the wait of the accept loop: %w", err)
+	return fmt.Errorf("cannot set the deadline of the listener: %w", err)
 }
 
-// admitOrWait begins with c, or refuses it, or waits a while for a slot and returns c.
-func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connection) {
-	a := g.start(c, false)
+// admitOrWait starts c or refuses it. When no slot is free, admitOrWait waits a
+// limited time and returns c.
+func (s *Server) admitOrWait(ctx context.Context, c *connection) (waiting *connection) {
+	a := s.start(c, false)
 	if a.maxWait == 0 {
 		return nil
 	}
@@ -110,7 +112,7 @@ func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connecti
 	return c
 }
 
-// changeSignal returns when changed is closed, ctx is done or patience is used up.
+// waitForChange returns when changed is closed, ctx is done or maxWait has passed.
 func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -121,7 +123,7 @@ func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.D
 	}
 }
 
-// acceptErrors counts what accept complains of.
+// acceptErrors counts the errors of accept.
 type acceptErrors struct {
 	mu    sync.Mutex
 	count uint64

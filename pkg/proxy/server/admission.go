@@ -9,98 +9,113 @@ import (
 )
 
 const (
-	// maxEvicted bounds the connections that were told to leave and have not yet:
-	// they still hold a descriptor and memory.
+	// maxEvicted bounds the evicted connections that have not ended yet. They still
+	// occupy a descriptor and memory.
 	maxEvicted = 256
-	// maxCandidates is how many connections are looked at for one that its client keeps
+	// maxCandidates bounds the search for a connection that its client keeps
 	// waiting.
 	maxCandidates = 8
-	// unreadRetryDelay is what the conversations get when it is they who are late, and not
-	// their clients: the accept loop has come too far ahead of them.
+	// unreadRetryDelay is the wait when heads have arrived and their goroutines are
+	// late. The accept loop is then too far ahead of them.
 	unreadRetryDelay = time.Millisecond
-	// minHeadTime is what every client gets for its head, slots or no slots. A validator's
-	// comes with the handshake's last packet; so short a time slows a flood down
-	// that takes all of the default's slots 50 times a second, and no smaller one.
+	// minHeadTime is the time that every client gets for its head, even when all
+	// slots are taken. The head of a validator arrives with the last packet of the
+	// handshake. The value slows down only a flood that takes all default slots 50
+	// times a second.
 	minHeadTime = 20 * time.Millisecond
 )
 
-// admission is what becomes of a new connection.
+// admission is the result of admit.
 type admission struct {
-	refused bool            // its source has too many
-	changed <-chan struct{} // closed when there may be room
-	maxWait time.Duration   // for that; 0 when c is in
+	refused bool            // its source is at its bound, with no candidate for eviction
+	changed <-chan struct{} // closed when a slot may be free
+	maxWait time.Duration   // the longest wait for changed; 0: c is admitted or refused
 }
 
-// admit takes c in, which is new, where need be in the place of another:
+// admit adds the new connection c, if necessary in place of another one:
 //
-// A source at its bound makes room for its newest connection with the one of its
-// own that has waited longest for its head. Refusing the newest instead would be
-// cheaper, and would let whoever floods from behind an address lock out all who
-// share it, a CA behind the same translator among them. A validator sends its
-// head with the handshake's last packet: the newest connection is the most likely
-// to be one, and the one that is still without a head the least. The newest is
-// refused only when no connection of its source is waited for.
+// A source at its bound loses the connection that has waited longest for its head.
+// Refusing the newest connection would be cheaper. But a client that floods from
+// behind an address translator could then lock out all others behind it, for
+// example a CA. A validator sends its head with the last packet of the handshake.
+// The newest connection is therefore most likely a validator's, and the oldest
+// without a head least likely. The newest is refused only if no connection of its
+// source can be evicted.
 //
-// When all slots are taken, the same holds for all connections. When none of them
-// is waited for, since all are being answered, c has to wait.
+// When all slots are taken, the same rule applies to all connections. If none can
+// be evicted because all are being answered, c must wait.
 //
-// unbounded takes c in without any of that.
-func (l *connectionTable) admit(c *connection, unbounded bool) admission {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// unbounded adds c without any check.
+func (t *connectionTable) admit(c *connection, unbounded bool) admission {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !unbounded {
-		if a, in := l.makeRoom(c); !in {
+		if a, in := t.makeRoom(c, c.acceptedAt, maxEvicted); !in {
 			return a
 		}
 	}
-	l.count++
-	if l.perSource > 0 {
-		l.joinSource(c)
+	t.count++
+	if t.perSource > 0 {
+		t.joinSource(c)
 	}
-	l.setStage(c, readingHead)
+	t.setStage(c, readingHead)
 	return admission{}
 }
 
-// makeRoom needs mu.
-func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
-	var own *source
-	if l.perSource > 0 {
-		own = l.sources[sourceKeyOf(c.client.Addr())]
+// readmit lets an evicted connection stay, whose head has arrived in time. Another
+// connection is evicted in its place, so that the bounds hold. It reports false if
+// there is no candidate. The caller holds mu.
+func (t *connectionTable) readmit(c *connection) bool {
+	// c leaves the evicted connections when another one joins them.
+	if _, made := t.makeRoom(c, time.Now(), maxEvicted+1); !made {
+		return false
 	}
-	crowded := own != nil && own.count-own.evicted >= l.perSource
-	if !crowded && l.count-l.evicted < l.limit {
+	t.uncountEvicted(c)
+	return true
+}
+
+// makeRoom evicts connections until c fits, or returns what to do with c. c is not in
+// flight yet, or evicted. Candidates are connections that were accepted before now.
+// limit bounds the evicted connections. The caller holds mu.
+func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a admission, made bool) {
+	var own *source
+	if t.perSource > 0 {
+		own = t.sources[sourceKeyOf(c.client.Addr())]
+	}
+	crowded := own != nil && own.count-own.evicted >= t.perSource
+	if !crowded && t.count-t.evicted < t.limit {
 		return admission{}, true
 	}
-	if l.evicted >= maxEvicted {
-		return admission{changed: l.changeSignal(), maxWait: acceptTimeout}, false
+	if t.evicted >= limit {
+		return admission{changed: t.changeSignal(), maxWait: acceptTimeout}, false
 	}
 	if crowded {
-		old, _ := l.evictionCandidate(own.lingering, own.reading, c.acceptedAt)
+		old, _ := t.evictionCandidate(own.lingering, own.reading, now)
 		if old == nil {
 			return admission{refused: true}, false
 		}
-		l.evict(old, report.SourceLimit)
+		t.evict(old, report.SourceLimit)
 	}
-	// Two for one, so that a limit that was lowered is reached.
+	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
-		if l.count-l.evicted < l.limit {
+		if t.count-t.evicted < t.limit {
 			return admission{}, true
 		}
-		old, wait := l.evictionCandidate(l.lingering, l.reading, c.acceptedAt.Add(-minHeadTime))
+		old, wait := t.evictionCandidate(t.lingering, t.reading, now.Add(-minHeadTime))
 		if old == nil {
-			return admission{changed: l.changeSignal(), maxWait: wait}, false
+			return admission{changed: t.changeSignal(), maxWait: wait}, false
 		}
-		l.evict(old, report.Evicted)
+		t.evict(old, report.Evicted)
 	}
 	return admission{}, true
 }
 
-// evictionCandidate returns the connection whose client has the least to lose: that has its
-// answer, or else that has been waited for longest. A head that lies unread is not
-// waited for, its goroutine is behind: such a connection goes to the end. When
-// there is none that came before the given time, wait is how long that will be so
-// if nothing changes. It needs mu.
-func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
+// evictionCandidate returns the connection whose client loses least: one that has
+// its response, or else the one that has waited longest for its head. If the head has
+// arrived and is unread, the client is not late, but its goroutine is. Such a
+// connection moves to the end. If no connection is older than before, wait is the
+// time until one is, unless something changes. The caller holds mu.
+func (t *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
 	if c := lingering.oldest(); c != nil {
 		return c, 0
 	}
@@ -109,32 +124,33 @@ func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, 
 		if c == nil {
 			return nil, acceptTimeout
 		}
-		if young := c.acceptedAt.Sub(before); young > 0 {
-			return nil, young
+		if remaining := c.acceptedAt.Sub(before); remaining > 0 {
+			return nil, remaining
 		}
 		if !c.tcp.HasUnread() {
 			return c, 0
 		}
-		l.setStage(c, readingHead)
+		t.setStage(c, readingHead)
 	}
 	return nil, unreadRetryDelay
 }
 
-// evict has c leave: the wait for its client ends now. Its goroutine does the
-// rest, so that this never waits for it. It needs mu.
-func (l *connectionTable) evict(c *connection, why report.Refusal) {
-	l.setStage(c, evicted)
+// evict ends the wait for the client of c. The goroutine of c does the rest, so
+// that evict never waits. The caller holds mu.
+func (t *connectionTable) evict(c *connection, why report.Refusal) {
+	t.setStage(c, evicted)
 	c.evictionReason = why
-	l.evicted++
+	t.evicted++
 	if c.source != nil {
 		c.source.evicted++
 	}
 	_ = c.tcp.SetReadDeadline(time.Unix(1, 0))
 }
 
-// uncountEvicted needs mu.
-func (l *connectionTable) uncountEvicted(c *connection) {
-	l.evicted--
+// uncountEvicted removes c from the number of evicted connections. The caller holds
+// mu.
+func (t *connectionTable) uncountEvicted(c *connection) {
+	t.evicted--
 	if c.source != nil {
 		c.source.evicted--
 	}

@@ -42,8 +42,8 @@ func wantReset(t *testing.T, what string, tcp *net.TCPConn) {
 	}
 }
 
-// wantAnswer completes a head of which "GET" was sent.
-func wantAnswer(t *testing.T, what string, tcp *net.TCPConn) {
+// wantResponse completes a head whose "GET" was already sent.
+func wantResponse(t *testing.T, what string, tcp *net.TCPConn) {
 	t.Helper()
 	send(t, tcp, " / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
@@ -51,7 +51,8 @@ func wantAnswer(t *testing.T, what string, tcp *net.TCPConn) {
 	}
 }
 
-// openHalfSent opens a connection, sends a part of a head, and waits until it was read.
+// openHalfSent opens a connection, sends a part of a head, and waits until it was
+// read.
 func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 	t.Helper()
 	n := f.ReadingHeads()
@@ -61,8 +62,8 @@ func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 	return tcp
 }
 
-// TestPerSource: the longest waiting connection of a source makes room for its
-// newest; other sources lose nothing.
+// TestPerSource: the longest waiting connection of a source is evicted for its
+// newest. Other sources lose nothing.
 func TestPerSource(t *testing.T) {
 	s := testSettings()
 	s.PerSource = 3
@@ -77,8 +78,8 @@ func TestPerSource(t *testing.T) {
 	wantReset(t, "the oldest", own[0])
 	wantRefusal(t, f, report.SourceLimit)
 	for i := range 3 {
-		wantAnswer(t, "another source", other[i])
-		wantAnswer(t, "the newer ones", own[i+1])
+		wantResponse(t, "another source", other[i])
+		wantResponse(t, "the newer ones", own[i+1])
 	}
 	wantNoConnections(t, f)
 }
@@ -88,7 +89,7 @@ func wantNoConnections(t *testing.T, f *testServer) {
 	nstest.Await(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
 }
 
-// TestPerSourceOff: so many as there are slots.
+// TestPerSourceOff: without the bound, one source can take all slots.
 func TestPerSourceOff(t *testing.T) {
 	f := startServer(t, testSettings())
 	var all []*net.TCPConn
@@ -104,10 +105,10 @@ func TestPerSourceOff(t *testing.T) {
 	}
 }
 
-// TestPerSourceAnswering: no answer is given up for a newer connection; that is
-// the one that is refused then.
+// TestPerSourceAnswering: no response is given up for a newer connection. The newer
+// one is refused.
 func TestPerSourceAnswering(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	s := testSettings()
 	s.PerSource = 2
 	f := startServer(t, s, router)
@@ -115,9 +116,9 @@ func TestPerSourceAnswering(t *testing.T) {
 	for i := range own {
 		own[i] = dialFrom(t, "127.0.0.2", f.addr)
 		send(t, own[i], challengeRequest)
-		<-asked
+		<-requested
 	}
-	// The reset may be there before connect returns.
+	// The reset may arrive before connect returns.
 	newest, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}, net.TCPAddrFromAddrPort(f.addr))
 	if err == nil {
 		wantReset(t, "the newest", newest)
@@ -129,7 +130,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
-	close(goOn)
+	close(proceed)
 	for _, tcp := range own {
 		if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 			t.Errorf("answered %q", got)
@@ -139,7 +140,7 @@ func TestPerSourceAnswering(t *testing.T) {
 }
 
 // TestEviction: when all slots are taken, the connection that has waited longest
-// for its head makes room, whatever its source.
+// for its head is evicted, whatever its source.
 func TestEviction(t *testing.T) {
 	s := testSettings()
 	s.MaxConnections = 3
@@ -153,13 +154,13 @@ func TestEviction(t *testing.T) {
 	wantReset(t, "the oldest", all[0])
 	wantRefusal(t, f, report.Evicted)
 	for _, tcp := range all[1:] {
-		wantAnswer(t, "a newer one", tcp)
+		wantResponse(t, "a newer one", tcp)
 	}
 	wantNoConnections(t, f)
 }
 
-// TestLingeringIsEvictedFirst: a client that has its answer and goes on sending
-// costs nobody a slot, and is not counted twice.
+// TestLingeringIsEvictedFirst: a client that has its response and still sends
+// occupies no slot, and is not counted twice.
 func TestLingeringIsEvictedFirst(t *testing.T) {
 	s := testSettings()
 	s.MaxConnections = 2
@@ -174,7 +175,7 @@ func TestLingeringIsEvictedFirst(t *testing.T) {
 	if got := readAll(t, talker); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
-	wantAnswer(t, "the one that has sent no head", slow)
+	wantResponse(t, "the one that has sent no head", slow)
 	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(refusalTexts(refusals), " "), string(report.Evicted)) {
 		t.Errorf("refusals %v", refusals)
 	}
@@ -188,7 +189,7 @@ func refusalTexts(refusals []report.Refusal) (all []string) {
 	return all
 }
 
-// TestLoweredLimits are reached as new connections come.
+// TestLoweredLimits shows that a lowered limit is reached by new connections.
 func TestLoweredLimits(t *testing.T) {
 	f := startServer(t, testSettings())
 	for range 20 {
@@ -203,8 +204,8 @@ func TestLoweredLimits(t *testing.T) {
 	nstest.Await(t, "the new limit holds", func() bool { return f.InFlight() == 5 })
 }
 
-// flood opens connections from an address as fast as it can, each with half a
-// head, holds the last of them, and returns how many it opened.
+// flood opens connections from an address as fast as it can, each with half a head.
+// It keeps the last ones open, and returns the number of all.
 func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 	var open [512]net.Conn
 	defer func() {
@@ -232,9 +233,9 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 	return opened
 }
 
-// TestHonestClientsDuringFlood has CAs ask while others flood: from addresses of their
-// own, and from the very address that floods, as behind one translator. None
-// loses its request, with and without a bound for each source.
+// TestHonestClientsDuringFlood has CAs send requests during a flood: from their own
+// addresses, and from the address of the flood, as behind a translator. No request
+// is lost, with and without a bound for each source.
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*server.Settings){
@@ -245,7 +246,7 @@ func TestHonestClientsDuringFlood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testSettings()
 			set(&s)
-			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var floods, honest sync.WaitGroup

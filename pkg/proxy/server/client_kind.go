@@ -8,8 +8,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// clientKindOf names who seems to ask, by what a User-Agent begins with or holds. It
-// serves the journal and the metrics, and decides nothing: anybody can send it.
+// clientKindOf returns the kind of client that a User-Agent names. The result
+// serves the journal and the metrics. The field can be forged and never affects
+// handling.
 func clientKindOf(agent []byte) report.ClientKind {
 	switch {
 	case bytes.HasPrefix(agent, []byte("cert-manager")): // pkg/util/useragent.go, RestConfigWithUserAgent
@@ -18,7 +19,7 @@ func clientKindOf(agent []byte) report.ClientKind {
 		return report.LetsEncrypt
 	case bytes.HasPrefix(agent, []byte("LetsEncrypt-Pebble-VA")): // pebble, va/va.go
 		return report.Pebble
-	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca names itself no further (acme/client.go)
+	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca sends only Go's default (acme/client.go)
 		return report.StepCA
 	case bytes.HasPrefix(agent, []byte(report.CheckUserAgent)):
 		return report.CheckClient
@@ -27,8 +28,8 @@ func clientKindOf(agent []byte) report.ClientKind {
 	}
 }
 
-// tokenHash tells tokens apart without holding them (FNV-1a). Who wants two tokens
-// to be taken for one can have that: they are one story in the journal then.
+// tokenHash identifies a token without storing it (FNV-1a). A client can make two
+// tokens collide; the journal then treats them as one challenge.
 func tokenHash(token []byte) uint64 {
 	const (
 		offset = 14695981039346656037

@@ -4,28 +4,27 @@ package server
 
 import "time"
 
-// closeConnection ends the connection after an answer. A socket that is closed while
-// bytes of the client are unread, or still come, sends a reset, and that may
-// throw our answer away before the client has read it (RFC 9112 section 9.6).
-// So it is closed in two steps then; expected says that bytes are to come.
-func (g *Server) closeConnection(c *connection, expected bool) {
+// closeConnection ends the connection after a response. If bytes of the client are
+// unread or still arrive, close(2) sends a reset. The reset can discard the response
+// before the client has read it (RFC 9112 section 9.6). The connection is then
+// closed in two steps. expected means that the client will send more bytes.
+func (s *Server) closeConnection(c *connection, expected bool) {
 	if !c.writer.failed && (expected || c.tcp.HasUnread()) {
-		g.linger(c)
+		s.linger(c)
 	}
 	_ = c.tcp.Close()
 }
 
-// linger ends our side and reads on, within bounds, until the client ends its
-// own. A client that is only waited for so has its answer, and makes room for
-// others first.
-func (g *Server) linger(c *connection) {
+// linger shuts down the sending side and reads, within bounds, until the client
+// closes its side. Such a client has its response and is evicted first.
+func (s *Server) linger(c *connection) {
 	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	g.connections.startLingering(c) // after the deadline, which that may shorten
-	waste := c.buf[:cap(c.buf)]
+	s.connections.startLingering(c) // after SetReadDeadline, because an eviction shortens that deadline
+	discarded := c.buf[:cap(c.buf)]
 	for total := 0; total < lingerBytes; {
-		n, err := c.tcp.Read(waste)
+		n, err := c.tcp.Read(discarded)
 		if err != nil {
 			return
 		}
@@ -33,11 +32,10 @@ func (g *Server) linger(c *connection) {
 	}
 }
 
-// abort ends the connection with a reset. It is for a client with a part of an
-// answer that may look like a whole one, and for one that has to make room: a
-// reset leaves nothing of the connection in this host's kernel, neither unread
-// bytes nor a wait for the other side to end it (tcp(7), SO_LINGER), and tells an
-// honest client at once that it may try again.
+// abort closes the connection with a reset. It serves two cases: the client has a
+// part of a response that may look complete, or the connection is evicted. A reset
+// leaves neither unread bytes nor a wait for the peer in this host's kernel
+// (tcp(7), SO_LINGER). A client sees at once that it can retry.
 func (c *connection) abort() {
 	_ = c.tcp.Reset()
 }

@@ -13,57 +13,58 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	// firstReadSize is what a head is read into at first: a validator's fits, and one
-	// that is never completed does not hold the full size.
+	// firstReadSize is the size of the inline read buffer. The head of a validator
+	// fits. A head that is never completed does not occupy the full size.
 	firstReadSize = 1 << 10
-	// longBufferSize is what a longer head is read into: the default limit of a head.
+	// longBufferSize is the buffer for longer heads: the default limit of a head.
 	longBufferSize = 8 << 10
-	// maxKeptCapacity bounds what reused memory holds on to.
+	// maxKeptCapacity bounds the buffers that a pooled connection keeps.
 	maxKeptCapacity = 2 << 10
 
-	// answerWriteTimeout bounds the writing of an answer of our own, and what a slow
-	// reader gets beyond the challenge's budget.
-	answerWriteTimeout = 2 * time.Second
+	// responseWriteTimeout bounds the write of a response of this proxy. A slow reader
+	// gets this much time beyond the timeout of the challenge.
+	responseWriteTimeout = 2 * time.Second
 
-	// lingerTime and lingerBytes bound the wait for a client that still sends
-	// while our answer is on its way.
+	// lingerTime and lingerBytes bound the wait for a client that still sends while
+	// the response is on its way.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 10
 )
 
-// connection is one connection and the memory it needs, which serves the
-// next one afterwards.
+// connection is one client connection with its memory, which is reused for the next
+// connection.
 type connection struct {
 	tcp          tcp.Conn
 	settings     *activeSettings
-	acceptedAt   time.Time // its head is waited for
+	acceptedAt   time.Time // start of the wait for its head
 	headDeadline time.Time
 
-	// Guarded by live.
+	// connectionTable's mutex guards these.
 	stage                   stage
-	evictionReason          report.Refusal // it has to leave
-	source                  *source        // nil while no source is bounded
+	evictionReason          report.Refusal // set with stage evicted
+	source                  *source        // nil while PerSource is 0
 	tableEntry, sourceEntry listNode
 
 	vip    netip.Addr
 	client netip.AddrPort
 
 	inlineBuf       [firstReadSize]byte
-	buf             []byte // what the client has sent: in first, or a larger buffer that is given back
+	buf             []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
 	request         reqhead.Request
-	out             []byte // what is written next
-	upstreamRequest Request
-	isHead          bool // a challenge is asked for with HEAD
+	out             []byte // the next bytes to write
+	upstreamRequest upstream.Request
+	isHead          bool // the method of the challenge is HEAD
 	record          report.Challenge
 	writer          clientWriter
 }
 
-// clientWriter remembers whether the client took what it was written: what
-// fails there is not the upstream's fault.
+// clientWriter records whether a write to the client failed. Such an error is not
+// the upstream's fault.
 type clientWriter struct {
 	tcp    *tcp.Conn
 	failed bool
@@ -88,22 +89,22 @@ func (c *connection) recordAddresses() {
 	c.client = c.tcp.Remote()
 }
 
-// start holds the conversation in a goroutine of its own, or refuses it, or
-// returns what there is to wait for.
-func (g *Server) start(c *connection, unbounded bool) admission {
-	c.settings = g.settings.Load()
+// start handles the connection in a new goroutine or refuses it. If no slot is
+// free, start returns what to wait for.
+func (s *Server) start(c *connection, unbounded bool) admission {
+	c.settings = s.settings.Load()
 	c.acceptedAt = time.Now()
 	c.headDeadline = c.acceptedAt.Add(c.settings.HeadTimeout)
-	// Before it can be seen by those who may shorten it.
+	// Set before admit, because an eviction shortens this deadline.
 	_ = c.tcp.SetReadDeadline(c.headDeadline)
-	a := g.connections.admit(c, unbounded)
+	a := s.connections.admit(c, unbounded)
 	switch {
 	case a.refused:
 		c.abort()
-		g.release(c)
-		g.recorder.RecordRefusal(report.SourceLimit, report.OtherClient)
+		s.release(c)
+		s.recorder.RecordRefusal(report.SourceLimit, report.OtherClient)
 	case a.maxWait == 0:
-		go g.handle(c)
+		go s.handle(c)
 	}
 	return a
 }
@@ -120,47 +121,47 @@ func (m *connectionPool) get() *connection {
 
 func (m *connectionPool) put(c *connection) { m.pool.Put(c) }
 
-func (g *Server) handle(c *connection) {
-	g.serveRequest(c)
-	g.connections.remove(c)
-	g.release(c)
+func (s *Server) handle(c *connection) {
+	s.serveRequest(c)
+	s.connections.remove(c)
+	s.release(c)
 }
 
-// release has the memory of c serve another.
-func (g *Server) release(c *connection) {
-	g.releaseRequest(c)
+// release returns c to the pool.
+func (s *Server) release(c *connection) {
+	s.releaseRequest(c)
 	c.reset()
-	g.pool.put(c)
+	s.pool.put(c)
 }
 
 func (c *connection) reset() {
-	c.settings, c.writer, c.record, c.upstreamRequest = nil, clientWriter{}, report.Challenge{}, Request{}
+	c.settings, c.writer, c.record, c.upstreamRequest = nil, clientWriter{}, report.Challenge{}, upstream.Request{}
 	c.out = c.out[:0]
 	if cap(c.out) > maxKeptCapacity {
 		c.out = nil
 	}
 }
 
-// releaseRequest drops what the client has sent: while the upstream is waited
-// for, a long head is held in the form that is forwarded only.
-func (g *Server) releaseRequest(c *connection) {
+// releaseRequest releases the received bytes. While the upstream is awaited, only
+// the forwarded form of a long head stays in memory.
+func (s *Server) releaseRequest(c *connection) {
 	c.request.Reset()
 	if cap(c.buf) == longBufferSize {
-		g.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
+		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
 	}
 	c.buf = c.inlineBuf[:0]
 }
 
-// serveRequest reads the head, decides, and answers or forwards.
-func (g *Server) serveRequest(c *connection) {
-	length, fault, silent := g.readHead(c)
-	if why := g.connections.finishReading(c, fault == reqhead.HeadTimeout); why != "" {
+// serveRequest reads the head, validates it, and responses or forwards the request.
+func (s *Server) serveRequest(c *connection) {
+	length, fault, silent := s.readHead(c)
+	if reason := s.connections.finishReading(c, fault == reqhead.HeadTimeout); reason != "" {
 		c.abort()
-		g.recorder.RecordRefusal(why, report.OtherClient)
+		s.recorder.RecordRefusal(reason, report.OtherClient)
 		return
 	}
 	if silent {
-		g.recorder.RecordRefusal(refusalOf(fault), report.OtherClient)
+		s.recorder.RecordRefusal(refusalOf(fault), report.OtherClient)
 		_ = c.tcp.Close()
 		return
 	}
@@ -168,27 +169,27 @@ func (g *Server) serveRequest(c *connection) {
 		fault = c.request.Validate(c.settings.allowsHost, len(c.buf)-length)
 	}
 	if fault == reqhead.None {
-		g.forward(c)
+		s.forward(c)
 		return
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
-	asker := report.OtherClient
+	kind := report.OtherClient
 	if length > 0 {
-		asker = clientKindOf(c.request.UserAgent())
+		kind = clientKindOf(c.request.UserAgent())
 	}
-	g.recorder.RecordRefusal(refusalOf(fault), asker)
-	g.closeConnection(c, length == 0 || c.request.HasBody())
+	s.recorder.RecordRefusal(refusalOf(fault), kind)
+	s.closeConnection(c, length == 0 || c.request.HasBody())
 }
 
-// readHead reads until the head is complete. It returns the head's length, or
-// 0 with the fault that ended it; silent says that the client is not there to
-// read an answer, or has asked for nothing.
-func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
+// readHead reads until the head is complete. It returns the length of the head, or
+// 0 and the fault that ended the read. silent means that the client is gone or has
+// sent nothing, so that no response is written.
+func (s *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
 	limit := c.settings.HeadBytes
 	c.buf = c.inlineBuf[:0]
 	for {
 		if len(c.buf) == cap(c.buf) {
-			g.growBuffer(c, limit)
+			s.growBuffer(c, limit)
 		}
 		n, err := c.tcp.Read(c.buf[len(c.buf):min(cap(c.buf), limit)])
 		c.buf = c.buf[:len(c.buf)+n]
@@ -213,50 +214,51 @@ func (g *Server) readHead(c *connection) (length int, fault reqhead.Fault, silen
 	}
 }
 
-// growBuffer makes room for the next read. Long buffers go round: a flood of long
-// heads must not leave as many of them behind as garbage.
-func (g *Server) growBuffer(c *connection, limit int) {
-	var bigger []byte
+// growBuffer makes room for the next read. Long buffers are pooled, so that a flood
+// of long heads does not leave the same number of them as garbage.
+func (s *Server) growBuffer(c *connection, limit int) {
+	var larger []byte
 	if cap(c.buf) < longBufferSize {
-		long, _ := g.longBuffers.Get().(*[longBufferSize]byte)
-		bigger = long[:]
+		long, _ := s.longBuffers.Get().(*[longBufferSize]byte)
+		larger = long[:]
 	} else {
-		bigger = make([]byte, min(2*cap(c.buf), limit))
+		larger = make([]byte, min(2*cap(c.buf), limit))
 	}
-	n := copy(bigger, c.buf)
+	n := copy(larger, c.buf)
 	if cap(c.buf) == longBufferSize {
-		g.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
+		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
 	}
-	c.buf = bigger[:n]
+	c.buf = larger[:n]
 }
 
-// challengePort is where a CA asks (RFC 8555 section 8.3), and what the kernel
-// leads here of.
+// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
+// redirects connections from it to this proxy.
 const challengePort = 80
 
-// forward has the upstream answer, and answers itself when that cannot.
-func (g *Server) forward(c *connection) {
+// forward sends the request to the upstream. Without a response from there, forward
+// answers.
+func (s *Server) forward(c *connection) {
 	begin := time.Now()
 	deadline := begin.Add(c.settings.Timeout)
-	_ = c.tcp.SetWriteDeadline(deadline.Add(answerWriteTimeout))
+	_ = c.tcp.SetWriteDeadline(deadline.Add(responseWriteTimeout))
 	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
 	c.isHead = c.request.IsHead()
 	c.beginRecord(begin)
 	c.setUpstreamRequest(deadline)
-	g.releaseRequest(c)
-	code, from, err := g.upstream.Exchange(&c.upstreamRequest, &c.writer)
-	if g.finishRecord(c, code, from, err) {
+	s.releaseRequest(c)
+	code, from, err := s.upstream.Exchange(&c.upstreamRequest, &c.writer)
+	if s.finishRecord(c, code, from, err) {
 		c.abort()
 		return
 	}
-	g.closeConnection(c, false)
+	s.closeConnection(c, false)
 }
 
-// setStage makes the question for the upstream. It refers to what outlives the request
-// as it came: the head that is forwarded, and the record.
+// setUpstreamRequest fills the request for the upstream. It refers only to memory
+// that outlives the received head: the forwarded head and the record.
 func (c *connection) setUpstreamRequest(deadline time.Time) {
-	target := len(c.request.Method()) + 1 // where Append puts it
-	c.upstreamRequest = Request{
+	target := len(c.request.Method()) + 1 // as Append writes it
+	c.upstreamRequest = upstream.Request{
 		Deadline: deadline,
 		VIP:      netip.AddrPortFrom(c.vip, challengePort),
 		Client:   c.client,
@@ -268,8 +270,8 @@ func (c *connection) setUpstreamRequest(deadline time.Time) {
 	}
 }
 
-// beginRecord begins the record of a challenge. It is not on the stack, which waits
-// with the upstream: thousands of them do.
+// beginRecord starts the record of a challenge. The record is not on the stack,
+// because thousands of stacks can wait for the upstream.
 func (c *connection) beginRecord(begin time.Time) {
 	c.record = report.Challenge{
 		Time:        begin,
@@ -283,54 +285,53 @@ func (c *connection) beginRecord(begin time.Time) {
 	}
 }
 
-// finishRecord ends the record and tells the client what it has not been told. It
-// reports whether the client has a part of an answer only.
-func (g *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (cut bool) {
+// finishRecord completes the record. If the client has no response, finishRecord
+// writes one. It reports whether the client has only a part of a response.
+func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (truncated bool) {
 	c.record.Status, c.record.Upstream = code, from
-	var why *cause.Failure
+	var failure *cause.Failure
 	if err != nil && !c.writer.failed {
-		cut, why = c.answerUpstreamError(&c.record, err)
+		truncated, failure = c.answerUpstreamError(&c.record, err)
 	}
 	if c.writer.failed {
 		c.record.Status = 0
 	}
 	c.record.Duration = time.Since(c.record.Time)
-	g.recorder.RecordChallenge(c.record, why)
-	return cut
+	s.recorder.RecordChallenge(c.record, failure)
+	return truncated
 }
 
-// answerUpstreamError records what was found at the upstream, and tells the client when
-// nothing else was written to it. It reports whether the client has a part of
-// an answer only.
-func (c *connection) answerUpstreamError(done *report.Challenge, err error) (cut bool, why *cause.Failure) {
-	code, reason := 502, "the upstream could not be asked"
-	cut = done.Status != 0
-	var finding UpstreamError
-	if errors.As(err, &finding) {
-		code, reason = finding.ClientAnswer()
-		cut = finding.Truncated()
-		found := finding.Failure()
-		done.Cause, why = finding.CauseID(), &found
+// answerUpstreamError records the error of the upstream, and answers the client if
+// nothing was written to it. It reports whether the client has only a part of an
+// response.
+func (c *connection) answerUpstreamError(record *report.Challenge, err error) (truncated bool, failure *cause.Failure) {
+	code, reason := 502, "the upstream request failed"
+	truncated = record.Status != 0
+	var failed *upstream.Error
+	if errors.As(err, &failed) {
+		id, f := string(failed.Cause), failed.Failure()
+		code, reason, truncated = failed.ClientStatus, cause.Reply(id), failed.Truncated()
+		record.Cause, failure = id, &f
 	}
-	if done.Status == 0 {
-		done.Status = code
-		c.answer(code, reason, "", c.isHead)
+	if record.Status == 0 {
+		record.Status = code
+		c.writeResponse(code, reason, "", c.isHead)
 	}
-	return cut, why
+	return truncated, failure
 }
 
-func methodOf(toHead bool) string {
-	if toHead {
+func methodOf(isHead bool) string {
+	if isHead {
 		return "HEAD"
 	}
 	return "GET"
 }
 
-// maxTokenPrefix bounds what a log may hold of a token.
+// maxTokenPrefix bounds the part of a token that a log may contain.
 const maxTokenPrefix = 8
 
-// tokenPrefix is as much of the token as a log may hold: never more than half
-// of it. A token that was judged is printable ASCII.
+// tokenPrefix returns the part of the token that a log may contain: at most half of
+// it. A validated token is printable ASCII.
 func tokenPrefix(token []byte) string {
 	return string(token[:min(len(token)/2, maxTokenPrefix)])
 }

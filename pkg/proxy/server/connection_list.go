@@ -2,15 +2,15 @@
 
 package server
 
-// listNode is a conversation's place in a list. It lies in the conversation, so
-// that going in, going on and going out allocate nothing and search nothing.
+// listNode is the place of a connection in a list. It is part of the connection, so
+// that insertion, moves and removal neither allocate nor search.
 type listNode struct {
 	prev, next *listNode
 	connection *connection
 }
 
-// connectionList has conversations in the order in which they came in. It is a ring
-// through root, which is of none.
+// connectionList holds connections in the order of insertion. It is a ring through
+// root, which has no connection.
 type connectionList struct{ root listNode }
 
 func newConnectionList() *connectionList {
@@ -19,7 +19,7 @@ func newConnectionList() *connectionList {
 	return l
 }
 
-// oldest is the one that came in first, or nil.
+// oldest returns the connection that was inserted first, or nil.
 func (l *connectionList) oldest() *connection { return l.root.next.connection }
 
 func (l *connectionList) pushBack(e *listNode) {
@@ -27,14 +27,14 @@ func (l *connectionList) pushBack(e *listNode) {
 	e.prev.next, e.next.prev = e, e
 }
 
-// forEach calls do, which must not change the list.
-func (l *connectionList) forEach(do func(*connection)) {
+// forEach calls visit, which must not change the list.
+func (l *connectionList) forEach(visit func(*connection)) {
 	for e := l.root.next; e != &l.root; e = e.next {
-		do(e.connection)
+		visit(e.connection)
 	}
 }
 
-// remove takes the element out of the list that it is in, if any.
+// remove takes the node out of its list, if it is in one.
 func (e *listNode) remove() {
 	if e.next == nil {
 		return

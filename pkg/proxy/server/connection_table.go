@@ -13,26 +13,26 @@ import (
 type stage uint8
 
 const (
-	readingHead stage = iota // for its head
-	answering                // for the upstream, or for its answer to be written
-	lingering                // has its answer; for its client to end it, see close
-	evicted                  // for its goroutine to see that it has to go
+	readingHead stage = iota // waits for its head
+	answering                // waits for the upstream, or for the write of its response
+	lingering                // has its response and waits for the client to close; see closeConnection
+	evicted                  // must end; its goroutine has not noticed yet
 )
 
-// connectionTable is the connections in flight, and their bounds. What is done for each
-// connection takes the same time however many there are, and allocates nothing.
+// connectionTable holds the connections in flight and enforces their bounds. Each
+// operation on one connection takes constant time and allocates nothing.
 type connectionTable struct {
 	mu        sync.Mutex
 	limit     int
-	perSource int // 0: any number
+	perSource int // 0: no bound
 	count     int // in flight
-	evicted   int // of these, told to leave
-	// Each connection is in one of them. The longest waited for is the first.
+	evicted   int // of these, in stage evicted
+	// Each connection is in one of these lists. The first one has waited longest.
 	reading, lingering, busy *connectionList
 
 	sources    map[sourceKey]*source
 	sourcePool sync.Pool     // of *source
-	changed    chan struct{} // closed when one ends or lingers or the limit changes; nil while nobody waits
+	changed    chan struct{} // closed when a connection ends or lingers, or the limit changes; nil while nobody waits
 }
 
 func newConnectionTable() *connectionTable {
@@ -43,111 +43,110 @@ func newConnectionTable() *connectionTable {
 	}
 }
 
-func (l *connectionTable) setLimits(all, perSource int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.limit, l.perSource = all, perSource
-	l.signalChange()
+func (t *connectionTable) setLimits(all, perSource int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limit, t.perSource = all, perSource
+	t.signalChange()
 }
 
-// inFlight returns how many connections are in flight and what is closed when
-// that has changed.
-func (l *connectionTable) inFlight() (n int, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count, l.changeSignal()
+// inFlight returns the number of connections in flight, and a channel that is
+// closed when the number changes.
+func (t *connectionTable) inFlight() (n int, changed <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count, t.changeSignal()
 }
 
-// setStage gives c its place in a stage. It needs mu.
-func (l *connectionTable) setStage(c *connection, s stage) {
+// setStage moves c to the lists of a stage. The caller holds mu.
+func (t *connectionTable) setStage(c *connection, s stage) {
 	c.stage = s
 	c.tableEntry.remove()
 	c.sourceEntry.remove()
 	switch s {
 	case readingHead:
-		l.reading.pushBack(&c.tableEntry)
+		t.reading.pushBack(&c.tableEntry)
 		if c.source != nil {
 			c.source.reading.pushBack(&c.sourceEntry)
 		}
 	case lingering:
-		l.lingering.pushBack(&c.tableEntry)
+		t.lingering.pushBack(&c.tableEntry)
 		if c.source != nil {
 			c.source.lingering.pushBack(&c.sourceEntry)
 		}
 	default:
-		l.busy.pushBack(&c.tableEntry)
+		t.busy.pushBack(&c.tableEntry)
 	}
 }
 
-// finishReading takes c for one whose head is not waited for any more; cut says that
-// the wait ended without a head. It returns why c has to leave, if it has to. When
-// its head came at the last moment, it stays: it has what it was waited for.
-func (l *connectionTable) finishReading(c *connection, cut bool) (leave report.Refusal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// finishReading ends the wait for the head of c. cut means that no head arrived. It
+// returns why c must end, or an empty value. An evicted connection whose head
+// arrived in time stays only if another one can be evicted in its place.
+func (t *connectionTable) finishReading(c *connection, cut bool) (reason report.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c.stage == evicted {
-		if cut {
+		if cut || !t.readmit(c) {
 			return c.evictionReason
 		}
-		l.uncountEvicted(c)
 	}
-	l.setStage(c, answering)
+	t.setStage(c, answering)
 	return ""
 }
 
-// startLingering takes c for one that has its answer: it is the first to make room.
-func (l *connectionTable) startLingering(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.setStage(c, lingering)
-	l.signalChange()
+// startLingering marks c as answered. Answered connections are evicted first.
+func (t *connectionTable) startLingering(c *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.setStage(c, lingering)
+	t.signalChange()
 }
 
-func (l *connectionTable) remove(c *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (t *connectionTable) remove(c *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c.stage == evicted {
-		l.uncountEvicted(c)
+		t.uncountEvicted(c)
 	}
 	c.tableEntry.remove()
 	c.sourceEntry.remove()
-	l.leaveSource(c)
-	l.count--
-	l.signalChange()
+	t.leaveSource(c)
+	t.count--
+	t.signalChange()
 }
 
-// shortenHeadDeadlines shortens the wait for the heads that are being read now.
-func (l *connectionTable) shortenHeadDeadlines(until time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reading.forEach(func(c *connection) {
+// shortenHeadDeadlines bounds the wait for the heads that are being read.
+func (t *connectionTable) shortenHeadDeadlines(until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reading.forEach(func(c *connection) {
 		if until.Before(c.headDeadline) {
 			_ = c.tcp.SetReadDeadline(until)
 		}
 	})
 }
 
-func (l *connectionTable) closeAll() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, each := range [...]*connectionList{l.reading, l.lingering, l.busy} {
+func (t *connectionTable) closeAll() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range [...]*connectionList{t.reading, t.lingering, t.busy} {
 		each.forEach(func(c *connection) { _ = c.tcp.Close() })
 	}
-	return l.count
+	return t.count
 }
 
 // changeSignal needs mu.
-func (l *connectionTable) changeSignal() <-chan struct{} {
-	if l.changed == nil {
-		l.changed = make(chan struct{})
+func (t *connectionTable) changeSignal() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
 	}
-	return l.changed
+	return t.changed
 }
 
 // notify needs mu.
-func (l *connectionTable) signalChange() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
+func (t *connectionTable) signalChange() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
 	}
 }

@@ -41,14 +41,14 @@ func TestSourceKey(t *testing.T) {
 	}
 }
 
-// held is a conversation that nobody holds, on a connection of its own.
-func held(tb testing.TB, from netip.Addr) *connection {
+// newTestConnection returns a connection without a goroutine.
+func newTestConnection(tb testing.TB, from netip.Addr) *connection {
 	tb.Helper()
 	c, _ := newConnectionPair(tb, from)
 	return c
 }
 
-// newConnectionPair is such a conversation and the client's end of its connection.
+// newConnectionPair returns such a connection and the client's end of it.
 func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	tb.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -76,8 +76,8 @@ func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	return c, client
 }
 
-// TestConnectionTableCounts plays conversations in every order against what a naive
-// count says, and looks at all lists after each step.
+// TestConnectionTableCounts runs random operations, and compares the counts and
+// lists after each step with a simple model.
 func TestConnectionTableCounts(t *testing.T) {
 	t.Parallel()
 	const limit, perSource = 12, 4
@@ -86,7 +86,7 @@ func TestConnectionTableCounts(t *testing.T) {
 	l.setLimits(limit, perSource)
 	var idle, in []*connection
 	for i := range 40 {
-		idle = append(idle, held(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
+		idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
 	}
 	now := time.Now()
 	for step := range 20_000 {
@@ -137,7 +137,7 @@ func without(list []*connection, c *connection) []*connection {
 func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 	t.Helper()
 	leaves := 0
-	of := map[*source][2]int{} // all, leaving
+	of := map[*source][2]int{} // all, evicted
 	for _, c := range in {
 		sums := of[c.source]
 		sums[0]++
@@ -170,8 +170,8 @@ func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 	}
 }
 
-// TestUnreadHeadIsNotEvicted: a client whose head has come is not the one that is
-// late, however late its goroutine is.
+// TestUnreadHeadIsNotEvicted: a client whose head has arrived is not late, even if
+// its goroutine is.
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for name, perSource := range map[string]int{"of all": 0, "of its source": 2} {
@@ -191,7 +191,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead {
 				t.Fatalf("stages %d, %d, %d", c[0].stage, c[1].stage, c[2].stage)
 			}
-			// When all have spoken, none of them makes room.
+			// When all heads have arrived, none is evicted.
 			sendByte(t, clients[2], c[2])
 			a := l.admit(c[3], false)
 			if perSource > 0 && !a.refused || perSource == 0 && a.maxWait != unreadRetryDelay {
@@ -204,7 +204,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	}
 }
 
-// sendByte has the client send a byte and waits until it is there.
+// sendByte has the client send a byte and waits for its arrival.
 func sendByte(t *testing.T, client net.Conn, c *connection) {
 	t.Helper()
 	if _, err := client.Write([]byte("x")); err != nil {
@@ -213,8 +213,8 @@ func sendByte(t *testing.T, client net.Conn, c *connection) {
 	nstest.Await(t, "the byte comes", c.tcp.HasUnread)
 }
 
-// TestEvictionsAreBounded: as long as those that were told to leave have not,
-// no more are told.
+// TestEvictionsAreBounded: while maxEvicted connections have not ended, none is
+// evicted.
 func TestEvictionsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newConnectionTable()
@@ -222,21 +222,21 @@ func TestEvictionsAreBounded(t *testing.T) {
 	from := netip.MustParseAddr("192.0.2.1")
 	var all []*connection
 	for i := range maxEvicted + 1 {
-		c := held(t, from)
+		c := newTestConnection(t, from)
 		c.acceptedAt = time.Unix(int64(i), 0)
 		if a := l.admit(c, false); a.maxWait != 0 {
 			t.Fatalf("connection %d has to wait", i)
 		}
 		all = append(all, c)
 	}
-	c := held(t, from)
+	c := newTestConnection(t, from)
 	c.acceptedAt = time.Unix(maxEvicted+1, 0)
 	a := l.admit(c, false)
 	if a.maxWait == 0 || l.count != maxEvicted+1 {
 		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
 	}
-	if why := l.finishReading(all[0], true); why != report.Evicted {
-		t.Errorf("the first leaves for %q", why)
+	if reason := l.finishReading(all[0], true); reason != report.Evicted {
+		t.Errorf("the first leaves for %q", reason)
 	}
 	l.remove(all[0])
 	select {
@@ -249,12 +249,100 @@ func TestEvictionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAdmissionAllocatesNothing, while slots are free.
+// TestHeadOfEvictedConnection: a head that arrives after the eviction of its connection
+// is served if another connection can be evicted, and the bounds hold in any case.
+func TestHeadOfEvictedConnection(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		limit, perSource int
+		others           stage // of the connection that was admitted in its place
+		reason           report.Refusal
+	}{
+		"another waits for its head":                {1, 0, readingHead, ""},
+		"another is being answered":                 {1, 0, answering, report.Evicted},
+		"another lingers":                           {1, 0, lingering, ""},
+		"another of its source waits for its head":  {9, 1, readingHead, ""},
+		"another of its source is being answered":   {9, 1, answering, report.SourceLimit},
+		"the limit was reached before the eviction": {2, 1, answering, report.SourceLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newConnectionTable()
+			l.setLimits(test.limit, test.perSource)
+			var c [2]*connection
+			for i := range c {
+				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
+				c[i].acceptedAt = time.Unix(int64(i), 0)
+				l.admit(c[i], false)
+			}
+			if test.others != readingHead {
+				l.finishReading(c[1], false)
+			}
+			if test.others == lingering {
+				l.startLingering(c[1])
+			}
+			if reason := l.finishReading(c[0], false); reason != test.reason {
+				t.Errorf("it must end for %q, want %q", reason, test.reason)
+			}
+			if test.reason == "" && (c[0].stage != answering || c[1].stage != evicted) || test.reason != "" && c[0].stage != evicted {
+				t.Errorf("stages %d and %d", c[0].stage, c[1].stage)
+			}
+			if active := l.count - l.evicted; active != 1 {
+				t.Errorf("%d connections are in flight besides the evicted ones, want 1", active)
+			}
+			checkConnectionTable(t, l, c[:])
+		})
+	}
+}
+
+// TestBoundsAlwaysHold runs random operations with fixed limits.
+func TestBoundsAlwaysHold(t *testing.T) {
+	t.Parallel()
+	const limit, perSource = 6, 3
+	random := rand.New(rand.NewPCG(3, 4))
+	l := newConnectionTable()
+	l.setLimits(limit, perSource)
+	var idle, in []*connection
+	for i := range 30 {
+		idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 4)})))
+	}
+	now := time.Unix(0, 0)
+	for range 20_000 {
+		now = now.Add(time.Second)
+		if len(idle) > 0 && random.IntN(2) == 0 {
+			c := idle[random.IntN(len(idle))]
+			c.acceptedAt = now
+			if a := l.admit(c, false); a.maxWait == 0 && !a.refused {
+				in, idle = append(in, c), without(idle, c)
+			}
+		} else if len(in) > 0 {
+			c := in[random.IntN(len(in))]
+			ends := c.stage == answering || c.stage == lingering
+			if !ends {
+				ends = l.finishReading(c, random.IntN(4) == 0) != ""
+			}
+			if ends {
+				l.remove(c)
+				in, idle = without(in, c), append(idle, c)
+			}
+		}
+		if active := l.count - l.evicted; active > limit {
+			t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, limit)
+		}
+		for _, s := range l.sources {
+			if s.count-s.evicted > perSource {
+				t.Fatalf("%d connections of one source, want at most %d", s.count-s.evicted, perSource)
+			}
+		}
+	}
+}
+
+// TestAdmissionAllocatesNothing covers the case of free slots.
 func TestAdmissionAllocatesNothing(t *testing.T) {
 	l := newConnectionTable()
 	l.setLimits(10, 10)
-	c := held(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[sourceKey{}] = nil // what the runtime allocates with the first key
+	c := newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
+	l.sources[sourceKey{}] = nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, false)
 		l.finishReading(c, false)
@@ -267,7 +355,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 func BenchmarkAdmission(b *testing.B) {
 	l := newConnectionTable()
 	l.setLimits(10, 10)
-	c := held(b, netip.MustParseAddr("192.0.2.1"))
+	c := newTestConnection(b, netip.MustParseAddr("192.0.2.1"))
 	b.ReportAllocs()
 	for b.Loop() {
 		l.admit(c, false)
@@ -276,11 +364,11 @@ func BenchmarkAdmission(b *testing.B) {
 	}
 }
 
-// BenchmarkEviction is what a connection costs when all slots are taken.
+// BenchmarkEviction is the cost of a connection when all slots are taken.
 func BenchmarkEviction(b *testing.B) {
 	l := newConnectionTable()
 	l.setLimits(1, 0)
-	two := [2]*connection{held(b, netip.MustParseAddr("192.0.2.1")), held(b, netip.MustParseAddr("192.0.2.1"))}
+	two := [2]*connection{newTestConnection(b, netip.MustParseAddr("192.0.2.1")), newTestConnection(b, netip.MustParseAddr("192.0.2.1"))}
 	l.admit(two[0], false)
 	b.ReportAllocs()
 	for i := 1; b.Loop(); i++ {

@@ -4,22 +4,22 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// InFlight is how many connections are in flight.
-func (g *Server) InFlight() int {
-	n, _ := g.connections.inFlight()
+// InFlight returns the number of connections in flight.
+func (s *Server) InFlight() int {
+	n, _ := s.connections.inFlight()
 	return n
 }
 
-// HasWaiting reports whether a connection that was accepted waits for a slot.
-func (g *Server) HasWaiting() bool {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
-	return g.connections.changed != nil
+// HasWaiting reports whether an accepted connection waits for a slot.
+func (s *Server) HasWaiting() bool {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
+	return s.connections.changed != nil
 }
 
-// ReadingHeads is how many connections have sent a part of a head, which was read.
-func (g *Server) ReadingHeads() int {
-	return g.countMatching(g.connections.reading, func(c *connection) bool {
+// ReadingHeads returns the number of connections whose partial head was read.
+func (s *Server) ReadingHeads() int {
+	return s.countMatching(s.connections.reading, func(c *connection) bool {
 		sent := false
 		_ = c.tcp.Control(func(fd int) error {
 			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -30,14 +30,15 @@ func (g *Server) ReadingHeads() int {
 	})
 }
 
-// Lingering is how many connections have their answer and go on sending.
-func (g *Server) Lingering() int {
-	return g.countMatching(g.connections.lingering, func(*connection) bool { return true })
+// Lingering returns the number of connections that have their response and still
+// send.
+func (s *Server) Lingering() int {
+	return s.countMatching(s.connections.lingering, func(*connection) bool { return true })
 }
 
-func (g *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
+func (s *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
 	in.forEach(func(c *connection) {
 		if like(c) {
 			n++
@@ -46,12 +47,12 @@ func (g *Server) countMatching(in *connectionList, like func(*connection) bool) 
 	return n
 }
 
-// Sources is how many sources are counted.
-func (g *Server) Sources() int {
-	g.connections.mu.Lock()
-	defer g.connections.mu.Unlock()
-	return len(g.connections.sources)
+// Sources returns the number of counted sources.
+func (s *Server) Sources() int {
+	s.connections.mu.Lock()
+	defer s.connections.mu.Unlock()
+	return len(s.connections.sources)
 }
 
-// TokenHash is what tells a token from others.
+// TokenHash returns the hash that identifies a token.
 func TokenHash(token string) uint64 { return tokenHash([]byte(token)) }

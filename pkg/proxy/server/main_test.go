@@ -21,6 +21,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -29,15 +30,15 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// testTimeout bounds what a test waits for; it is reached only when it fails.
+// testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout
 
-// testSettings are those of the tests: bounds that no correct run reaches.
+// testSettings have bounds that no correct run reaches.
 func testSettings() server.Settings {
 	return server.Settings{MaxConnections: 4096, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192}
 }
 
-// recorder keeps what the gate reports.
+// recorder stores the reports of the server.
 type recorder struct {
 	mu          sync.Mutex
 	challenges  []report.Challenge
@@ -65,14 +66,14 @@ func (r *recorder) RecordRefusal(why report.Refusal, asker report.ClientKind) {
 	r.notify()
 }
 
-// reset drops the reports so far, which are memory too.
+// reset drops the reports, which occupy memory too.
 func (r *recorder) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.challenges, r.refusals, r.clientKinds = nil, nil, nil
 }
 
-// count is how many refusals of a kind there were.
+// count returns the number of refusals of a kind.
 func (r *recorder) count(why report.Refusal) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +111,7 @@ func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refu
 	}
 }
 
-// testServer is a running gate with the real upstream client.
+// testServer is a running server with the real upstream client.
 type testServer struct {
 	*server.Server
 	rec      *recorder
@@ -119,25 +120,18 @@ type testServer struct {
 	stop     func()
 }
 
-// upstreamAdapter is the real client as the gate knows it (pkg/proxy has the same).
-type upstreamAdapter struct{ *upstream.Client }
-
-func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	return i.Client.Exchange((*upstream.Request)(r), client)
-}
-
-// startServer runs a gate on a loopback address of its own; everything ends with the
-// test.
-func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *testServer {
+// startServer runs a server on a loopback address of its own. Everything ends with
+// the test.
+func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
-	us := upstream.Settings{ConnectTimeout: testTimeout}
-	for _, a := range ingress {
-		us.Ingress, us.Port = append(us.Ingress, a.Addr()), a.Port()
+	us := upstream.Settings{Upstream: ingress.Upstream{ConnectTimeout: testTimeout}}
+	for _, a := range routers {
+		us.Addresses, us.Port = append(us.Addresses, a.Addr()), a.Port()
 	}
 	up.Update(us)
 	f := &testServer{rec: newRecorder(), upstream: up}
-	f.Server = server.New(s, upstreamAdapter{up}, f.rec)
+	f.Server = server.New(s, up, f.rec)
 	ln := newListener(t, "127.0.0.1:0")
 	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -163,7 +157,7 @@ func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *te
 	return f
 }
 
-// checkNoGoroutines checks that neither package has left a goroutine behind.
+// checkNoGoroutines checks that no goroutine of either package is left.
 func checkNoGoroutines(t testing.TB) {
 	t.Helper()
 	text := ""
@@ -171,19 +165,19 @@ func checkNoGoroutines(t testing.TB) {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
 		text = b.String()
-		return !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*")
+		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "upstream.(*")
 	}) {
-		t.Fatalf("goroutines are left:\n%s", text)
+		t.Fatalf("remaining goroutines:\n%s", text)
 	}
 }
 
-// newListener is a listener for the front door.
+// newListener returns a listener for the server.
 func newListener(t testing.TB, addr string) *tcp.Listener {
 	t.Helper()
 	return takeListener(t, listen(t, addr))
 }
 
-// takeListener makes the front door's of a listener, which it closes.
+// takeListener converts a listener of package net, which it closes.
 func takeListener(t testing.TB, ln *net.TCPListener) *tcp.Listener {
 	t.Helper()
 	raw, err := ln.SyscallConn()
@@ -233,7 +227,7 @@ func send(t testing.TB, tcp *net.TCPConn, text string) {
 	}
 }
 
-// readAll reads until the other side ends the connection in order.
+// readAll reads until the peer closes the connection in order.
 func readAll(t testing.TB, tcp *net.TCPConn) string {
 	t.Helper()
 	b, err := io.ReadAll(tcp)
@@ -243,7 +237,7 @@ func readAll(t testing.TB, tcp *net.TCPConn) string {
 	return string(b)
 }
 
-// roundTrip sends one request and returns the whole answer.
+// roundTrip sends one request and returns the whole response.
 func roundTrip(t testing.TB, addr netip.AddrPort, request string) string {
 	t.Helper()
 	tcp := dial(t, addr)
@@ -253,11 +247,11 @@ func roundTrip(t testing.TB, addr netip.AddrPort, request string) string {
 
 const (
 	challengeRequest = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
-	okAnswer         = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
+	okResponse       = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
 )
 
-// startIngress accepts connections and has each handled by talk, which gets the
-// connection and a reader of it.
+// startIngress accepts connections and calls talk with each connection and a reader
+// of it.
 func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
 	t.Helper()
 	ln := listen(t, addr)
@@ -294,7 +288,8 @@ func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufi
 	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// readHead reads up to and with the empty line; it returns "" at the end.
+// readHead reads through the empty line. It returns "" at the end of the
+// connection.
 func readHead(r *bufio.Reader) string {
 	var b strings.Builder
 	for {
@@ -309,10 +304,10 @@ func readHead(r *bufio.Reader) string {
 	}
 }
 
-// answering answers each request on a connection with plain.
-func answering(tcp *net.TCPConn, r *bufio.Reader) {
+// answerAll answers each request on a connection with okResponse.
+func answerAll(tcp *net.TCPConn, r *bufio.Reader) {
 	for readHead(r) != "" {
-		if _, err := io.WriteString(tcp, okAnswer); err != nil {
+		if _, err := io.WriteString(tcp, okResponse); err != nil {
 			return
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// requestScript is one case of test/requests; its README says what the lines mean.
+// requestScript is one case of test/requests, whose README explains the lines.
 type requestScript struct {
 	Name      string
 	Request   string
@@ -30,9 +30,9 @@ type requestScript struct {
 
 var repetition = regexp.MustCompile(`\{([^{}]+)\*(\d+)\}`)
 
-// unescape turns sent text into bytes.
+// unescape converts the text of a script to bytes.
 func unescape(text string) (string, error) {
-	// Anything but a backslash sequence stands for itself, quotes included.
+	// Only backslash sequences are special; quotes are not.
 	s, err := strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`)
 	if err != nil {
 		return "", fmt.Errorf("bad escape in %q: %w", text, err)
@@ -114,7 +114,7 @@ func (s *requestScript) parseLine(line string) error {
 	return err
 }
 
-// TestRequests plays test/requests.
+// TestRequests runs the scripts of test/requests.
 func TestRequests(t *testing.T) {
 	files, err := filepath.Glob("../../../test/requests/*.txt")
 	if err != nil {
@@ -137,11 +137,11 @@ func TestRequests(t *testing.T) {
 						return
 					}
 					reached <- request
-					answer := okAnswer
+					response := okResponse
 					if strings.HasPrefix(request, "HEAD ") {
-						answer = strings.TrimSuffix(okAnswer, "token.key")
+						response = strings.TrimSuffix(okResponse, "token.key")
 					}
-					if _, err := io.WriteString(tcp, answer); err != nil {
+					if _, err := io.WriteString(tcp, response); err != nil {
 						return
 					}
 				}
@@ -152,7 +152,7 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
-	// A folder that is not found is not a success.
+	// A missing folder must not pass.
 	if count < 150 {
 		t.Errorf("%d cases found, want at least 150", count)
 	}
@@ -172,16 +172,16 @@ func playScript(t *testing.T, f *testServer, c requestScript, reached <-chan str
 	if strings.HasPrefix(c.Request, "HEAD ") {
 		method = "HEAD"
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(strings.NewReader(whole)), &http.Request{Method: method})
+	response, err := http.ReadResponse(bufio.NewReader(strings.NewReader(whole)), &http.Request{Method: method})
 	if err != nil {
 		t.Fatalf("answer %q: %v", whole, err)
 	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatalf("answer %q: %v", whole, err)
 	}
-	got := requestScript{Name: c.Name, Request: c.Request, EOF: c.EOF, Status: answer.StatusCode, Body: string(body)}
+	got := requestScript{Name: c.Name, Request: c.Request, EOF: c.EOF, Status: response.StatusCode, Body: string(body)}
 	for len(reached) > 0 {
 		got.Forwarded = append(got.Forwarded, strings.Split(strings.TrimSuffix(<-reached, "\r\n\r\n"), "\r\n")...)
 	}
@@ -189,30 +189,30 @@ func playScript(t *testing.T, f *testServer, c requestScript, reached <-chan str
 	if diff := cmp.Diff(c, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	checkAnswerHead(t, answer, c, whole)
+	checkResponseHead(t, response, c, whole)
 }
 
-// checkAnswerHead checks what every answer has in common.
-func checkAnswerHead(t *testing.T, answer *http.Response, c requestScript, whole string) {
+// checkResponseHead checks the fields of every response.
+func checkResponseHead(t *testing.T, response *http.Response, c requestScript, whole string) {
 	t.Helper()
-	if !answer.Close {
-		t.Errorf("the answer does not say Connection: close:\n%s", whole)
+	if !response.Close {
+		t.Errorf("the answer lacks Connection: close:\n%s", whole)
 	}
-	if answer.ContentLength < 0 {
+	if response.ContentLength < 0 {
 		t.Errorf("the answer has no Content-Length:\n%s", whole)
 	}
-	if allow := answer.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
+	if allow := response.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
 		t.Errorf("Allow is %q with status %d", allow, c.Status)
 	}
-	if said := answer.Header.Get("Proxy-Status"); (said == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
-		t.Errorf("Proxy-Status is %q with status %d", said, c.Status)
+	if status := response.Header.Get("Proxy-Status"); (status == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
+		t.Errorf("Proxy-Status is %q with status %d", status, c.Status)
 	}
 	if c.Status == 200 {
 		return
 	}
 	want := map[string]string{"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"}
 	for name, value := range want {
-		if got := answer.Header.Get(name); got != value {
+		if got := response.Header.Get(name); got != value {
 			t.Errorf("%s is %q, want %q", name, got, value)
 		}
 	}

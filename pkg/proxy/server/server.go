@@ -11,71 +11,45 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Settings are the bounds of the front door and the names that it answers for.
-// All bounds but PerSource are positive.
+// Settings are the bounds of the server and the host names that it accepts. All
+// bounds except PerSource are positive.
 type Settings struct {
 	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
 	MaxConnections int           // in flight at once, over all listeners
-	PerSource      int           // of these from one IPv4 address or IPv6 /64; 0 means any number
+	PerSource      int           // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration // from accept until the request head is complete
-	Timeout        time.Duration // from then until the upstream's last byte
+	Timeout        time.Duration // from then until the last byte of the upstream
 	HeadBytes      int           // of a request head
 }
 
-// Request is one challenge that is forwarded. What it refers to stays as it is
-// until Exchange returns.
-type Request struct {
-	Deadline time.Time
-	VIP      netip.AddrPort // what the client connected to, before the kernel led it here; its family is asked first
-	Client   netip.AddrPort
-	Head     []byte // one complete head of a GET or HEAD, in origin-form
-	Host     string // in canonical form, without a port; empty when the client has named none
-	Target   []byte // as in Head
-	IsHead   bool   // the request is HEAD
-	HTTP10   bool   // the client cannot read chunks
-}
-
-// Upstream asks the ingress.
+// Upstream forwards requests to the ingress.
 type Upstream interface {
-	// Exchange asks the ingress for r and writes the answer to client, all by the
-	// deadline.
+	// Exchange forwards r to the ingress and writes the response to client, all
+	// before the deadline.
 	//
-	// It returns the status written to client, 0 when nothing was; the address
-	// that was asked; and an error that implements [Finding] unless client.Write
-	// failed.
-	Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error)
+	// It returns the status that was written to client, or 0 if nothing was
+	// written, and the ingress address. Unless client.Write failed, the error is an
+	// [*upstream.Error].
+	Exchange(r *upstream.Request, client io.Writer) (status int, from netip.AddrPort, err error)
 }
 
-// UpstreamError is an error of Upstream: what was wrong with an answer, or why there
-// is none.
-type UpstreamError interface {
-	error
-	// Label is the cause, of a fixed set.
-	CauseID() string
-	// Failure is the finding as it is reported to the controller.
-	Failure() cause.Failure
-	// Answer is the status and the one line that the client is told when nothing
-	// was written to it.
-	ClientAnswer() (status int, reason string)
-	// Cut reports whether the client was written a part of an answer.
-	Truncated() bool
-}
-
-// Recorder learns how each connection ended: exactly one call for each. It is
-// called from many goroutines and must not block.
+// Recorder records how each connection ended, with exactly one call. It is called
+// from many goroutines and must not block.
 type Recorder interface {
-	// Challenge is called for a request that was forwarded, with what was found at
-	// the upstream, or nil.
-	RecordChallenge(c report.Challenge, why *cause.Failure)
-	// Refused is called for every other connection, with who seems to ask when
-	// the request could be read, and else [status.OtherAsker].
-	RecordRefusal(why report.Refusal, asker report.ClientKind)
+	// RecordChallenge records a forwarded request and the failure at the upstream,
+	// or nil.
+	RecordChallenge(c report.Challenge, failure *cause.Failure)
+	// RecordRefusal records every other connection. The kind of client is
+	// [report.OtherClient] unless the request could be parsed.
+	RecordRefusal(reason report.Refusal, kind report.ClientKind)
 }
 
-// Server is the front door. It is safe for concurrent use.
+// Server accepts connections and serves one request on each. It is safe for
+// concurrent use.
 type Server struct {
 	upstream     Upstream
 	recorder     Recorder
@@ -86,7 +60,7 @@ type Server struct {
 	acceptErrors acceptErrors
 }
 
-// activeSettings are accepted Settings, as a conversation needs them.
+// activeSettings are accepted Settings in the form that a connection needs.
 type activeSettings struct {
 	Settings
 	allowedHosts map[string]struct{}
@@ -108,58 +82,57 @@ func (r *activeSettings) allowsHost(name []byte) bool {
 	return ok
 }
 
-// New returns a front door that forwards challenges to up.
-func New(s Settings, up Upstream, rec Recorder) *Server {
-	g := &Server{
+// New returns a server that forwards challenges to up.
+func New(settings Settings, up Upstream, rec Recorder) *Server {
+	server := &Server{
 		upstream:    up,
 		recorder:    rec,
 		longBuffers: sync.Pool{New: func() any { return new([longBufferSize]byte) }},
 		connections: newConnectionTable(),
 	}
-	g.Update(s)
-	return g
+	server.Update(settings)
+	return server
 }
 
-// Update puts settings in force for connections accepted from now on, and
-// MaxConnections and PerSource at once; what is in flight then makes room as new
-// connections come.
-func (g *Server) Update(s Settings) {
-	g.settings.Store(newActiveSettings(s))
-	g.connections.setLimits(s.MaxConnections, s.PerSource)
+// Update applies settings to connections that are accepted from now on.
+// MaxConnections and PerSource apply at once; each new connection then evicts
+// others until the new bounds hold.
+func (s *Server) Update(settings Settings) {
+	s.settings.Store(newActiveSettings(settings))
+	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
 }
 
-// Stats is what the front door does now.
+// Stats is a snapshot of the server.
 type Stats struct {
 	Failures    uint64 // of accept, since New
-	LastFailure error  // the last of them; nil when there was none
+	LastFailure error  // the last of them; nil: none
 }
 
-// Stats returns what the front door does now. A recent failure such as "too
-// many open files" means that connections wait in the kernel's backlog.
-func (g *Server) Stats() Stats {
-	return g.acceptErrors.stats()
+// Stats returns a snapshot. A recent failure such as "too many open files" means
+// that connections are queued in the kernel's backlog.
+func (s *Server) Stats() Stats {
+	return s.acceptErrors.stats()
 }
 
-// drainHeadTimeout is how long a connection whose request is not complete may still
-// take when the front door is drained.
+// drainHeadTimeout bounds the wait for incomplete heads during Drain.
 const drainHeadTimeout = time.Second
 
-// Drain waits until no connection is in flight. Those whose request head is not
-// complete get a second more. When ctx ends, the connections that are left are
-// closed, and their number is returned; an exchange of theirs with the
-// upstream ends with the upstream's own bounds. Call it after Serve has
-// returned, or new connections keep coming.
-func (g *Server) Drain(ctx context.Context) (cut int) {
-	g.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
+// Drain waits until no connection is in flight. Connections with an incomplete
+// request head get one more second. When ctx ends, Drain closes the remaining
+// connections and returns their number. Their exchanges with the upstream end by
+// the upstream's own bounds. Call Drain after Serve has returned; otherwise new
+// connections keep arriving.
+func (s *Server) Drain(ctx context.Context) (cut int) {
+	s.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
 	for {
-		n, changed := g.connections.inFlight()
+		n, changed := s.connections.inFlight()
 		if n == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return g.connections.closeAll()
+			return s.connections.closeAll()
 		}
 	}
 }

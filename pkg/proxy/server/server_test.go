@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
@@ -31,7 +32,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// wantRefusal waits for one report and expects it to be this refusal.
+// wantRefusal waits for one report and expects this refusal.
 func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 	t.Helper()
 	challenges, refusals := f.rec.await(t, 1)
@@ -41,26 +42,26 @@ func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 }
 
 // waitFor waits for proceed, or for the end of a test that has failed before.
-func waitFor(t *testing.T, goOn <-chan struct{}) {
+func waitFor(t *testing.T, proceed <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-goOn:
+	case <-proceed:
 	case <-t.Context().Done():
 	}
 }
 
-// delayedIngress is an ingress that answers nothing until proceed is closed. asked gets a
-// value for each request.
-func delayedIngress(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
+// delayedIngress is an ingress that answers only after proceed is closed. requested gets
+// a value for each request.
+func delayedIngress(t *testing.T) (router netip.AddrPort, requested, proceed chan struct{}) {
 	t.Helper()
-	asked, goOn = make(chan struct{}, 2), make(chan struct{})
+	requested, proceed = make(chan struct{}, 2), make(chan struct{})
 	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
-			asked <- struct{}{}
-			waitFor(t, goOn)
-			_, _ = io.WriteString(tcp, okAnswer)
+			requested <- struct{}{}
+			waitFor(t, proceed)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
-	}), asked, goOn
+	}), requested, proceed
 }
 
 func TestSilentClientIsClosed(t *testing.T) {
@@ -79,7 +80,7 @@ func TestSlowHead(t *testing.T) {
 	for name, feed := range map[string]func(tcp *net.TCPConn){
 		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challengeRequest[:60]) },
 		"drips": func(tcp *net.TCPConn) {
-			// Each byte comes in time; the head as a whole does not.
+			// Each byte arrives in time; the whole head does not.
 			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
 			_, err := io.WriteString(tcp, "GET / HTTP/1.1\r\nX: ")
@@ -93,9 +94,9 @@ func TestSlowHead(t *testing.T) {
 			tcp := dial(t, f.addr)
 			fed := make(chan struct{})
 			go func() { defer close(fed); feed(tcp) }()
-			answer, err := bufio.NewReader(tcp).ReadString('\n')
-			if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 408 ") {
-				t.Errorf("answered %q, %v", answer, err)
+			response, err := bufio.NewReader(tcp).ReadString('\n')
+			if err != nil || !strings.HasPrefix(response, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q, %v", response, err)
 			}
 			_ = tcp.Close()
 			<-fed
@@ -119,26 +120,26 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestRefusedClientKind: of a request that could be read it is known who seems to ask, of
-// any other it is not.
+// TestRefusedClientKind: the kind of client is recorded only if the request could
+// be parsed.
 func TestRefusedClientKind(t *testing.T) {
 	const agent = "\r\nUser-Agent: cert-manager-challenges/v1.18\r\n"
 	s := testSettings()
 	s.Hosts = []string{"api.example.com"}
 	s.HeadBytes = 512
-	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
+	requested := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
 	for _, tt := range []struct {
 		request string
 		want    report.Refusal
 	}{
 		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.NotChallenge},
-		{asked + "other.example.com" + agent + "\r\n", report.ForeignHost},
+		{requested + "other.example.com" + agent + "\r\n", report.ForeignHost},
 		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.BadMethod},
-		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
-		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
-		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
-		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
-		{asked + "api.example.com" + agent, report.ClientGone},
+		{requested + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
+		{requested + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
+		{requested + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
+		{requested + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
+		{requested + "api.example.com" + agent, report.ClientGone},
 	} {
 		t.Run(string(tt.want), func(t *testing.T) {
 			f := startServer(t, s)
@@ -152,15 +153,15 @@ func TestRefusedClientKind(t *testing.T) {
 				asker = report.CertManager
 			}
 			if f.rec.clientKinds[0] != asker {
-				t.Errorf("asked by %s, want %s", f.rec.clientKinds[0], asker)
+				t.Errorf("recorded the client kind %s, want %s", f.rec.clientKinds[0], asker)
 			}
 		})
 	}
 }
 
-// TestAnswerIsDeliveredBeforeBodyEnds has clients that go on sending a body, which nobody
-// reads: they must get the answer nevertheless, and no reset before it.
-func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
+// TestResponseIsDeliveredBeforeBodyEnds has clients that still send a body, which
+// nobody reads. They must get the response, and no reset before it.
+func TestResponseIsDeliveredBeforeBodyEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		head string
 		want int
@@ -180,37 +181,37 @@ func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// TestBytesAfterRequest has a second request arrive after the first was judged: it is
-// neither served nor forwarded, and costs the first nothing.
+// TestBytesAfterRequest sends a second request after the first was validated. It is
+// neither served nor forwarded, and does not affect the first.
 func TestBytesAfterRequest(t *testing.T) {
-	asked, goOn := make(chan string, 2), make(chan struct{})
+	requested, proceed := make(chan string, 2), make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for {
 			request := readHead(r)
 			if request == "" {
 				return
 			}
-			asked <- request
-			waitFor(t, goOn)
-			_, _ = io.WriteString(tcp, okAnswer)
+			requested <- request
+			waitFor(t, proceed)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	send(t, tcp, challengeRequest)
-	close(goOn)
+	close(proceed)
 	if got := readAll(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
-	if len(asked) > 0 {
-		t.Errorf("forwarded %q", <-asked)
+	if len(requested) > 0 {
+		t.Errorf("forwarded %q", <-requested)
 	}
 }
 
 func TestRecordedChallenge(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answering)
+	router := startIngress(t, "127.0.0.1:0", answerAll)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, strings.Replace(strings.Replace(challengeRequest, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
@@ -237,16 +238,16 @@ func TestRecordedChallenge(t *testing.T) {
 	}
 }
 
-// TestUpstreamErrors checks what the client is told and what is recorded.
+// TestUpstreamErrors checks the response to the client and the record.
 func TestUpstreamErrors(t *testing.T) {
 	silent := func(_ *net.TCPConn, r *bufio.Reader) {
 		readHead(r)
 		_, _ = r.ReadByte()
 	}
-	once := func(answer string) func(*net.TCPConn, *bufio.Reader) {
+	once := func(response string) func(*net.TCPConn, *bufio.Reader) {
 		return func(tcp *net.TCPConn, r *bufio.Reader) {
 			if readHead(r) != "" {
-				_, _ = io.WriteString(tcp, answer)
+				_, _ = io.WriteString(tcp, response)
 			}
 		}
 	}
@@ -258,12 +259,12 @@ func TestUpstreamErrors(t *testing.T) {
 		cause  string
 	}{
 		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
-		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-answer"},
-		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-answer"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
-		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-answer"},
-		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "answer-truncated"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-response"},
+		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-response"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "router-no-route"},
 		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "redirect-to-https"},
 	} {
@@ -292,9 +293,9 @@ func TestUpstreamErrors(t *testing.T) {
 	}
 }
 
-// TestTokenPrefix: what is recorded of a token never makes up the whole.
+// TestTokenPrefix: a record never contains a whole token.
 func TestTokenPrefix(t *testing.T) {
-	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answering))
+	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answerAll))
 	for i, test := range []struct{ token, want string }{
 		{"", ""},
 		{"a", ""},
@@ -314,13 +315,13 @@ func TestTokenPrefix(t *testing.T) {
 	}
 }
 
-// TestLoop has an ingress that is the front door itself: the request comes back
-// once and no further, and both ends of the loop are told.
+// TestLoop has an ingress that is the server itself. The request comes back once
+// and no further, and both ends of the loop are recorded.
 func TestLoop(t *testing.T) {
 	f := startServer(t, testSettings())
-	f.upstream.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout})
+	f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout}})
 	got := roundTrip(t, f.addr, challengeRequest)
-	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
+	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this host name leads back to this proxy") ||
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
 		t.Errorf("answered %q", got)
 	}
@@ -333,26 +334,26 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// blockingUpstream is an upstream that never answers, until it is let go.
+// blockingUpstream does not answer before proceed is closed.
 type blockingUpstream struct{ requested, proceed chan struct{} }
 
-func (w blockingUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	w.requested <- struct{}{}
 	<-w.proceed
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
-// recordingUpstream keeps what it is asked for, and refers to nothing that was only lent.
-type recordingUpstream chan server.Request
+// recordingUpstream keeps copies of its requests.
+type recordingUpstream chan upstream.Request
 
-func (n recordingUpstream) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
-	asked := *r
-	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
-	n <- asked
+func (n recordingUpstream) Exchange(r *upstream.Request, _ io.Writer) (int, netip.AddrPort, error) {
+	requested := *r
+	requested.Head, requested.Target = slices.Clone(r.Head), slices.Clone(r.Target)
+	n <- requested
 	return 0, netip.AddrPort{}, errors.New("noted")
 }
 
-// TestUpstreamRequest: what the upstream is told besides the head that it sends.
+// TestUpstreamRequest checks the fields of the request besides the head.
 func TestUpstreamRequest(t *testing.T) {
 	const path = "/.well-known/acme-challenge/token?a=b"
 	for name, test := range map[string]struct {
@@ -367,13 +368,13 @@ func TestUpstreamRequest(t *testing.T) {
 		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := make(recordingUpstream, 1)
-			g := server.New(testSettings(), asked, newRecorder())
+			requested := make(recordingUpstream, 1)
+			g := server.New(testSettings(), requested, newRecorder())
 			ln := newListener(t, "127.0.0.1:0")
 			serveUntilStop(t, g, ln, func() {})
 			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 			send(t, tcp, test.request)
-			got := <-asked
+			got := <-requested
 			method := "GET "
 			if test.toHead {
 				method = "HEAD "
@@ -381,16 +382,16 @@ func TestUpstreamRequest(t *testing.T) {
 			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead || got.HTTP10 != test.http10 ||
 				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
 				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
-				t.Errorf("asked for %+v", got)
+				t.Errorf("the request is %+v", got)
 			}
 		})
 	}
 }
 
-// TestWaitingMemory has many clients with the longest heads that are forwarded
-// whole, whose answers do not come.
+// TestWaitingMemory has many clients that wait for a response to the longest heads
+// that are forwarded whole.
 func TestWaitingMemory(t *testing.T) {
-	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
+	const clients, most = 256, 16 << 10 // a forwarded head of 7 KiB, the stack and the sockets; not the received head
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := server.New(testSettings(), up, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -401,12 +402,12 @@ func TestWaitingMemory(t *testing.T) {
 		send(t, dial(t, addr), request)
 		<-up.requested
 	}
-	ask() // what is allocated once
-	before := held()
+	ask() // allocates what stays allocated
+	before := memoryInUse()
 	for range clients {
 		ask()
 	}
-	if each := (held() - before) / clients; each > most {
+	if each := (memoryInUse() - before) / clients; each > most {
 		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
 	}
 	close(up.proceed)
@@ -414,8 +415,8 @@ func TestWaitingMemory(t *testing.T) {
 	wantDrained(t, g)
 }
 
-// held is the memory in use that is not garbage, stacks included.
-func held() int64 {
+// memoryInUse returns the memory in use without garbage, including stacks.
+func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -423,13 +424,13 @@ func held() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestTruncatedAnswerIsReset has the upstream end in the middle: whatever framing the
-// client knows, it must not take the part for the whole.
-func TestTruncatedAnswerIsReset(t *testing.T) {
+// TestTruncatedResponseIsReset has an upstream that ends in the middle of a response.
+// The client must not take the part for the whole, whatever framing it supports.
+func TestTruncatedResponseIsReset(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
-		minor  byte
-		answer string
+		minor    byte
+		response string
 	}{
 		"by length":           {'1', ok + "Content-Length: 9\r\n\r\ntoken"},
 		"chunks":              {'1', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
@@ -438,7 +439,7 @@ func TestTruncatedAnswerIsReset(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 				if readHead(r) != "" {
-					_, _ = io.WriteString(tcp, test.answer)
+					_, _ = io.WriteString(tcp, test.response)
 				}
 			})
 			f := startServer(t, testSettings(), router)
@@ -448,14 +449,14 @@ func TestTruncatedAnswerIsReset(t *testing.T) {
 				t.Errorf("read %q, %v; want a reset", b, err)
 			}
 			recorded, _ := f.rec.await(t, 1)
-			if c := recorded[0]; c.Status != 200 || c.Cause != "answer-truncated" {
+			if c := recorded[0]; c.Status != 200 || c.Cause != "response-truncated" {
 				t.Errorf("recorded %+v", c)
 			}
 		})
 	}
 }
 
-// TestSlowReader has an endless answer and a client that reads nothing.
+// TestSlowReader has an endless response and a client that reads nothing.
 func TestSlowReader(t *testing.T) {
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) == "" {
@@ -472,47 +473,47 @@ func TestSlowReader(t *testing.T) {
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
 	recorded, _ := f.rec.await(t, 1)
-	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-answer" && c.Cause != "answer-too-large" {
+	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-response" && c.Cause != "response-too-large" {
 		t.Errorf("recorded %+v", c)
 	}
 }
 
-// TestClientResetsWhileWaiting has a client that goes away before the answer.
+// TestClientResetsWhileWaiting has a client that disconnects before the response.
 func TestClientResetsWhileWaiting(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
-	close(goOn)
+	close(proceed)
 	recorded, _ := f.rec.await(t, 1)
 	if c := recorded[0]; c.Status != 0 || c.Cause != "" || c.Upstream != router {
 		t.Errorf("recorded %+v", c)
 	}
 }
 
-// TestMaxConnections has many more clients than slots, and an ingress that lets
-// the first wait: no more are accepted meanwhile, and all are served in the end.
+// TestMaxConnections has many more clients than slots, and an ingress that delays
+// the first ones. No more are accepted meanwhile, and all are served in the end.
 func TestMaxConnections(t *testing.T) {
 	const limit, clients = 4, 200
 	var now, most, sent atomic.Int64
-	goOn := make(chan struct{})
+	proceed := make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			waitFor(t, goOn)
+			waitFor(t, proceed)
 			now.Add(-1)
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	s := testSettings()
 	s.MaxConnections = limit
 	f := startServer(t, s, router)
-	// A second listener shares the bound; it is full before this one begins.
+	// A second listener shares the bound. All slots are taken before it starts.
 	var all sync.WaitGroup
 	client := func(addr netip.AddrPort) {
 		tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
@@ -543,43 +544,43 @@ func TestMaxConnections(t *testing.T) {
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
-	nstest.Await(t, "all have asked", func() bool { return sent.Load() == clients+1 })
-	close(goOn)
+	nstest.Await(t, "all requests are sent", func() bool { return sent.Load() == clients+1 })
+	close(proceed)
 	all.Wait()
 	if n := most.Load(); n > limit {
 		t.Errorf("%d requests at once, want %d at most", n, limit)
 	}
 }
 
-// TestBacklog has the one slot taken by a client that is being answered, and shows
-// that the next waits until a slot is there, whether by an end or by an update,
-// and that the end of Serve does not cost it its answer.
+// TestBacklog has one slot, taken by a client that is being answered. The next
+// client waits for a slot, which an end or an update provides. The end of Serve
+// does not cost it its response.
 func TestBacklog(t *testing.T) {
-	for name, free := range map[string]func(f *testServer, goOn chan struct{}){
-		"a connection ends":   func(_ *testServer, goOn chan struct{}) { close(goOn) },
+	for name, free := range map[string]func(f *testServer, proceed chan struct{}){
+		"a connection ends":   func(_ *testServer, proceed chan struct{}) { close(proceed) },
 		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(testSettings()) },
 		"Serve ends":          func(f *testServer, _ chan struct{}) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			router, asked, goOn := delayedIngress(t)
+			router, requested, proceed := delayedIngress(t)
 			s := testSettings()
 			s.MaxConnections = 1
 			f := startServer(t, s, router)
 			holder := dial(t, f.addr)
 			send(t, holder, challengeRequest)
-			<-asked
+			<-requested
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 			nstest.Await(t, "the other is accepted", func() bool { return f.HasWaiting() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
-			free(f, goOn)
+			free(f, proceed)
 			if got := readAll(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 				t.Errorf("answered %q", got)
 			}
 			if name != "a connection ends" {
-				close(goOn)
+				close(proceed)
 			}
 			if got := readAll(t, holder); !strings.HasSuffix(got, "token.key") {
 				t.Errorf("answered %q", got)
@@ -588,7 +589,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// startServing runs Serve on ln and returns how to stop it and what it returns.
+// startServing runs Serve on ln and returns how to stop it and its result.
 func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan error, 1)
@@ -596,7 +597,8 @@ func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(),
 	return cancel, c
 }
 
-// serveUntilStop is serving until stop is called, or until the test ends, and checks how it ends.
+// serveUntilStop runs Serve until stop is called or the test ends, and checks its
+// result.
 func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func()) (stop func()) {
 	t.Helper()
 	cancel, ended := startServing(g, ln, beat)
@@ -610,7 +612,8 @@ func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func(
 	return stop
 }
 
-// heartbeats returns a beat for Serve, and what waits for so many.
+// heartbeats returns a heartbeat for Serve, and a function that waits for n of
+// them.
 func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 	t.Helper()
 	beats := make(chan struct{}, 1)
@@ -634,12 +637,12 @@ func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 
 type unusedUpstream struct{}
 
-func (unusedUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	panic("nothing may be forwarded")
 }
 
-// TestDescriptorLimit takes the process's descriptors away while a connection
-// waits to be accepted: the loop neither ends nor spins, and still beats.
+// TestDescriptorLimit takes away the process's descriptors while a connection waits
+// to be accepted. The loop neither ends nor spins, and still sends heartbeats.
 func TestDescriptorLimit(t *testing.T) {
 	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -650,7 +653,7 @@ func TestDescriptorLimit(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	free, err := syscall.Dup(0) // the lowest number that is free
+	free, err := syscall.Dup(0) // the lowest free number
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,8 +674,8 @@ func TestDescriptorLimit(t *testing.T) {
 	stop := serveUntilStop(t, g, ln, beat)
 	await(3)
 	s := g.Stats()
-	// Back-off doubles to a second, and beats are at most seconds apart: a loop
-	// that spins counts thousands.
+	// The back-off doubles to a second, and heartbeats are seconds apart at most. A
+	// loop that spins counts thousands.
 	if s.Failures == 0 || s.Failures > 50 || !errors.Is(s.LastFailure, syscall.EMFILE) {
 		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
 	}
@@ -683,8 +686,8 @@ func TestDescriptorLimit(t *testing.T) {
 	stop()
 }
 
-// TestHeartbeats shows that the loop beats while it has nothing to accept and while
-// it may not accept.
+// TestHeartbeats shows that the loop sends heartbeats while it has nothing to
+// accept and while no slot is free.
 func TestHeartbeats(t *testing.T) {
 	for name, full := range map[string]bool{"idle": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
@@ -719,8 +722,8 @@ func wantDrained(t *testing.T, g *server.Server) {
 	}
 }
 
-// TestServeAgain shows that a listener is as it was after Serve: another Serve
-// goes on with it, and a closed one ends Serve without an error.
+// TestServeAgain shows that Serve leaves a listener unchanged: another Serve can
+// use it, and a closed one ends Serve without an error.
 func TestServeAgain(t *testing.T) {
 	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
 	ln := newListener(t, "127.0.0.1:0")
@@ -742,13 +745,13 @@ func TestServeAgain(t *testing.T) {
 	wantDrained(t, g)
 }
 
-// TestDrainWaits shows that a challenge under way is finished.
+// TestDrainWaits shows that Drain waits for a challenge in progress.
 func TestDrainWaits(t *testing.T) {
-	router, asked, goOn := delayedIngress(t)
+	router, requested, proceed := delayedIngress(t)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	f.stop()
 	ended := make(chan int, 1)
 	go func() { ended <- f.Drain(t.Context()) }()
@@ -757,7 +760,7 @@ func TestDrainWaits(t *testing.T) {
 		t.Fatalf("Drain returned %d before the challenge was over", cut)
 	default:
 	}
-	close(goOn)
+	close(proceed)
 	if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
@@ -766,19 +769,19 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// TestDrainTimeout shows what is left when the time for draining is over.
+// TestDrainTimeout shows what remains when the time for draining is over.
 func TestDrainTimeout(t *testing.T) {
-	asked := make(chan struct{})
+	requested := make(chan struct{})
 	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) != "" {
-			close(asked)
+			close(requested)
 			_, _ = r.ReadByte()
 		}
 	})
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
-	<-asked
+	<-requested
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if cut := f.Drain(ctx); cut != 1 {
@@ -790,8 +793,8 @@ func TestDrainTimeout(t *testing.T) {
 	f.upstream.Close()
 }
 
-// TestDrainShortensIdle shows that a client which has asked for nothing does not
-// hold up the end; its head would have had much longer.
+// TestDrainShortensIdle shows that a client without a request does not delay the
+// end, although its head has much more time.
 func TestDrainShortensIdle(t *testing.T) {
 	s := testSettings()
 	s.HeadTimeout = time.Hour
@@ -805,11 +808,11 @@ func TestDrainShortensIdle(t *testing.T) {
 	}
 }
 
-// TestDualStack has one wildcard listener: addresses of IPv4 come out as such,
-// and each family is asked at its own ingress.
+// TestDualStack has one wildcard listener. IPv4 addresses are recorded unmapped,
+// and each family is forwarded to its own ingress.
 func TestDualStack(t *testing.T) {
-	r4 := startIngress(t, "127.0.0.1:0", answering)
-	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
+	r4 := startIngress(t, "127.0.0.1:0", answerAll)
+	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answerAll)
 	f := startServer(t, testSettings(), r4, r6)
 	ln := newListener(t, ":0")
 	serveUntilStop(t, f.Server, ln, func() {})
@@ -826,10 +829,10 @@ func TestDualStack(t *testing.T) {
 	}
 }
 
-// TestUpdateHosts shows that settings hold for connections accepted from then
-// on.
+// TestUpdateHosts shows that settings apply to connections that are accepted
+// afterwards.
 func TestUpdateHosts(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answering)
+	router := startIngress(t, "127.0.0.1:0", answerAll)
 	f := startServer(t, testSettings(), router)
 	s := testSettings()
 	for _, step := range []struct {
@@ -851,10 +854,10 @@ func TestUpdateHosts(t *testing.T) {
 	}
 }
 
-// BenchmarkChallenge is one challenge over loopback, client and ingress
-// included: a connection each to the gate, a kept one to the ingress.
+// BenchmarkChallenge is one challenge over loopback, including client and ingress:
+// a new connection to the server and an idle one to the ingress.
 func BenchmarkChallenge(b *testing.B) {
-	router := startIngress(b, "127.0.0.1:0", answering)
+	router := startIngress(b, "127.0.0.1:0", answerAll)
 	f := startServer(b, testSettings(), router)
 	to := net.TCPAddrFromAddrPort(f.addr)
 	b.ReportAllocs()
@@ -877,14 +880,14 @@ func BenchmarkChallenge(b *testing.B) {
 	})
 }
 
-// TestHeadBytes has heads of exactly the limit, and of one byte more, for limits
-// below, at and above what is read at first.
+// TestHeadBytes has heads of exactly the limit, and of one byte more. The limits
+// are below, at and above the first read buffer.
 func TestHeadBytes(t *testing.T) {
 	for _, limit := range []int{200, 1024, 3000, 8192} {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			s := testSettings()
 			s.HeadBytes = limit
-			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
 			begin := strings.TrimSuffix(challengeRequest, "\r\n") + "X: "
 			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
 				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"

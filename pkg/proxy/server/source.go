@@ -7,17 +7,17 @@ import (
 	"net/netip"
 )
 
-// sourceKey is what connections of one source have in common: an IPv4 address, or
-// the /64 of an IPv6 address, in which one host takes addresses as it likes (RFC
-// 4291 section 2.5.4, RFC 8981).
+// sourceKey identifies the source of a connection: an IPv4 address, or the /64 of
+// an IPv6 address. One host can use any address of a /64 (RFC 4291 section 2.5.4,
+// RFC 8981).
 type sourceKey struct {
 	network uint64
 	ipv6    bool
 }
 
-// sourceKeyOf takes an unmapped address. What a translator with the well-known
-// prefix 64:ff9b::/96 (RFC 6052 section 2.1) sends is told apart by the IPv4
-// address inside: all of the IPv4 internet is in that /64.
+// sourceKeyOf takes an unmapped address. Addresses with the well-known translation
+// prefix 64:ff9b::/96 (RFC 6052 section 2.1) are identified by the IPv4 address
+// inside. This single /64 contains the whole IPv4 internet.
 func sourceKeyOf(a netip.Addr) sourceKey {
 	if a.Is4() {
 		b := a.As4()
@@ -32,34 +32,35 @@ func sourceKeyOf(a netip.Addr) sourceKey {
 	return sourceKey{network: high, ipv6: true}
 }
 
-// source is the connections in flight of one origin.
+// source holds the connections in flight of one source.
 type source struct {
 	sourceKey
-	count, evicted     int             // all of them, and those of them that were told to leave
-	reading, lingering *connectionList // those whose client is waited for, the longest waited for first
+	count, evicted     int             // all of them, and those in stage evicted
+	reading, lingering *connectionList // connections whose client is awaited, the oldest first
 }
 
-// joinSource counts c to its source. It needs mu.
-func (l *connectionTable) joinSource(c *connection) {
+// joinSource adds c to its source. The caller holds mu.
+func (t *connectionTable) joinSource(c *connection) {
 	from := sourceKeyOf(c.client.Addr())
-	s := l.sources[from]
+	s := t.sources[from]
 	if s == nil {
-		s, _ = l.sourcePool.Get().(*source)
+		s, _ = t.sourcePool.Get().(*source)
 		s.sourceKey = from
-		l.sources[from] = s
+		t.sources[from] = s
 	}
 	s.count++
 	c.source = s
 }
 
-// leaveSource takes c out of its source, which ends with the last one. It needs mu.
-func (l *connectionTable) leaveSource(c *connection) {
+// leaveSource removes c from its source, and deletes a source without connections.
+// The caller holds mu.
+func (t *connectionTable) leaveSource(c *connection) {
 	s := c.source
 	if c.source = nil; s == nil {
 		return
 	}
 	if s.count--; s.count == 0 {
-		delete(l.sources, s.sourceKey)
-		l.sourcePool.Put(s)
+		delete(t.sources, s.sourceKey)
+		t.sourcePool.Put(s)
 	}
 }

@@ -16,31 +16,31 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
-// Conn is an accepted connection; the next one when it is handed to
-// [Listener.Accept] again after Close. Its methods may be called from many
-// goroutines.
+// Conn is an accepted connection. After Close, [Listener.Accept] can reuse it for
+// the next connection. Its methods are safe for concurrent use.
 //
-// A validator's request has come when its connection is accepted, and the answer
-// fits into the socket's buffer: as a rule nothing has to be waited for. So the
-// socket enters the runtime's poller when it first has to be; until then it is
-// read and written directly, and its deadlines are noted only.
+// The request of a validator has usually arrived when its connection is accepted,
+// and the response fits into the socket's buffer. Most connections therefore never
+// wait. The socket is added to the runtime's poller only when a call would block.
+// Until then, reads and writes are direct system calls, and deadlines are only
+// stored.
 type Conn struct {
 	local  netip.AddrPort
 	remote netip.AddrPort
 
-	mu            sync.Mutex // whoever holds it, and finds the connection open, may use fd
+	mu            sync.Mutex // fd may be used while mu is held and isOpen is true
 	isOpen        bool
 	fd            int
-	file          *os.File // of fd, once that is in the poller
+	file          *os.File // of fd, once it is in the poller
 	readDeadline  time.Time
 	writeDeadline time.Time
 }
 
-// attach makes c the connection fd. It was closed before, or is new.
+// attach makes c the connection fd. c must be new or closed.
 func (c *Conn) attach(fd int, remote netip.AddrPort) error {
 	local, err := nonblock.LocalAddr(fd)
 	if err != nil {
-		return errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
+		return errors.Join(fmt.Errorf("cannot read the local address of a connection: %w", err), unix.Close(fd))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,13 +49,14 @@ func (c *Conn) attach(fd int, remote netip.AddrPort) error {
 	return nil
 }
 
-// Local is the address that the client connected to; IPv4 as such.
+// Local returns the address that the client connected to, unmapped.
 func (c *Conn) Local() netip.AddrPort { return c.local }
 
-// Remote is the client's address; IPv4 as such.
+// Remote returns the address of the client, unmapped.
 func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
-// Read implements [io.Reader]. What has come is read whatever the deadline.
+// Read implements [io.Reader]. Bytes that have arrived are returned whatever the
+// deadline.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, waits, err := c.tryNonblocking(nonblock.Read, p)
 	if waits == nil {
@@ -73,7 +74,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if waits == nil && (err != nil || n == len(p)) {
 		return n, err
 	}
-	if waits == nil { // a part of it
+	if waits == nil { // a partial write
 		if waits, err = c.polled(); err != nil {
 			return n, err
 		}
@@ -82,8 +83,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
-// tryNonblocking makes a system call that does not block. It returns the file instead when
-// the socket is in the poller, or has to be since the call would block.
+// tryNonblocking makes a system call that does not block. If the socket is in the
+// poller, or must be because the call would block, it returns the file instead.
 func (c *Conn) tryNonblocking(call func(int, []byte) (int, error), p []byte) (n int, waits *os.File, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +100,7 @@ func (c *Conn) tryNonblocking(call func(int, []byte) (int, error), p []byte) (n 
 	return 0, c.file, c.checkOpen()
 }
 
-// polled has the socket in the poller.
+// polled returns the file of the socket in the poller.
 func (c *Conn) polled() (*os.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,26 +112,28 @@ func (c *Conn) polled() (*os.File, error) {
 	return c.file, c.checkOpen()
 }
 
-// addToPoller has the socket enter the poller, on a stack of another goroutine: it takes
-// more than the first 2 KiB, which each of thousands that wait would keep. It needs
-// mu.
+// addToPoller runs openPolled on the stack of another goroutine. It needs more than
+// the first 2 KiB of a stack, and each of thousands of waiting goroutines would
+// keep that. The caller holds mu.
 func (c *Conn) addToPoller() error {
 	entered := make(chan error)
 	go func() { entered <- c.openPolled() }()
 	return <-entered
 }
 
-// openPolled needs mu.
+// openPolled adds the socket to the poller, with the stored deadlines. The caller
+// holds mu.
 func (c *Conn) openPolled() error {
 	c.file = os.NewFile(uintptr(c.fd), "")
 	err := errors.Join(c.file.SetReadDeadline(c.readDeadline), c.file.SetWriteDeadline(c.writeDeadline))
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait for a client: %w", err), c.close())
+		return errors.Join(fmt.Errorf("cannot wait for a client: %w", err), c.close())
 	}
 	return nil
 }
 
-// SetReadDeadline ends the wait of a Read with [os.ErrDeadlineExceeded].
+// SetReadDeadline sets the time at which a waiting Read ends with
+// [os.ErrDeadlineExceeded].
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +143,8 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.checkOpen()
 }
 
-// SetWriteDeadline ends the wait of a Write with [os.ErrDeadlineExceeded].
+// SetWriteDeadline sets the time at which a waiting Write ends with
+// [os.ErrDeadlineExceeded].
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +180,7 @@ func (c *Conn) Close() error {
 	return c.close()
 }
 
-// close needs mu.
+// checkOpen returns [os.ErrClosed] after Close. The caller holds mu.
 func (c *Conn) close() error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -187,7 +191,7 @@ func (c *Conn) close() error {
 	return nonblock.Close(c.fd)
 }
 
-// CloseWrite ends this side of the connection.
+// CloseWrite shuts down the sending side.
 func (c *Conn) CloseWrite() error {
 	return c.Control(func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
 }
@@ -200,7 +204,7 @@ func (c *Conn) Reset() error {
 	return errors.Join(err, c.Close())
 }
 
-// Control has f look at the socket, and f must not block.
+// Control calls f with the descriptor. f must not block.
 func (c *Conn) Control(f func(fd int) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcp has what the gate needs of listening sockets and connections, and
-// nothing else. Package net makes five setsockopt(2) calls and more for each
-// connection that it accepts, for keep-alive probes and the like; here, what
-// holds for all connections is set once on the listener, from which the kernel
-// hands it down.
 package tcp
 
 import (
@@ -22,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
-// Listener is a listening socket. Its methods may be called from many
-// goroutines, Accept from one.
+// Listener is a listening socket. Its methods are safe for concurrent use, except
+// that only one goroutine may call Accept.
 type Listener struct {
 	file   *os.File
 	raw    syscall.RawConn
@@ -38,16 +33,16 @@ type acceptResult struct {
 	err    error
 }
 
-// NewListener takes a socket that listens already, fd and all.
+// NewListener takes ownership of fd, a socket that already listens.
 func NewListener(fd int) (*Listener, error) {
 	err := errors.Join(
 		unix.SetNonblock(fd, true),
-		// An answer is one write, or a few: none waits for the last one's
-		// acknowledgment.
+		// A response is one write or a few. None may wait for the acknowledgment of
+		// the previous one.
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 	)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare a listening socket: %w", err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("cannot prepare a listening socket: %w", err), unix.Close(fd))
 	}
 	l := &Listener{file: os.NewFile(uintptr(fd), "listener")}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
@@ -57,7 +52,8 @@ func NewListener(fd int) (*Listener, error) {
 		a := &l.result
 		for {
 			a.fd, a.remote, a.err = nonblock.Accept(int(fd))
-			// A connection that was reset in the backlog is no failure of ours.
+			// The client reset the connection in the backlog. This is not an error
+			// of this host.
 			if !errors.Is(a.err, unix.EINTR) && !errors.Is(a.err, unix.ECONNABORTED) {
 				return !errors.Is(a.err, unix.EAGAIN)
 			}
@@ -66,8 +62,8 @@ func NewListener(fd int) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a connection, until the deadline, and makes c that. After an
-// error c is as before.
+// Accept waits for a connection until the deadline and attaches it to c. After an
+// error c is unchanged.
 func (l *Listener) Accept(c *Conn) error {
 	if err := l.raw.Read(l.accept); err != nil {
 		return l.translateError(err)
@@ -75,15 +71,16 @@ func (l *Listener) Accept(c *Conn) error {
 	a := l.result
 	l.result = acceptResult{}
 	if a.err != nil {
-		return fmt.Errorf("accept: %w", a.err)
+		return fmt.Errorf("cannot accept a connection: %w", a.err)
 	}
 	return c.attach(a.fd, a.remote)
 }
 
-// SetDeadline ends an Accept with [os.ErrDeadlineExceeded].
+// SetDeadline sets the time at which Accept ends with [os.ErrDeadlineExceeded].
 func (l *Listener) SetDeadline(t time.Time) error { return l.translateError(l.file.SetReadDeadline(t)) }
 
-// translateError names the end of the socket: os does not, of what it does not wrap.
+// translateError returns [os.ErrClosed] after Close. Package os does not wrap the
+// errors of RawConn.
 func (l *Listener) translateError(err error) error {
 	if err != nil && l.closed.Load() {
 		return os.ErrClosed
@@ -91,16 +88,16 @@ func (l *Listener) translateError(err error) error {
 	return err
 }
 
-// Close closes the socket. An Accept ends with [os.ErrClosed].
+// Close closes the socket. A waiting Accept ends with [os.ErrClosed].
 func (l *Listener) Close() error {
 	l.closed.Store(true)
 	return l.file.Close()
 }
 
-// SyscallConn gives access to the socket.
+// SyscallConn returns access to the socket.
 func (l *Listener) SyscallConn() (syscall.RawConn, error) { return l.raw, nil }
 
-// Addr is the address that the socket listens on.
+// Addr returns the address that the socket listens on.
 func (l *Listener) Addr() net.Addr {
 	var local netip.AddrPort
 	_ = l.raw.Control(func(fd uintptr) { local, _ = nonblock.LocalAddr(int(fd)) })

@@ -21,8 +21,8 @@ import (
 
 const testTimeout = 30 * time.Second
 
-// listen makes a listening socket of package net, takes its descriptor and
-// closes the rest.
+// listen makes a listening socket with package net, duplicates its descriptor and
+// closes the original.
 func listen(t *testing.T, address string) *tcp.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
@@ -46,7 +46,7 @@ func listen(t *testing.T, address string) *tcp.Listener {
 	return l
 }
 
-// connect connects to l, from both sides.
+// connect opens a connection to l and accepts it.
 func connect(t *testing.T, l *tcp.Listener, address string) (client *net.TCPConn, c *tcp.Conn) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -71,7 +71,8 @@ func connect(t *testing.T, l *tcp.Listener, address string) (client *net.TCPConn
 
 func addrOf(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
 
-// Addresses are those that both sides know, IPv4 as such on a wildcard socket.
+// TestAddresses: both sides report the same addresses, IPv4 unmapped on a wildcard
+// socket.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	l := listen(t, ":0")
@@ -112,7 +113,8 @@ func TestReadAndWrite(t *testing.T) {
 	}
 }
 
-// What is set on the listener holds for its connections, and nothing else is.
+// TestInheritedOptions: connections have the options of the listener, and no
+// others.
 func TestInheritedOptions(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
@@ -150,7 +152,7 @@ func TestDeadlines(t *testing.T) {
 	if err := c.SetWriteDeadline(past); err != nil {
 		t.Fatal(err)
 	}
-	// What the socket's buffer takes is written at once.
+	// The part that the socket's buffer takes is written at once.
 	if n, err := c.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 {
 		t.Errorf("write of more than fits: %d, %v", n, err)
 	}
@@ -166,17 +168,17 @@ func TestDeadlines(t *testing.T) {
 	connect(t, l, l.Addr().String())
 }
 
-// What has come is read, and what fits is written, without the poller, deadline
-// or not, and without allocations; what has to be waited for goes through it,
-// all of it and in order.
+// TestPollerOnlyWhenBlocked: available bytes are read, and bytes that fit are
+// written, without the poller, whatever the deadline, and without allocations.
+// Blocking calls use the poller, and transfer everything in order.
 func TestPollerOnlyWhenBlocked(t *testing.T) {
 	l := listen(t, "127.0.0.1:0")
 	client, c := connect(t, l, l.Addr().String())
 	if err := errors.Join(c.SetReadDeadline(time.Unix(1, 0)), c.SetWriteDeadline(time.Unix(1, 0))); err != nil {
 		t.Fatal(err)
 	}
-	request, answer := []byte("request"), []byte("answer")
-	got, back := make([]byte, 100), make([]byte, len(answer))
+	request, response := []byte("request"), []byte("answer")
+	got, back := make([]byte, 100), make([]byte, len(response))
 	allocations := testing.AllocsPerRun(100, func() {
 		if _, err := client.Write(request); err != nil {
 			t.Error(err)
@@ -187,7 +189,7 @@ func TestPollerOnlyWhenBlocked(t *testing.T) {
 		if n, err := c.Read(got); string(got[:n]) != "request" || err != nil {
 			t.Errorf("read %q, %v", got[:n], err)
 		}
-		if n, err := c.Write(answer); n != len(answer) || err != nil {
+		if n, err := c.Write(response); n != len(response) || err != nil {
 			t.Errorf("wrote %d, %v", n, err)
 		}
 		if _, err := io.ReadFull(client, back); err != nil {
@@ -226,8 +228,8 @@ func TestPollerOnlyWhenBlocked(t *testing.T) {
 	}
 }
 
-// Others may look at a connection, shorten its time and close it, while it is
-// read and written.
+// TestConcurrentUse: other goroutines may inspect a connection, shorten its
+// deadline and close it during reads and writes.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
@@ -266,7 +268,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// Whoever waits learns of the end.
+// TestClose: blocked calls return after Close.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")

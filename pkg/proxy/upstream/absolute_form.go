@@ -8,20 +8,22 @@ import (
 	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// errNoHost is a request that no proxy can be asked for: it names no host, and the
-// address in its place would be that of this front door.
+// errNoHost is a request without a host name. Its Host would be the address of this
+// proxy, to which an egress proxy must not send it.
 var errNoHost = fmt.Errorf("%w", cause.Details{Reason: cause.NoHost})
 
-// errBadHead is a head that is not what the gate writes: origin-form, then Host.
+// errBadHead is a head that pkg/proxy/server does not write: origin-form, then
+// Host.
 var errBadHead = fmt.Errorf("%w", cause.Details{Reason: cause.BadHead})
 
-// appendAbsoluteForm appends a request head in the form for a proxy (RFC 9112 section
-// 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us
-// is added. host is without a port; port is the ingress's. Head is what the gate
-// has written: in origin-form, Host first.
-func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization Secret) ([]byte, error) {
+// appendAbsoluteForm appends a request head in absolute-form, the form for a proxy
+// (RFC 9112 section 3.2.2). The target becomes http://host/…, Host has the same
+// host, and Proxy-Authorization is added. host has no port; port is the ingress's.
+// head is in origin-form, with Host first.
+func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization ingress.Secret) ([]byte, error) {
 	if len(host) == 0 {
 		return dst, errNoHost
 	}

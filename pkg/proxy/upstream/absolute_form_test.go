@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 func TestAbsoluteForm(t *testing.T) {
@@ -20,49 +22,49 @@ func TestAbsoluteForm(t *testing.T) {
 	for name, c := range map[string]struct {
 		head, host string
 		port       uint16
-		secret     Secret
-		want, says string
+		secret     ingress.Secret
+		want, err  string
 	}{
 		"plain": {
 			head: head, host: "api.example.com", port: 80,
 			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" + rest,
 		},
 		"Basic": {
-			head: head, host: "api.example.com", port: 80, secret: NewSecret(basicAuth),
+			head: head, host: "api.example.com", port: 80, secret: ingress.NewSecret(basicAuth),
 			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\nProxy-Authorization: " + basicAuth + "\r\n" + rest,
 		},
 		"another port": {
 			head: head, host: "api.example.com", port: 8080,
 			want: "GET http://api.example.com:8080/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com:8080\r\n" + rest,
 		},
-		// The port that the client has named is not one to ask.
+		// The port that the client has named is not used.
 		"the client's port": {
 			head: "HEAD / HTTP/1.1\r\nHost: api.example.com:6443\r\n\r\n", host: "api.example.com", port: 80,
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
 		},
-		"no host":         {head: head, port: 80, says: errNoHost.Error()},
-		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
-		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
-		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, says: errBadHead.Error()},
-		"nothing":         {host: "b", port: 80, says: errBadHead.Error()},
+		"no host":         {head: head, port: 80, err: errNoHost.Error()},
+		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
+		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
+		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, err: errBadHead.Error()},
+		"nothing":         {host: "b", port: 80, err: errBadHead.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := appendAbsoluteForm(nil, []byte(c.head), c.host, c.port, c.secret)
-			said := ""
+			message := ""
 			if err != nil {
-				said, got = err.Error(), nil
+				message, got = err.Error(), nil
 			}
-			if said != c.says || string(got) != c.want {
-				t.Error(said)
+			if message != c.err || string(got) != c.want {
+				t.Error(message)
 				t.Errorf("%s", cmp.Diff(c.want, string(got)))
 			}
 		})
 	}
 }
 
-// FuzzAbsoluteForm: what net/http reads in the form for a proxy is what it has read
-// before, with the host and the authorization that were given, and nothing else.
+// FuzzAbsoluteForm: net/http reads the same request in absolute-form, with the
+// given host and authorization, and nothing else.
 func FuzzAbsoluteForm(f *testing.F) {
 	f.Add("/.well-known/acme-challenge/token", "api.example.com", "X-Forwarded-For: 192.0.2.7\r\n", uint16(80))
 	f.Add("//evil.example/x@y?http://z#", "a_b", "", uint16(8080))
@@ -71,21 +73,21 @@ func FuzzAbsoluteForm(f *testing.F) {
 		head := "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n"
 		before, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
-			return // the gate lets none of these through
+			return // pkg/proxy/server refuses all of these
 		}
-		got, err := appendAbsoluteForm(nil, []byte(head), host, port, NewSecret(basicAuth))
+		got, err := appendAbsoluteForm(nil, []byte(head), host, port, ingress.NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
 		if _, err := url.ParseRequestURI("http://" + string(appendAuthority(nil, host, port)) + target); err != nil {
-			return // an authority that is none, such as "[", which the gate refuses
+			return // an invalid authority such as "[", which pkg/proxy/server refuses
 		}
 		after, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(got)))
 		if err != nil {
 			t.Fatalf("net/http refuses %q: %v", got, err)
 		}
 		if want := string(appendAuthority(nil, host, port)); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want || after.Method != before.Method {
-			t.Fatalf("%q asks for %q at %q (%q)", got, after.URL, after.Host, want)
+			t.Fatalf("%q requests %q at %q (%q)", got, after.URL, after.Host, want)
 		}
 		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI, "http://"+after.URL.Host) != target {
 			t.Fatalf("%q has the target %q, want that of %q", got, after.RequestURI, target)
@@ -106,29 +108,29 @@ func FuzzAbsoluteForm(f *testing.F) {
 func TestIsFromProxy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer  string
-		byProxy bool
-		says    string
+		response string
+		byProxy  bool
+		says     string
 	}{
-		"the solver's":                    {answer: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"through one without":             {answer: "HTTP/1.1 200 OK\r\n\r\n"},
-		"the router's 503":                {answer: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"the solver's 404":                {answer: "HTTP/1.1 404 Not Found\r\n\r\n"},
-		"credentials":                     {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, says: "it answers 407 Proxy Authentication Required"},
-		"Squid's own":                     {answer: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, says: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
-		"Squid denies":                    {answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, says: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
-		"one without Via":                 {answer: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, says: "it answers 504 Gateway Timeout"},
-		"RFC 9209":                        {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
-		"one without error":               {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
-		"a 503 behind Squid with via off": {answer: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
-		"a front door's":                  {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
-		"a front door's, bare":            {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
-		"the gate's 502, again":           {answer: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
+		"the solver's":                    {response: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"through one without":             {response: "HTTP/1.1 200 OK\r\n\r\n"},
+		"the router's 503":                {response: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"the solver's 404":                {response: "HTTP/1.1 404 Not Found\r\n\r\n"},
+		"credentials":                     {response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, says: "it answers 407 Proxy Authentication Required"},
+		"Squid's own":                     {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, says: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
+		"Squid denies":                    {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, says: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
+		"one without Via":                 {response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, says: "it answers 504 Gateway Timeout"},
+		"RFC 9209":                        {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
+		"one without error":               {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
+		"a 503 behind Squid with via off": {response: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
+		"this service's":                  {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's, without Via":     {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
+		"another 502":                     {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var a answer
-			if n, err := a.parse([]byte(c.answer)); err != nil || n != len(c.answer) {
+			var a response
+			if n, err := a.parse([]byte(c.response)); err != nil || n != len(c.response) {
 				t.Fatalf("%d, %v", n, err)
 			}
 			if got := a.isFromProxy(true); got != c.byProxy {
@@ -137,8 +139,8 @@ func TestIsFromProxy(t *testing.T) {
 			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.says, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if says := a.parseProxyRefusal(Secret{}).Error(); c.byProxy && says != c.says {
-				t.Errorf("it says %q, want %q", says, c.says)
+			if says := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && says != c.says {
+				t.Errorf("the refusal is %q, want %q", says, c.says)
 			}
 		})
 	}

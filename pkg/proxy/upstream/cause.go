@@ -11,73 +11,57 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// Cause is what went wrong at the upstream. The set is fixed, so that it can
-// label a counter.
+// Cause is the ID of what went wrong at the upstream. The set is fixed, so that it
+// can label a counter.
 type Cause string
 
-// Causes of an exchange without a usable answer.
+// Causes of an exchange without a usable response.
 const (
-	NoUpstream          Cause = "no-upstream-for-family" // no ingress address is known
-	Refused             Cause = "refused"                // nothing listens there
-	ConnectTimeout      Cause = "timeout-connect"        // no reply to the connection attempt
-	Unreachable         Cause = "unreachable"            // no way there, or a firewall says so
-	ClosedWithoutAnswer Cause = "closed-without-answer"  // accepted the connection, closed it before the first byte
-	Reset               Cause = "reset"                  // reset the connection
-	AnswerTimeout       Cause = "timeout-answer"         // accepted the connection, did not answer in time
-	MalformedAnswer     Cause = "malformed-answer"       // what came is not one HTTP/1.x answer
-	AnswerTruncated     Cause = "answer-truncated"       // the answer broke off
-	AnswerTooLarge      Cause = "answer-too-large"       // its body is larger than any key authorisation
-	TLSUntrusted        Cause = "tls-untrusted"          // its certificate leads to none that is trusted
-	TLSName             Cause = "tls-name"               // its certificate is for other names
-	TLSExpired          Cause = "tls-expired"            // its certificate, or one that it leads to, is not valid now
-	TLSHandshake        Cause = "tls-handshake"          // speaks no TLS, or none that both sides know
-	LocalResources      Cause = "local-resources"        // this host lacks descriptors, ports or memory
-	Stopped             Cause = "stopped"                // the client was closed meanwhile
+	NoUpstream            Cause = "no-upstream-for-family"  // no ingress address is known
+	Refused               Cause = "refused"                 // no process listens there
+	ConnectTimeout        Cause = "timeout-connect"         // no reply to the connection attempt
+	Unreachable           Cause = "unreachable"             // no route, or a firewall rejects the connection
+	ClosedWithoutResponse Cause = "closed-without-response" // accepted the connection and closed it before the first byte
+	Reset                 Cause = "reset"                   // reset the connection
+	ResponseTimeout       Cause = "timeout-response"        // accepted the connection and did not answer in time
+	MalformedResponse     Cause = "malformed-response"      // the received bytes are not one HTTP/1.x response
+	ResponseTruncated     Cause = "response-truncated"      // the response ended early
+	ResponseTooLarge      Cause = "response-too-large"      // its body is larger than any key authorisation
+	TLSUntrusted          Cause = "tls-untrusted"           // its certificate does not chain to a trusted CA
+	TLSName               Cause = "tls-name"                // its certificate is for other names
+	TLSExpired            Cause = "tls-expired"             // a certificate of its chain is not valid now
+	TLSHandshake          Cause = "tls-handshake"           // no TLS, or no common version or cipher
+	LocalResources        Cause = "local-resources"         // this host lacks descriptors, ports or memory
+	Stopped               Cause = "stopped"                 // the client was closed meanwhile
 )
 
-// Causes of an exchange that the egress proxy kept from the ingress.
+// Causes of an exchange that the egress proxy did not forward to the ingress.
 const (
-	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before it answered
-	EgressTLS         Cause = "egress-tls"         // TLS to the proxy itself fails
-	EgressAuth        Cause = "egress-auth"        // it wants credentials, or others: 407
-	EgressDenied      Cause = "egress-denied"      // it lets the request not through, or did not reach the ingress
+	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before a response
+	EgressTLS         Cause = "egress-tls"         // TLS with the proxy itself fails
+	EgressAuth        Cause = "egress-auth"        // the proxy requires other credentials: 407
+	EgressDenied      Cause = "egress-denied"      // the proxy refuses the request, or did not reach the ingress
 )
 
-// Causes that are read off a complete answer, which was passed on untouched.
+// Causes that a complete response shows, which was forwarded unchanged.
 const (
-	NoRoute           Cause = "router-no-route"    // a 503, which is the router's own
-	RedirectToHTTPS   Cause = "redirect-to-https"  // the same by https, which was not to be followed
-	RedirectLoop      Cause = "redirect-loop"      // the same by https, again and again
-	RedirectElsewhere Cause = "redirect-elsewhere" // to anything else
-	Loop              Cause = "loop"               // the router led the request back to a front door
+	NoRoute           Cause = "router-no-route"    // a 503 of the router itself
+	RedirectToHTTPS   Cause = "redirect-to-https"  // a redirect to the same URL by https, which is not followed by configuration
+	RedirectLoop      Cause = "redirect-loop"      // the same redirect repeatedly
+	RedirectElsewhere Cause = "redirect-elsewhere" // a redirect to another URL
+	Loop              Cause = "loop"               // the router sent the request back to a proxy of this service
 
-	ProxyProtocolUnexpected Cause = "proxy-protocol-unexpected" // a 400 while each connection begins with its header
-	EgressLoop              Cause = "egress-loop"               // the egress proxy asked a front door: it finds the API VIP under the name
+	ProxyProtocolUnexpected Cause = "proxy-protocol-unexpected" // a 400 while each connection begins with a PROXY header
+	EgressLoop              Cause = "egress-loop"               // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
 )
 
-// Causes is the set.
-func Causes() []Cause {
-	return []Cause{
-		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
-		NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
-		ProxyProtocolUnexpected, EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop,
-	}
-}
-
-// Known reports whether the cause is of the set.
-func (c Cause) Known() bool { return slices.Contains(Causes(), c) }
-
-// IsForwarded reports whether it is the upstream's own answer that the client got,
-// rather than one that says what is wrong with the upstream.
+// IsForwarded reports whether the client got the upstream's own response.
 func (c Cause) IsForwarded() bool {
 	switch c {
 	case "", NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
@@ -87,51 +71,42 @@ func (c Cause) IsForwarded() bool {
 	}
 }
 
-// Error is an exchange with a finding. It is returned for answers as well that
-// were passed on but whose cause an operator wants to know.
+// Error is an exchange with a cause. It is also returned for a forwarded response
+// with a cause that an operator should know.
 type Error struct {
 	Cause       Cause
-	Addr        netip.AddrPort // the zero value when no address is known
-	EgressProxy string         // through which it was asked, or was to be; empty without one
-	// Status is what the client is to be answered with, 502 or 504; 0 when the
-	// upstream's answer went to the client, all of it or until it broke off.
+	Addr        netip.AddrPort // the zero value if no address is known
+	EgressProxy string         // the egress proxy of the route; empty: none
+	// ClientStatus is the status for the client, 502 or 504. It is 0 when the
+	// client got the upstream's response, complete or in part.
 	ClientStatus int
-	Err          error    // what the system or the parser said; of a complete answer, where it leads, or nil
-	Others       []*Error // what the other addresses said that were asked afterwards
+	Err          error    // of the system or the parser; for a complete response the destination of its redirect, or nil
+	Others       []*Error // the errors of the addresses that were tried afterwards
 }
 
-// Error names the address, the cause and what the system said.
+// Error returns the address, the cause and the underlying error.
 func (e *Error) Error() string {
-	who := e.Addr.String()
+	address := e.Addr.String()
 	if e.EgressProxy != "" {
-		who += " through " + e.EgressProxy
+		address += " through " + e.EgressProxy
 	}
 	if e.Err == nil {
-		return fmt.Sprintf("ask upstream %s: %s", who, e.Cause)
+		return fmt.Sprintf("upstream %s: %s", address, e.Cause)
 	}
-	return fmt.Sprintf("ask upstream %s: %s: %v", who, e.Cause, e.Err)
+	return fmt.Sprintf("upstream %s: %s: %v", address, e.Cause, e.Err)
 }
 
-// Unwrap returns what the system or the parser said.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Label is the cause as text of a fixed set.
-func (e *Error) CauseID() string { return string(e.Cause) }
-
-// Cut reports whether an answer broke off after a part of it went to the
-// client, which must then not take it for a whole one.
+// Truncated reports whether a response ended after a part of it went to the client.
+// The client must then not take it for complete.
 func (e *Error) Truncated() bool {
 	return !e.Cause.IsForwarded() && e.ClientStatus == 0
 }
 
-// Answer is what to tell the client when no answer could be passed on: the
-// status and one line that reveals no more than the cause.
-func (e *Error) ClientAnswer() (status int, reason string) {
-	return e.ClientStatus, findings.ReplyForCause(string(e.Cause))
-}
-
-// Failure is the finding as it is reported to the process that writes its sentence:
-// what came from the network is in it only as far as that can be checked.
+// Failure is the error as this process reports it to the controller, which renders
+// the sentence. Of what came from the network, it contains only checked values.
 func (e *Error) Failure() cause.Failure {
 	f := cause.Failure{Cause: string(e.Cause), Addr: cause.WithoutZone(e.Addr), ViaProxy: e.EgressProxy != "", Details: Explain(e.Err)}
 	for _, other := range e.Others[:min(len(e.Others), cause.MaxOthers)] {
@@ -140,7 +115,7 @@ func (e *Error) Failure() cause.Failure {
 	return f
 }
 
-// dialError tells the ways apart in which a connection attempt fails.
+// dialError classifies the error of a connection attempt.
 func dialError(addr netip.AddrPort, err error) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
@@ -153,28 +128,28 @@ func dialError(addr netip.AddrPort, err error) *Error {
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
 		e.Cause = LocalResources
 	default:
-		// ENETUNREACH and EHOSTUNREACH; EPERM and EACCES are a local firewall's.
+		// ENETUNREACH and EHOSTUNREACH; a local firewall causes EPERM and EACCES.
 		e.Cause = Unreachable
 	}
 	return e
 }
 
-// handshakeError tells the ways apart in which TLS does not come about; heard says
-// whether the other side has said anything.
-func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
+// handshakeError classifies the error of a TLS handshake. received means that the
+// peer has sent something.
+func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 	var refused *certificateRefusal
 	switch {
 	case errors.As(err, &refused):
 		return &Error{Cause: refused.cause, Addr: addr, ClientStatus: 502, Err: refused}
-	case !heard, isTimeout(err), errors.Is(err, net.ErrClosed):
+	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
 		return exchangeError(addr, err, false)
 	default:
 		return &Error{Cause: TLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
 	}
 }
 
-// Explain is what an error says in typed parameters: of package failure, of the system,
-// or of TLS.
+// Explain returns an error as typed parameters: an error of package cause, of the
+// system, or of TLS.
 func Explain(err error) cause.Details {
 	var own cause.Details
 	var record tls.RecordHeaderError
@@ -189,7 +164,7 @@ func Explain(err error) cause.Details {
 	return cause.DetailsOf(err)
 }
 
-// ExplainTLS says why a handshake, or TLS after it, has failed.
+// ExplainTLS returns why a handshake failed, or TLS after it.
 func ExplainTLS(err error) cause.Details {
 	var record tls.RecordHeaderError
 	number, is := alertNumber(err)
@@ -202,16 +177,16 @@ func ExplainTLS(err error) cause.Details {
 		return cause.Details{Reason: cause.NotTLS}
 	case isConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
-	case strings.Contains(err.Error(), "unsupported protocol version"): // of crypto/tls, which has no type for it
+	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
 	}
-	if why := cause.DetailsOf(err); why.Reason != cause.Unknown {
-		return why
+	if details := cause.DetailsOf(err); details.Reason != cause.Unknown {
+		return details
 	}
 	return cause.Details{Reason: cause.TLSFailed}
 }
 
-// alertNumber is the number of a TLS alert, for which crypto/tls exports no type.
+// alertNumber returns the number of a TLS alert. crypto/tls exports no type for it.
 func alertNumber(err error) (number int, is bool) {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" && op.Op != "local error" || op.Err == nil {
@@ -224,31 +199,31 @@ func alertNumber(err error) (number int, is bool) {
 	return int(v.Uint()), true //nolint:gosec // 8 bits
 }
 
-// isTLSError reports whether TLS has failed on a connection that was open: the router
-// wants a certificate of its client, or goes on in plain text, for example.
+// isTLSError reports whether TLS failed on an open connection, for example because
+// the router requires a client certificate or continues in plain text.
 func isTLSError(err error) bool {
 	var op *net.OpError
 	var record tls.RecordHeaderError
 	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// exchangeError tells the ways apart in which a connection fails that was
-// accepted; got says whether a part of the answer had come.
-func exchangeError(addr netip.AddrPort, err error, got bool) *Error {
+// exchangeError classifies the error of an accepted connection. received means that
+// a part of the response had arrived.
+func exchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, errTooLarge):
-		e.Cause = AnswerTooLarge
+		e.Cause = ResponseTooLarge
 	case errors.Is(err, errMalformed):
-		e.Cause = MalformedAnswer
+		e.Cause = MalformedResponse
 	case isTimeout(err):
-		e.Cause, e.ClientStatus = AnswerTimeout, 504
+		e.Cause, e.ClientStatus = ResponseTimeout, 504
 	case errors.Is(err, net.ErrClosed):
 		e.Cause = Stopped
-	case got:
-		e.Cause = AnswerTruncated
+	case received:
+		e.Cause = ResponseTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
-		e.Cause = ClosedWithoutAnswer
+		e.Cause = ClosedWithoutResponse
 	case isTLSError(err):
 		e.Cause, e.Err = TLSHandshake, ExplainTLS(err)
 	default:
@@ -257,8 +232,8 @@ func exchangeError(addr netip.AddrPort, err error, got bool) *Error {
 	return e
 }
 
-// isConnectionLost reports whether the peer had given up the connection, as a router does
-// with one that was idle for too long.
+// isConnectionLost reports whether the peer has closed the connection, as a router
+// does after a long idle time.
 func isConnectionLost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
@@ -274,8 +249,8 @@ func isAny(err error, numbers ...syscall.Errno) bool {
 	return false
 }
 
-// withoutAddresses cuts the addresses off that the net package puts before the cause:
-// ours are named once, where they belong.
+// withoutAddresses removes the addresses that package net puts before the reason.
+// The caller adds the address once.
 func withoutAddresses(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -11,16 +11,16 @@ import (
 
 const (
 	maxChunkLine     = 256                 // a chunk size and its extensions
-	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one answer: a line has to fit
+	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one response; one line must fit into the buffer
 )
 
-// chunkReader reads a chunked body (RFC 9112 section 7.1). Extensions and trailers
-// are checked and dropped. The zero value stands before the first chunk.
+// chunkReader reads a chunked body (RFC 9112 section 7.1). It checks and drops
+// extensions and trailers. The zero value is at the first chunk.
 type chunkReader struct {
 	state     chunkState
 	remaining int64 // of the current chunk
-	total     int64 // of all chunks so far, the current one included
-	overhead  int   // what extensions and trailers have taken
+	total     int64 // of all chunks so far, including the current one
+	overhead  int   // bytes of extensions and trailers
 }
 
 type chunkState uint8
@@ -33,9 +33,8 @@ const (
 	chunksDone
 )
 
-// next reads from b and returns how much of it is used up and the body's bytes
-// in it. Nothing used means that more bytes are needed, or that the body is
-// complete.
+// next reads from b. It returns how many bytes it used, and the bytes of the body
+// among them. If it used none, more bytes are needed or the body is complete.
 func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 	switch c.state {
 	case chunkData:
@@ -94,7 +93,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 		}
 		c.remaining = c.remaining<<4 | int64(value)
 	}
-	// By what a chunk announces: nothing of one too many goes out.
+	// The announced size counts, so that no byte of an excess chunk is relayed.
 	if c.total += c.remaining; c.total > maxBody {
 		return errTooLarge
 	}

@@ -9,48 +9,44 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
-	// maxIdle bounds the kept connections of one address.
+	// maxIdle bounds the idle connections of one address.
 	maxIdle = 64
-	// idleTimeout is how long a connection is kept unused: well below the 10 s
-	// after which OpenShift's router (timeout http-request) closes it.
+	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
+	// it after 10 s (timeout http-request).
 	idleTimeout = 5 * time.Second
 )
 
-// Settings say where the ingress is, and how it is asked.
+// Settings are all values that a Client uses.
 type Settings struct {
-	Ingress         []netip.Addr // in order of preference within a family
-	Port            uint16
-	HTTPSPort       uint16        // for TLS
-	TLS             bool          // TLS from the start
-	FollowRedirects bool          // to the same by TLS
-	TrustedCAs      *TrustedCAs   // by which TLS is verified; nil trusts nothing. The same as before means the same sessions
-	VerifyNames     []string      // that a router's certificate may be for instead of the request's host
-	ConnectTimeout  time.Duration // of each step of opening a connection
-	ProxyProtocol   ProxyProtocol // which every connection to the ingress begins with
-	Egress          Egress        // what is reached through a proxy
+	ingress.Upstream
+
+	TrustedCAs *TrustedCAs // verify routers; nil: none. The same pointer keeps the TLS sessions
+	Egress     ingress.Egress
 }
 
-// Client is the way to the ingress. It is safe for concurrent use.
+// Client forwards requests to the ingress. It is safe for concurrent use.
 type Client struct {
-	ctx          context.Context // ends with Close
+	ctx          context.Context // done after Close
 	cancel       context.CancelFunc
-	maxIdleTime  time.Duration // how long an unused connection is kept: idleTimeout
+	maxIdleTime  time.Duration // idleTimeout, except in tests
 	exchangePool sync.Pool     // of *exchange
 
-	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, but for tests
+	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, except in tests
 
 	mu         sync.Mutex
 	active     *activeSettings
-	idle       map[netip.AddrPort][]*conn // the longest unused first
+	idle       map[netip.AddrPort][]*conn // the longest idle first
 	busy       map[*conn]struct{}
-	pruneTimer *time.Timer // closes what stays unused; nil while nothing is idle
+	pruneTimer *time.Timer // closes expired connections; nil while none is idle
 	closed     bool
 }
 
-// New returns a client that knows no address yet: Update brings them.
+// New returns a client without addresses. Update sets them.
 func New() *Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
@@ -67,9 +63,9 @@ func New() *Client {
 	return c
 }
 
-// Update puts settings in force for the exchanges that begin from now on. The
-// kept connections that these would not make are closed; exchanges under way end
-// as they began.
+// Update applies settings to exchanges that begin from now on. It closes idle
+// connections that the new settings would not open. Exchanges in progress end under
+// the old settings.
 func (c *Client) Update(s Settings) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,8 +73,8 @@ func (c *Client) Update(s Settings) {
 	c.closeIdle(func(conn *conn) bool { return !c.active.includes(conn.route) })
 }
 
-// Close closes every connection, those of exchanges under way included, which
-// end with Stopped. The client cannot be used afterwards.
+// Close closes every connection. Exchanges in progress end with Stopped. The client
+// cannot be used afterwards.
 func (c *Client) Close() {
 	c.cancel()
 	c.mu.Lock()
@@ -90,7 +86,8 @@ func (c *Client) Close() {
 	}
 }
 
-// closeIdle closes kept connections. It needs mu.
+// closeIdle closes the idle connections for which drop returns true. The caller
+// holds mu.
 func (c *Client) closeIdle(drop func(*conn) bool) {
 	left := false
 	for addr, list := range c.idle {
@@ -114,48 +111,48 @@ func (c *Client) closeIdle(drop func(*conn) bool) {
 	}
 }
 
-// currentSettings returns what is in force.
+// currentSettings returns the settings in force.
 func (c *Client) currentSettings() *activeSettings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.active
 }
 
-// reuseIdle takes the kept connection of that way that was used last, or returns nil.
-func (c *Client) reuseIdle(w upstreamRoute, now time.Time) *conn {
+// reuseIdle returns the last used idle connection of the route, or nil.
+func (c *Client) reuseIdle(route upstreamRoute, now time.Time) *conn {
 	for {
-		kept := c.popIdle(w)
-		if kept == nil {
+		idle := c.popIdle(route)
+		if idle == nil {
 			return nil
 		}
-		if now.Sub(kept.idleSince) < c.maxIdleTime {
-			return kept
+		if now.Sub(idle.idleSince) < c.maxIdleTime {
+			return idle
 		}
-		c.discard(kept)
+		c.discard(idle)
 	}
 }
 
-func (c *Client) popIdle(w upstreamRoute) *conn {
+func (c *Client) popIdle(route upstreamRoute) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.idle[w.addr]
+	list := c.idle[route.addr]
 	for i := len(list) - 1; i >= 0; i-- {
-		if kept := list[i]; kept.route == w {
-			c.idle[w.addr] = slices.Delete(list, i, i+1)
-			c.busy[kept] = struct{}{}
-			return kept
+		if conn := list[i]; conn.route == route {
+			c.idle[route.addr] = slices.Delete(list, i, i+1)
+			c.busy[conn] = struct{}{}
+			return conn
 		}
 	}
 	return nil
 }
 
-// putIdle puts a connection back after a complete answer. One address has room for
-// maxIdle, of which the one that is unused for the longest makes room.
+// putIdle stores a connection after a complete response. An address has room for
+// maxIdle connections; the longest idle one is closed for a new one.
 func (c *Client) putIdle(conn *conn, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, conn)
-	if c.closed || conn.route.proxyProtocol != ProxyProtocolOff || !c.active.includes(conn.route) {
+	if c.closed || conn.route.proxyProtocol != ingress.ProxyProtocolOff || !c.active.includes(conn.route) {
 		_ = conn.Close()
 		return
 	}
@@ -179,8 +176,8 @@ func (c *Client) discard(conn *conn) {
 	_ = conn.Close()
 }
 
-// closeExpired runs while connections are kept, so that none waits unused in
-// CLOSE_WAIT until the next challenge.
+// closeExpired runs while connections are idle, so that none stays in CLOSE_WAIT
+// until the next challenge.
 func (c *Client) closeExpired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

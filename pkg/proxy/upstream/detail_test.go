@@ -17,7 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// reportedFailure is what the controller gets of an error, and what it knows by itself.
+// reportedFailure returns what the controller receives of an error, and its own
+// context.
 func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 	text, err := json.Marshal(e.Failure())
 	if err != nil {
@@ -41,20 +42,20 @@ func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 	return f, c
 }
 
-// Detail is what the controller makes of it.
+// Detail is the sentence that the controller renders.
 func (e *Error) Detail() string {
 	f, c := reportedFailure(e)
 	return f.Summary(c)
 }
 
-// Finding is the same.
+// Finding is the finding that the controller selects.
 func (e *Error) Finding() findings.Finding {
 	f, c := reportedFailure(e)
 	return f.Finding(c)
 }
 
-// TestLongestDetail: the remediation stands at the end, and is there whatever a
-// certificate, the names and the proxy are like.
+// TestLongestDetail: the remediation is at the end, and is complete whatever a
+// certificate, the names and the proxy contain.
 func TestLongestDetail(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\U0001F512", 200)

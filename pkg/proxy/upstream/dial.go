@@ -8,28 +8,30 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// routeTo is how an ingress address is reached. It is comparable: a kept connection
-// takes requests that go the same way, and no others.
+// upstreamRoute is how an ingress address is reached. It is comparable: an idle
+// connection takes only requests of the same route.
 type upstreamRoute struct {
-	addr          netip.AddrPort // of the ingress
-	verifier      *verifier      // of the router's certificate; nil without TLS
-	serverName    string         // that is asked for by TLS
-	proxyProtocol ProxyProtocol  // what the connection begins with: it is one client's, and not kept
-	proxy         *proxyHop      // the egress proxy through which; nil: directly
+	addr          netip.AddrPort        // of the ingress
+	verifier      *verifier             // of the router's certificate; nil: no TLS
+	serverName    string                // SNI
+	proxyProtocol ingress.ProxyProtocol // header of each connection, for one client; such a connection is not reused
+	proxy         *proxyHop             // nil: a direct route
 }
 
-// stream is an opened connection, whatever lies beneath it.
+// stream is an open connection, with or without TLS.
 type stream interface {
 	io.Reader
-	// Ask sends a request, and reads what the answer begins with; at the end of the
-	// connection it returns [io.EOF]. A stream that was asked before, and cannot
-	// take another request, returns errStaleConnection: nothing was sent.
-	RoundTrip(request, answer []byte) (int, error)
-	// SetDeadline bounds all that waits.
+	// RoundTrip sends a request and reads the beginning of the response; at the end
+	// of the connection it returns [io.EOF]. If a used stream cannot take another
+	// request, it sends nothing and returns errStaleConnection.
+	RoundTrip(request, response []byte) (int, error)
+	// SetDeadline bounds all blocking calls.
 	SetDeadline(t time.Time) error
-	// Close waits for nothing. It may be called at any time.
+	// Close does not block. It may be called at any time.
 	Close() error
 }
 
@@ -40,9 +42,9 @@ type conn struct {
 	idleSince time.Time // when it became idle
 }
 
-// openConnection opens a connection on another stack. That takes more of it than waiting
-// for an answer does, and a stack that has grown shrinks only with a garbage
-// collection: thousands that wait would hold it all the while.
+// openConnection opens a connection on the stack of another goroutine. Opening
+// needs more stack than waiting for a response, and a stack shrinks only with a
+// garbage collection. Thousands of waiting goroutines would keep the larger stacks.
 func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
 	done := make(chan struct{})
 	go func() {
@@ -66,7 +68,7 @@ func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
 	return opened, nil
 }
 
-// connectRoute goes the steps of a way.
+// connectRoute opens the connection of a route, step by step.
 func (c *Client) connectRoute(a attempt) (*conn, *Error) {
 	timeout := min(a.connectTimeout, time.Until(a.firstByteBy))
 	if timeout <= 0 {
@@ -84,13 +86,13 @@ func (c *Client) connectRoute(a attempt) (*conn, *Error) {
 	return &conn{stream: s, route: a.route}, nil
 }
 
-// openStream makes of a TCP connection what the way asks for on top of it. The caller
-// closes tcp when that fails.
+// openStream adds the layers of the route to a TCP connection. After an error the
+// caller closes tcp.
 func (c *Client) openStream(tcp *net.TCPConn, a attempt) (stream, *Error) {
 	if a.route.verifier == nil && a.route.proxy == nil {
 		return a.openPlain(tcp)
 	}
-	// Close ends what is under way.
+	// Close interrupts a step in progress.
 	stop := context.AfterFunc(c.ctx, func() { _ = tcp.Close() })
 	defer stop()
 	bottom, err := newTLSSocket(tcp)
@@ -103,7 +105,8 @@ func (c *Client) openStream(tcp *net.TCPConn, a attempt) (stream, *Error) {
 	return c.openTLS(bottom, bottom, a)
 }
 
-// plainAddrs tells the router whose connection it is, if it is to know, and no more.
+// openPlain sends the PROXY header, if one is configured, and returns a stream
+// without TLS.
 func (a attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
 	if failure := a.writeProxyHeader(tcp); failure != nil {
 		return nil, failure
@@ -115,7 +118,8 @@ func (a attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
 	return s, nil
 }
 
-// openTLS does so before TLS, on top of beneath, which has bottom at its bottom.
+// openTLS sends the PROXY header, if one is configured, and opens TLS on top of
+// beneath, whose lowest layer is bottom.
 func (c *Client) openTLS(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
 	if failure := a.writeProxyHeader(beneath); failure != nil {
 		return nil, failure

@@ -8,25 +8,26 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// dialRoute opens the TCP connection that a way begins with: to the ingress or to the
-// egress proxy, and to nothing else whatever a request or an answer says.
-func (c *Client) dialRoute(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
-	if w.proxy != nil {
-		return c.dialProxy(w, timeout)
+// dialRoute opens the TCP connection of a route: to the ingress or to the egress
+// proxy. No request and no response can change the destination.
+func (c *Client) dialRoute(route upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
+	if route.proxy != nil {
+		return c.dialProxy(route, timeout)
 	}
-	tcp, err := c.dialFunc(w.addr, timeout)
+	tcp, err := c.dialFunc(route.addr, timeout)
 	if err != nil {
-		return nil, dialError(w.addr, err)
+		return nil, dialError(route.addr, err)
 	}
 	return tcp, nil
 }
 
-// dialProxy takes the first of a proxy's addresses that takes a connection. Each
-// has an even share of the time that is left.
-func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
-	addrs, by := w.proxy.Addrs, time.Now().Add(timeout)
+// dialProxy connects to the first address of a proxy that accepts. Each address has
+// an equal share of the remaining time.
+func (c *Client) dialProxy(route upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
+	addrs, by := route.proxy.Addrs, time.Now().Add(timeout)
 	last := error(cause.Details{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		var tcp *net.TCPConn
@@ -34,12 +35,12 @@ func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn
 			return tcp, nil
 		}
 	}
-	return nil, w.egressError(EgressUnreachable, last)
+	return nil, route.egressError(EgressUnreachable, last)
 }
 
-// openThroughProxy goes on from a connection to the proxy: TLS with the proxy itself if
-// it wants that, then a tunnel and TLS with the router. In plain HTTP the proxy takes
-// the requests, and finds the ingress by what it is asked for.
+// openThroughProxy continues on a connection to the proxy. It adds TLS with the
+// proxy if required, then a tunnel and TLS with the router. In plain HTTP the proxy
+// takes the requests and resolves their host.
 func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error) {
 	beneath, top, failure := c.handshakeProxy(bottom, a)
 	if failure != nil {
@@ -58,7 +59,7 @@ func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error)
 	return s, nil
 }
 
-// handshakeProxy speaks TLS with a proxy that wants it. Top is nil for one that does not.
+// handshakeProxy adds TLS for a proxy that requires it. Otherwise top is nil.
 func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn, top *tlsStream, failed *Error) {
 	via := a.route.proxy
 	if !via.TLS {
@@ -73,69 +74,71 @@ func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn,
 	return top.Conn, top, nil
 }
 
-// openTunneled asks the proxy for a way to the router, and goes on with that.
+// openTunneled opens a tunnel to the router and TLS inside it.
 func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
-	through, failure := a.openTunnel(beneath)
+	tunneled, failure := a.openTunnel(beneath)
 	if failure != nil {
 		return nil, failure
 	}
-	bottom.received = false // what was, was the proxy
-	return c.openTLS(through, bottom, a)
+	bottom.received = false // the bytes so far came from the proxy
+	return c.openTLS(tunneled, bottom, a)
 }
 
-// openTunnel asks the proxy for a way to the router.
+// openTunnel requests a tunnel to the router from the proxy.
 func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	if err := conn.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
 		return nil, a.route.egressError(EgressUnreachable, err)
 	}
-	through, err := tunnel(conn, a.route.addr, a.route.proxy.Authorization)
+	tunneled, err := tunnel(conn, a.route.addr, a.route.proxy.Authorization)
 	if err == nil {
-		return through, nil
+		return tunneled, nil
 	}
-	var no *proxyRefusal
-	if errors.As(err, &no) {
-		return nil, a.route.egressError(no.cause(), err)
+	var refusal *proxyRefusal
+	if errors.As(err, &refusal) {
+		return nil, a.route.egressError(refusal.cause(), err)
 	}
 	return nil, a.route.egressError(EgressUnreachable, err)
 }
 
-// egressError is what the proxy, or the way to it, has kept from the ingress.
-func (w upstreamRoute) egressError(cause Cause, err error) *Error {
-	e := &Error{Cause: cause, Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
+// egressError is an error of the proxy, or of the route to it, that kept the
+// request from the ingress.
+func (r upstreamRoute) egressError(cause Cause, err error) *Error {
+	e := &Error{Cause: cause, Addr: r.addr, EgressProxy: r.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
 	if isTimeout(err) {
 		e.ClientStatus = 504
 	}
 	return e
 }
 
-// attributeToProxy puts what went wrong while a proxy was asked in plain HTTP down to it:
-// what it does not answer, the ingress may never have been asked.
-func (w upstreamRoute) attributeToProxy(e *Error) *Error {
-	if w.proxy == nil {
+// attributeToProxy adds the proxy to an error. In plain HTTP, a connection that
+// ends without a response is the proxy's fault: the ingress may never have received
+// the request.
+func (r upstreamRoute) attributeToProxy(e *Error) *Error {
+	if r.proxy == nil {
 		return e
 	}
-	e.EgressProxy = w.proxy.String()
-	if w.usesAbsoluteForm() && (e.Cause == ClosedWithoutAnswer || e.Cause == Reset) {
+	e.EgressProxy = r.proxy.String()
+	if r.usesAbsoluteForm() && (e.Cause == ClosedWithoutResponse || e.Cause == Reset) {
 		e.Cause = EgressUnreachable
 	}
 	return e
 }
 
-// checkProxyRefusal is what the proxy has answered by itself. Its page is not passed on: it
-// tells of the cluster's network.
-func (x *exchange) checkProxyRefusal(w upstreamRoute) *Error {
-	if w.proxy == nil || !x.answer.isFromProxy(w.usesAbsoluteForm()) {
+// checkProxyRefusal returns an error if the proxy itself answered. The client does
+// not get the proxy's page, which describes the cluster's network.
+func (x *exchange) checkProxyRefusal(route upstreamRoute) *Error {
+	if route.proxy == nil || !x.response.isFromProxy(route.usesAbsoluteForm()) {
 		return nil
 	}
-	no := x.answer.parseProxyRefusal(w.proxy.Authorization)
-	return &Error{Cause: no.cause(), Addr: w.addr, EgressProxy: w.proxy.String(), ClientStatus: 502, Err: no}
+	refusal := x.response.parseProxyRefusal(route.proxy.Authorization)
+	return &Error{Cause: refusal.cause(), Addr: route.addr, EgressProxy: route.proxy.String(), ClientStatus: 502, Err: refusal}
 }
 
-// usesAbsoluteForm reports whether the proxy is asked in plain HTTP, for what it finds
-// itself.
-func (w upstreamRoute) usesAbsoluteForm() bool { return w.proxy != nil && w.verifier == nil }
+// usesAbsoluteForm reports whether the request goes to a proxy in plain HTTP. The
+// proxy then resolves the host.
+func (r upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
 
-// requestHead is the request as the way takes it.
+// requestHead returns the head in the form that the route requires.
 func (a attempt) requestHead() ([]byte, *Error) {
 	if !a.route.usesAbsoluteForm() {
 		return a.request.Head, nil
@@ -147,34 +150,34 @@ func (a attempt) requestHead() ([]byte, *Error) {
 	return head, nil
 }
 
-// routeCause is what an answer means on this way, where a router's cause means more
-// than it does elsewhere.
-func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
+// routeCause replaces a cause by a more specific one for this route.
+func (r upstreamRoute) routeCause(cause Cause, status int) Cause {
 	switch {
-	case cause == Loop && w.usesAbsoluteForm():
+	case cause == Loop && r.usesAbsoluteForm():
 		return EgressLoop
-	case cause == "" && status == 400 && w.proxyProtocol != ProxyProtocolOff && w.verifier == nil:
-		// By TLS there would be no answer: the header is not the beginning of a handshake.
+	case cause == "" && status == 400 && r.proxyProtocol != ingress.ProxyProtocolOff && r.verifier == nil:
+		// With TLS there would be no response, because a PROXY header does not start
+		// a handshake.
 		return ProxyProtocolUnexpected
 	default:
 		return cause
 	}
 }
 
-// withProxyProtocol says of a handshake that has failed what may be the reason: a router that
-// does not expect a header takes it for bad TLS.
-func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
-	if w.proxyProtocol != ProxyProtocolOff && e.Cause == TLSHandshake {
-		why := Explain(e.Err)
-		why.ProxyHeader = int(w.proxyProtocol)
-		e.Err = why
+// withProxyProtocol adds the PROXY protocol version to a handshake error. A router
+// that does not expect the header reads it as invalid TLS.
+func (r upstreamRoute) withProxyProtocol(e *Error) *Error {
+	if r.proxyProtocol != ingress.ProxyProtocolOff && e.Cause == TLSHandshake {
+		details := Explain(e.Err)
+		details.ProxyHeader = int(r.proxyProtocol)
+		e.Err = details
 	}
 	return e
 }
 
-// writeRequest tells the router whose connection it is, where it wants to know.
+// writeProxyHeader sends the PROXY header, if one is configured.
 func (a attempt) writeProxyHeader(conn net.Conn) *Error {
-	if a.route.proxyProtocol == ProxyProtocolOff {
+	if a.route.proxyProtocol == ingress.ProxyProtocolOff {
 		return nil
 	}
 	head := appendProxyHeader(make([]byte, 0, maxProxyHeader), a.route.proxyProtocol, a.request.Client, a.request.VIP)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream owns the way to the ingress router: which address is asked,
-// the connections that are kept for the next challenge, and whether what came
-// back is an answer.
+// Package upstream owns the exchange with the ingress router: the order of the
+// addresses, the connections that are kept for reuse, and the validation of responses.
+// The proxy and the prober link it.
 //
-// A [Client] connects to the configured ingress addresses, and to the egress proxy
-// where one is on the way to these, and to no others. A connection is used again only
-// after a complete, well-framed answer on a connection that both sides keep; an answer
-// whose framing two readers could understand differently (RFC 9112 section 6.3) is
-// none. What goes wrong is told apart, as an [Error] that names the cause and its mend.
+// A [Client] connects only to the configured ingress addresses and to the egress proxies
+// on their routes. A connection is reused only after a complete, well-framed response, if
+// neither side closes it. A response whose framing two parsers could understand
+// differently is rejected (RFC 9112 section 6.3). Failures are classified as an [Error]
+// with a cause.
 package upstream

@@ -3,93 +3,51 @@
 package upstream
 
 import (
-	"bytes"
-	"net"
 	"net/netip"
-	"slices"
-	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// Egress says which ingress addresses are reached through an egress proxy, all
-// others being reached directly.
-type Egress struct {
-	Routes        []EgressRoute
-	ProxyCAs      [][]byte // CAs of the proxies' own certificates, DER
-	AdditionalCAs [][]byte // CAs besides those of an ingress that is reached directly: a proxy may look into TLS
-}
-
-// EgressRoute is one of these addresses, with the port of what is asked there: plain
-// HTTP may go another way than TLS.
-type EgressRoute struct {
-	Ingress netip.AddrPort
-	Proxy   EgressProxy
-}
-
-// EgressProxy is where a proxy is and how it is spoken to.
-type EgressProxy struct {
-	Name          string // without credentials, in diagnoses, and for TLS to it
-	TLS           bool   // TLS to the proxy itself
-	Addrs         []netip.AddrPort
-	Authorization Secret
-}
-
-// String names the proxy to an operator.
-func (p EgressProxy) String() string {
-	if len(p.Addrs) == 0 {
-		return p.Name
-	}
-	return net.JoinHostPort(p.Name, strconv.Itoa(int(p.Addrs[0].Port())))
-}
-
-func (p EgressProxy) equal(other EgressProxy) bool {
-	return p.Name == other.Name && p.TLS == other.TLS && slices.Equal(p.Addrs, other.Addrs) && p.Authorization.Equal(other.Authorization)
-}
-
-func (e Egress) equal(other Egress) bool {
-	return slices.EqualFunc(e.ProxyCAs, other.ProxyCAs, bytes.Equal) && slices.EqualFunc(e.AdditionalCAs, other.AdditionalCAs, bytes.Equal) &&
-		slices.EqualFunc(e.Routes, other.Routes, func(a, b EgressRoute) bool { return a.Ingress == b.Ingress && a.Proxy.equal(b.Proxy) })
-}
-
-// proxyHop is a proxy on the way, of the Egress that is in force. Another Egress makes
-// other hops, so that a way through one of the old is no way any more.
+// proxyHop is an egress proxy on a route. Other egress settings create other hops,
+// so that a connection through an old hop is not reused.
 type proxyHop struct {
-	EgressProxy
+	ingress.EgressProxy
 	egress     *egressRoutes
-	handshakes chan struct{} // has one for each handshake that is under way
+	handshakes chan struct{} // one element for each handshake in progress
 }
 
-// egressRoutes is one accepted Egress, with one trust. It is not changed any more.
+// egressRoutes is one accepted egress decision with its trust. It is immutable.
 type egressRoutes struct {
-	Egress
+	ingress.Egress
 	byIngress     map[netip.AddrPort]*proxyHop
-	verifier      *verifier // of routers that are reached through a proxy, which may have looked into TLS
+	verifier      *verifier // of routers behind a proxy, which may intercept TLS
 	proxyVerifier *verifier // of the proxies themselves
 }
 
-// newEgressRoutes trusts, beyond a proxy, what direct does and the roots of e for that.
-// A proxy itself has a certificate of its own authorities: the ingress's say nothing
-// about it, nor its about the ingress.
-func newEgressRoutes(e Egress, direct *verifier) *egressRoutes {
-	made := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
+// newEgressRoutes builds the verifiers. Routers behind a proxy may use the CAs of
+// direct routers and e.AdditionalCAs. A proxy itself is verified by e.ProxyCAs
+// alone: the CAs of the ingress do not apply to a proxy, nor the reverse.
+func newEgressRoutes(e ingress.Egress, directVerifier *verifier) *egressRoutes {
+	routes := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
 	if len(e.Routes) == 0 {
-		return made
+		return routes
 	}
-	made.verifier = newVerifier(direct.trusted.extendedBy(e.AdditionalCAs), direct.names)
-	made.proxyVerifier = newVerifier(NewTrustedCAs(e.ProxyCAs), nil)
-	for _, t := range e.Routes {
-		made.byIngress[netip.AddrPortFrom(t.Ingress.Addr().Unmap(), t.Ingress.Port())] = &proxyHop{t.Proxy, made, make(chan struct{}, maxHandshakes)}
+	routes.verifier = newVerifier(directVerifier.trusted.extendedBy(e.AdditionalCAs.Roots), directVerifier.names)
+	routes.proxyVerifier = newVerifier(NewTrustedCAs(e.ProxyCAs.Roots), nil)
+	for _, r := range e.Routes {
+		routes.byIngress[netip.AddrPortFrom(r.Ingress.Addr().Unmap(), r.Ingress.Port())] = &proxyHop{r.Proxy, routes, make(chan struct{}, maxHandshakes)}
 	}
-	return made
+	return routes
 }
 
-// equals reports whether it is what e makes.
-func (g *egressRoutes) equals(e Egress) bool { return g != nil && g.equal(e) }
+// equals reports whether e would give the same routes.
+func (r *egressRoutes) equals(e ingress.Egress) bool { return r != nil && r.Equal(e) }
 
-// proxy is the proxy through which an address is reached; nil when it is reached
-// directly.
-func (g *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
-	if g == nil || len(g.byIngress) == 0 {
+// proxyFor returns the proxy on the route to an address, and nil for a direct
+// route.
+func (r *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
+	if r == nil || len(r.byIngress) == 0 {
 		return nil
 	}
-	return g.byIngress[addr]
+	return r.byIngress[addr]
 }

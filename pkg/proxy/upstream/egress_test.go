@@ -16,16 +16,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const proxyName = "proxy.example"
 
-// plainSettings are the settings for a router that is asked in plain HTTP.
+// plainSettings are the settings for a router without TLS.
 func plainSettings(r *testRouter) Settings {
-	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}}
 }
 
-// TestPlainThroughProxy: the proxy looks the name up, and is asked by it.
+// TestPlainThroughProxy: the proxy resolves the host, which is in the request.
 func TestPlainThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -34,27 +35,27 @@ func TestPlainThroughProxy(t *testing.T) {
 		secret string
 		talk   connHandler
 		want   Cause
-		code   int    // of the client
+		code   int    // for the client
 		status int    // that was relayed
-		says   string // to the operator
+		says   string // in the sentence for the operator
 	}{
-		"open":       {talk: answersWith(okAnswer), status: 200},
-		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
-		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okAnswer), status: 200},
-		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
+		"open":       {talk: answersWith(okResponse), status: 200},
+		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
+		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okResponse), status: 200},
+		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
 
-		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
-		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407"},
-		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
+		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
+		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407"},
+		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
 		"not allowed": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
-			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
+			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
 		},
-		"tells the password": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden. ",
+		"reveals the password": {
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
+			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden. ",
 		},
-		"no HTTP":      {proxy: &fakeEgressProxy{answer: "\r\n"}, talk: answersWith(okAnswer), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
+		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedResponse, code: 502, says: "through the egress proxy " + proxyName},
 		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
 		"router's 503": {talk: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
 		"finds the API VIP": {
@@ -62,9 +63,9 @@ func TestPlainThroughProxy(t *testing.T) {
 			want: EgressLoop, status: 502, says: "upstream.scheme: https",
 		},
 		"a name of its own": {
-			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: `"other.example"`,
+			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: `"other.example"`,
 		},
-		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
+		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +81,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			}
 			proxy.start(t)
 			s = proxy.routeThrough(s, test.secret)
-			s.Egress.ProxyCAs = [][]byte{p.root.Raw}
+			s.Egress.ProxyCAs = ingress.CABundle{Roots: [][]byte{p.root.Raw}}
 			c := newClient(t, s)
 			for range 2 {
 				status, body, e := doExchange(t, c, newRequest())
@@ -93,7 +94,7 @@ func TestPlainThroughProxy(t *testing.T) {
 				}
 				code := 0
 				if e != nil {
-					code, _ = e.ClientAnswer()
+					code = e.ClientStatus
 					checkSecretHidden(t, e.Detail(), e.Error(), e.Err)
 				}
 				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
@@ -105,7 +106,7 @@ func TestPlainThroughProxy(t *testing.T) {
 				want = nil
 			}
 			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-				t.Errorf("the proxy was asked: %s", diff)
+				t.Errorf("requests to the proxy: %s", diff)
 			}
 			if test.status == 200 && proxy.accepted() != 1 {
 				t.Errorf("the proxy has seen %d connections", proxy.accepted())
@@ -114,8 +115,8 @@ func TestPlainThroughProxy(t *testing.T) {
 	}
 }
 
-// TestTLSThroughProxy: the proxy is told the ingress's address, and the request goes
-// through the tunnel.
+// TestTLSThroughProxy: the proxy receives the ingress's address, and the request
+// goes through the tunnel.
 func TestTLSThroughProxy(t *testing.T) {
 	t.Parallel()
 	p, man := newPKI(t), newPKI(t)
@@ -124,8 +125,8 @@ func TestTLSThroughProxy(t *testing.T) {
 		secret string
 		config *tls.Config // of the router
 		talk   tlsHandler
-		roots  [][]byte // of Egress.Beyond
-		own    [][]byte // of Egress.Proxies
+		roots  [][]byte // Egress.AdditionalCAs
+		own    [][]byte // Egress.ProxyCAs
 		want   Cause
 		code   int
 		says   string
@@ -139,7 +140,7 @@ func TestTLSThroughProxy(t *testing.T) {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName), interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
 		},
 
-		// As Squid does where it does not like the router (ERR_CANNOT_FORWARD).
+		// Squid does so when it rejects the router (ERR_CANNOT_FORWARD).
 		"looks into it, answers": {
 			proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw},
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
@@ -148,7 +149,8 @@ func TestTLSThroughProxy(t *testing.T) {
 			},
 			want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
 		},
-		// An ingress may say the same, which nobody can tell apart: the mend says so.
+		// An ingress may send the same, which cannot be distinguished. The
+		// remediation contains this case.
 		"ingress with Proxy-Status": {
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
@@ -161,11 +163,11 @@ func TestTLSThroughProxy(t *testing.T) {
 		"of another name":            {config: p.config(t, "x.example"), want: TLSName, code: 502, says: `"x.example"`},
 		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
 		"not allowed": {
-			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
 		},
-		"no proxy":        {proxy: &fakeEgressProxy{answer: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
+		"no proxy":        {proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
 		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
-		// Who vouches for one of both says nothing about the other.
+		// The CAs of one do not apply to the other.
 		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
 		"ingress of the proxy's root": {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
@@ -189,17 +191,17 @@ func TestTLSThroughProxy(t *testing.T) {
 			}
 			proxy.start(t)
 			s := proxy.routeThrough(tlsSettings(r.testRouter, p.trustedCAs()), test.secret)
-			s.Egress.AdditionalCAs, s.Egress.ProxyCAs = test.roots, test.own
+			s.Egress.AdditionalCAs.Roots, s.Egress.ProxyCAs.Roots = test.roots, test.own
 			c := newClient(t, s)
 			if test.want == "" {
 				wantAnswered(t, c, newRequest())
 				wantAnswered(t, c, newRequest())
 				want := []string{"CONNECT " + r.addr.String()}
 				if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-					t.Errorf("the proxy was asked: %s", diff)
+					t.Errorf("requests to the proxy: %s", diff)
 				}
 				if _, asked := r.names.Load(api); !asked && proxy.interception == nil {
-					t.Error("the router was not asked for the request's name")
+					t.Error("the SNI is not the request's host")
 				}
 				return
 			}
@@ -215,7 +217,7 @@ func TestTLSThroughProxy(t *testing.T) {
 	}
 }
 
-// TestProxyDoesNotServe: what a connection to the proxy can come to.
+// TestProxyDoesNotServe covers the failures of a connection to the proxy.
 func TestProxyDoesNotServe(t *testing.T) {
 	t.Parallel()
 	gone := startRouter(t, "127.0.0.1:0", nil)
@@ -225,7 +227,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 	p := newPKI(t)
 	for name, test := range map[string]struct {
 		addrs  []netip.AddrPort
-		secure bool // the ingress is asked by TLS
+		secure bool // the ingress uses TLS
 		code   int
 		says   string
 	}{
@@ -239,12 +241,12 @@ func TestProxyDoesNotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ingress := netip.MustParseAddrPort("127.0.0.1:1")
-			s := Settings{Ingress: []netip.Addr{ingress.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout}
+			at := netip.MustParseAddrPort("127.0.0.1:1")
+			s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()}
 			if test.code == 504 {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
-			s.Egress.Routes = []EgressRoute{{ingress, EgressProxy{Name: proxyName, Addrs: test.addrs}}}
+			s.Egress.Routes = []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, Addrs: test.addrs}}}
 			c := newClient(t, s)
 			_, _, e := doExchange(t, c, newRequest())
 			if e == nil || e.Cause != EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.says) || !strings.Contains(e.Detail(), proxyName) {
@@ -260,7 +262,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTunnels: what is asked of a proxy does not outlive the client.
+// TestCloseEndsTunnels: a request to a proxy ends with the client.
 func TestCloseEndsTunnels(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -269,16 +271,13 @@ func TestCloseEndsTunnels(t *testing.T) {
 			t.Parallel()
 			silent := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 			at := netip.MustParseAddrPort("127.0.0.1:1")
-			c := newClient(t, Settings{
-				Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout,
-				Egress: Egress{Routes: []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}},
-			})
+			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs(), Egress: ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}}})
 			done := make(chan *Error, 1)
 			go func() {
 				_, _, e := doExchange(t, c, newRequest())
 				done <- e
 			}()
-			nstest.Await(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
+			nstest.Await(t, "a connection to the proxy", func() bool { return silent.accepted() == 1 })
 			c.Close()
 			if e := <-done; e == nil || e.Cause != Stopped {
 				t.Errorf("%v", e)
@@ -287,7 +286,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 	}
 }
 
-// TestSecondAddressOfProxy: one address of a proxy that is gone is not the end.
+// TestSecondAddressOfProxy: if one address of a proxy fails, the next one is used.
 func TestSecondAddressOfProxy(t *testing.T) {
 	t.Parallel()
 	gone := startRouter(t, "127.0.0.1:0", nil)
@@ -306,8 +305,8 @@ func TestSecondAddressOfProxy(t *testing.T) {
 	}
 }
 
-// TestRedirectThroughProxy: what is asked in plain HTTP through one proxy is asked by
-// TLS through another, or directly.
+// TestRedirectThroughProxy: plain HTTP and TLS can use different routes, through a
+// proxy or direct.
 func TestRedirectThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -327,14 +326,14 @@ func TestRedirectThroughProxy(t *testing.T) {
 			}
 			wantAnswered(t, newClient(t, s), newRequest())
 			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
-				t.Errorf("the proxy was asked: %s", diff)
+				t.Errorf("requests to the proxy: %s", diff)
 			}
 		})
 	}
 }
 
-// TestEgressChanges: connections through a proxy end with the setting that made them,
-// and no others do.
+// TestEgressChanges: a change of the egress settings closes the connections that it
+// affects, and no others.
 func TestEgressChanges(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -343,8 +342,8 @@ func TestEgressChanges(t *testing.T) {
 	direct := tlsSettings(r.testRouter, p.trustedCAs())
 	through := func(proxy *fakeEgressProxy, change func(*Settings)) Settings {
 		s := proxy.routeThrough(direct, credentials())
-		s.Egress.AdditionalCAs, s.Egress.ProxyCAs = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
-		for i := range s.Egress.Routes { // what is equal need not be the same
+		s.Egress.AdditionalCAs.Roots, s.Egress.ProxyCAs.Roots = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
+		for i := range s.Egress.Routes { // equal, but not identical
 			s.Egress.Routes[i].Proxy.Addrs = slices.Clone(s.Egress.Routes[i].Proxy.Addrs)
 		}
 		if change != nil {
@@ -364,18 +363,18 @@ func TestEgressChanges(t *testing.T) {
 		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 }), kept: true},
 		{name: "other credentials", s: through(first, func(s *Settings) {
 			for i := range s.Egress.Routes {
-				s.Egress.Routes[i].Proxy.Authorization = NewSecret(credentials() + " ")
+				s.Egress.Routes[i].Proxy.Authorization = ingress.NewSecret(credentials() + " ")
 			}
 		})},
 		{name: "another proxy", s: through(second, nil)},
-		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = nil })},
-		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = nil })},
+		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = ingress.CABundle{} })},
+		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = ingress.CABundle{} })},
 		{name: "another trust", s: through(second, func(s *Settings) { s.TrustedCAs = p.trustedCAs() })},
 		{name: "directly", s: direct},
 		{name: "directly, still", s: direct, kept: true},
 		{name: "another than this", s: func() Settings {
 			s := direct
-			s.Egress.Routes = []EgressRoute{{netip.MustParseAddrPort("192.0.2.7:80"), EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
+			s.Egress.Routes = []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.7:80"), Proxy: ingress.EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
 			return s
 		}(), kept: true},
 	} {
@@ -388,20 +387,20 @@ func TestEgressChanges(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsDialledThroughProxy: with a proxy on the way, it is what is dialled
-// besides the ingress, and what it is asked for is the ingress by address, or by the
-// name that the gate has let through. No redirect and no Host changes that.
+// TestNothingElseIsDialledThroughProxy: with a proxy on the route, only it and the
+// ingress are dialled. The proxy gets only the ingress's address, or
+// the validated host name. No redirect and no Host changes that.
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
-	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okResponse))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "http://" + evil.addr.String() + path, "https://api.example.com@" + evil.addr.String() + path,
 		"https://169.254.169.254/latest/meta-data", "https://127.0.0.66" + path, "https://" + api + ":6443" + path, "https://" + api + path,
 	}
 	for _, lead := range leads {
 		for _, host := range []string{api, "127.0.0.66", "localhost", "[::1]", ""} {
-			for _, plainly := range []bool{true, false} { // through the proxy, too
+			for _, plainly := range []bool{true, false} { // plain HTTP goes through the proxy too
 				d := newRedirectingIngress(t, p, redirectTo+lead+"\r\n\r\n", redirectTo+lead+"\r\n\r\n")
 				s := d.settings(p.trustedCAs())
 				at := string(appendAuthority(nil, host, s.Port))
@@ -416,11 +415,11 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 				seen.check(t, d.http.addr, proxy.addr)
 				for _, line := range proxy.requestLines() {
 					if line != "GET http://"+at+path && line != "CONNECT "+d.https.addr.String() {
-						t.Errorf("the proxy was asked %s, led to %s for %s", line, lead, host)
+						t.Errorf("the proxy received %s, with a redirect to %s for %s", line, lead, host)
 					}
 				}
 				if plainly && host != "" && len(proxy.requestLines()) == 0 {
-					t.Errorf("the proxy was not asked, led to %s for %s", lead, host)
+					t.Errorf("the proxy received nothing, with a redirect to %s for %s", lead, host)
 				}
 			}
 		}

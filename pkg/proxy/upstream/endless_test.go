@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// countingWriter counts what the client is written.
+// countingWriter counts the bytes for the client.
 type countingWriter struct{ n int }
 
 func (s *countingWriter) Write(p []byte) (int, error) {
@@ -20,19 +20,19 @@ func (s *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessAnswer has an upstream that sends 1 GiB, in every framing: the
-// client gets no more than may pass and is told that it is a part, or gets
-// nothing and is told why; the connection ends at once.
-func TestEndlessAnswer(t *testing.T) {
+// TestEndlessResponse has an upstream that sends 1 GiB, in every framing. The client
+// gets at most the permitted part and sees that it is a part, or gets an error
+// response. The connection ends at once.
+func TestEndlessResponse(t *testing.T) {
 	const (
 		gib   = 1 << 30
 		ok    = "HTTP/1.1 200 OK\r\n"
 		block = 32 << 10
-		most  = maxBody*len("1\r\nx\r\n") + 1024 // wrapped in the smallest chunks, and a head
+		most  = maxBody*len("1\r\nx\r\n") + 1024 // in the smallest chunks, and a head
 	)
 	for name, test := range map[string]struct {
 		head, piece string
-		begun       bool // a part of the answer has gone out
+		begun       bool // a part of the response was sent
 	}{
 		"by length":       {ok + "Content-Length: 1073741824\r\n\r\n", strings.Repeat("x", block), false},
 		"one chunk":       {ok + "Transfer-Encoding: chunked\r\n\r\n40000000\r\n", strings.Repeat("x", block), false},
@@ -59,7 +59,7 @@ func TestEndlessAnswer(t *testing.T) {
 			var out countingWriter
 			status, _, err := c.Exchange(newRequest(), &out)
 			var e *Error
-			if !errors.As(err, &e) || e.Cause != AnswerTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
+			if !errors.As(err, &e) || e.Cause != ResponseTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
 				t.Fatalf("%v, cut %v", err, e.Truncated())
 			}
 			checkTexts(t, e)
@@ -69,7 +69,8 @@ func TestEndlessAnswer(t *testing.T) {
 			if err := <-ended; !isAny(err, syscall.ECONNRESET, syscall.EPIPE) {
 				t.Errorf("the upstream's connection: %v", err)
 			}
-			// The rest lies in socket buffers: its own, and ours of 16 KiB.
+			// The rest is in socket buffers: the router's, and the client's of 16
+			// KiB.
 			if n := sent.Load(); n > 16<<20 {
 				t.Errorf("the upstream got %d bytes off", n)
 			}

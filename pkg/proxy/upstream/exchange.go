@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// firstReadSize is what an answer is read into at first: that of a solver fits,
-	// and one that is waited for does not hold more.
+	// firstReadSize is the size of the first read buffer. The response of a solver
+	// fits. An exchange that waits does not occupy more.
 	firstReadSize = 1 << 10
-	// relayBufferSize is what a body is relayed in.
+	// relayBufferSize is the buffer in which a body is relayed.
 	relayBufferSize = 4 << 10
 )
 
-// exchange is the working memory of one challenge, reused for the next.
+// exchange is the working memory of one challenge, which is reused for the next.
 type exchange struct {
-	input      []byte // all of it is room
-	start, end int    // what of in was read and not yet used
-	received   bool   // something came
-	output     []byte // what the client is written next
-	sent       bool   // something was written
-	answer     answer
+	input      []byte // its whole length can be read into
+	start, end int    // the part of input that was read and not used yet
+	received   bool   // a byte of the response has arrived
+	output     []byte // the next bytes for the client
+	sent       bool   // something was written to the client
+	response   response
 }
 
 func newExchange() *exchange { return &exchange{} }
 
-// reset forgets the exchange, and gives back what was more than most need.
+// reset clears the exchange and releases large buffers.
 func (x *exchange) reset() {
 	in, out := x.input, x.output[:0]
 	if len(in) > firstReadSize {
@@ -41,13 +41,13 @@ func (x *exchange) reset() {
 	*x = exchange{input: in, output: out}
 }
 
-// resetAnswer forgets the answer, of which nothing was sent.
-func (x *exchange) resetAnswer() {
-	x.start, x.end, x.received, x.answer = 0, 0, false, answer{}
+// resetResponse drops the response, of which nothing was sent.
+func (x *exchange) resetResponse() {
+	x.start, x.end, x.received, x.response = 0, 0, false, response{}
 }
 
-// handshakeSlots makes x.in of size bytes, with what was read and not used at its
-// beginning; size is at least that much.
+// resizeInput makes x.input size bytes long and moves the unused bytes to its
+// beginning. They must fit.
 func (x *exchange) resizeInput(size int) {
 	unused := x.input[x.start:x.end]
 	if len(x.input) != size {
@@ -56,15 +56,15 @@ func (x *exchange) resizeInput(size int) {
 	x.start, x.end = 0, copy(x.input, unused)
 }
 
-// Exchange asks the ingress for r and relays the answer to client, all by the
-// deadline. The addresses of the VIP's family are asked first, then the others; the
-// next one is asked only while no byte of an answer has come.
+// Exchange forwards r to the ingress and relays the response to client, all before
+// the deadline. It tries the addresses of the VIP's family first, then the others.
+// It tries the next address only while no byte of a response has arrived.
 //
-// It returns the status that was relayed, or 0 when nothing was, and the address
-// that was asked last, the zero value when none was. The error is an *Error,
-// also for a relayed answer with a finding, or what client.Write returned.
-// Client gets the answer in parts as they come, its head not before the first
-// byte of its body; nothing is written after an error.
+// It returns the relayed status, or 0 if nothing was relayed, and the address that
+// was tried last, or the zero value. The error is an *Error, also for a relayed
+// response with a cause, or the error of client.Write. The client gets the parts of
+// the response as they arrive, but the head not before the first byte of the body.
+// Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	x, _ := c.exchangePool.Get().(*exchange)
 	defer func() {
@@ -72,10 +72,10 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 		c.exchangePool.Put(x)
 	}()
 
-	route := c.currentSettings()
-	led := r // as it is asked now
-	for hops := 0; ; hops++ {
-		conn, failure := c.tryAddresses(x, route, led, hops > 0)
+	settings := c.currentSettings()
+	current := r // the request in its current form
+	for redirects := 0; ; redirects++ {
+		conn, failure := c.tryAddresses(x, settings, current, redirects > 0)
 		if failure != nil {
 			return 0, failure.Addr, failure
 		}
@@ -84,72 +84,72 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			c.discard(conn)
 			return 0, addr, failure
 		}
-		body, err := x.answer.bodyFraming(r.IsHead)
+		body, err := x.response.bodyFraming(r.IsHead)
 		if err != nil {
 			c.discard(conn)
 			return 0, addr, conn.route.attributeToProxy(exchangeError(addr, err, true))
 		}
-		cause, follow := x.classifyAnswer(r, route, hops)
+		cause, follow := x.classifyResponse(r, settings, redirects)
 		if follow {
-			c.discardAnswer(x, conn, body)
-			x.resetAnswer()
-			if hops == 0 {
-				led = r.redirectedToTLS()
+			c.discardResponse(x, conn, body)
+			x.resetResponse()
+			if redirects == 0 {
+				current = r.redirectedToTLS()
 			}
 			continue
 		}
 		err = x.relay(conn, client, body, r.HTTP10)
 		c.finish(x, conn, body, err == nil)
 		if x.sent {
-			status = x.answer.status
+			status = x.response.status
 		}
 		return status, addr, x.result(conn.route, cause, err)
 	}
 }
 
-// finish keeps the connection for the next exchange if the answer was a whole one and
-// both sides keep it.
+// finish keeps the connection for the next exchange if the response was complete and
+// neither side closes.
 func (c *Client) finish(x *exchange, conn *conn, body framing, whole bool) {
-	if whole && body != untilClose && x.start == x.end && x.answer.minor > 0 && !x.answer.connectionClose {
+	if whole && body != untilClose && x.start == x.end && x.response.minor > 0 && !x.response.connectionClose {
 		c.putIdle(conn, time.Now())
 	} else {
 		c.discard(conn)
 	}
 }
 
-// result turns the outcome of a relay into Exchange's error.
-func (x *exchange) result(w upstreamRoute, cause Cause, err error) error {
+// result converts the outcome of a relay to the error of Exchange.
+func (x *exchange) result(route upstreamRoute, cause Cause, err error) error {
 	if err != nil {
-		return x.classifyRelayError(w, err)
+		return x.classifyRelayError(route, err)
 	}
-	if cause = w.routeCause(cause, x.answer.status); cause != "" {
-		e := &Error{Cause: cause, Addr: w.addr}
+	if cause = route.routeCause(cause, x.response.status); cause != "" {
+		e := &Error{Cause: cause, Addr: route.addr}
 		if cause == RedirectElsewhere {
-			e.Err = x.answer.redirectTarget
+			e.Err = x.response.redirectTarget
 		}
-		return w.attributeToProxy(e)
+		return route.attributeToProxy(e)
 	}
 	return nil
 }
 
-// classifyRelayError tells what the upstream did wrong from what the client did.
-func (x *exchange) classifyRelayError(w upstreamRoute, err error) error {
+// classifyRelayError separates errors of the upstream from those of the client.
+func (x *exchange) classifyRelayError(route upstreamRoute, err error) error {
 	var broken *upstreamReadError
 	if !errors.As(err, &broken) {
 		return err
 	}
-	e := w.attributeToProxy(exchangeError(w.addr, broken.error, true))
+	e := route.attributeToProxy(exchangeError(route.addr, broken.error, true))
 	if x.sent {
-		e.ClientStatus = 0 // the client has a part of the answer
+		e.ClientStatus = 0 // the client has a part of the response
 	}
 	return e
 }
 
-// flushAndWait tries the addresses in turn until one sends the head of an answer, which
-// is then in x. Redirected says that a redirect is followed, which leads to TLS.
-func (c *Client) tryAddresses(x *exchange, route *activeSettings, r *Request, redirected bool) (*conn, *Error) {
+// tryAddresses tries the addresses in turn until one sends the head of a response.
+// The head is then in x. redirected means that a redirect to TLS is followed.
+func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
-	addrs := route.addrs(redirected)
+	addrs := settings.addrs(redirected)
 	left := len(addrs)
 	for _, sameFamily := range [...]bool{true, false} {
 		for _, addr := range addrs {
@@ -157,8 +157,8 @@ func (c *Client) tryAddresses(x *exchange, route *activeSettings, r *Request, re
 				continue
 			}
 			left--
-			w := route.routeTo(addr, r, redirected)
-			conn, err := c.tryAddress(x, attempt{w, route.handshakeSlots(w), route.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r})
+			route := settings.routeTo(addr, r, redirected)
+			conn, err := c.tryAddress(x, attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r})
 			if err == nil {
 				return conn, nil
 			}
@@ -178,8 +178,8 @@ func (c *Client) tryAddresses(x *exchange, route *activeSettings, r *Request, re
 	return nil, first
 }
 
-// firstByteDeadline is how long an address may keep an answer's first byte waiting when
-// others are left to be asked: not so long that nothing remains for them.
+// firstByteDeadline bounds the wait for the first byte from one address. While
+// other addresses remain, it leaves a quarter of the time for them.
 func firstByteDeadline(deadline time.Time, others int) time.Time {
 	if others == 0 {
 		return deadline
@@ -187,24 +187,25 @@ func firstByteDeadline(deadline time.Time, others int) time.Time {
 	return deadline.Add(-time.Until(deadline) / 4)
 }
 
-// attempt is what one address is asked with.
+// attempt holds the parameters of an attempt with one address.
 type attempt struct {
 	route          upstreamRoute
-	handshakes     chan struct{} // has one for each handshake with the address that is under way
+	handshakes     chan struct{} // one element for each handshake in progress with the address
 	connectTimeout time.Duration // bounds each step of opening a connection
 	deadline       time.Time
-	firstByteBy    time.Time // for the first byte of the answer
+	firstByteBy    time.Time // for the first byte of the response
 	request        *Request
 }
 
-// tryAddress asks one address, on a kept connection if one can take the request.
+// tryAddress sends the request to one address, on an idle connection if one can
+// take it.
 func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 	request, failure := a.requestHead()
 	if failure != nil {
 		return nil, failure
 	}
-	if kept, failure := c.tryIdle(x, a, request); kept != nil || failure != nil {
-		return kept, failure
+	if idle, failure := c.tryIdle(x, a, request); idle != nil || failure != nil {
+		return idle, failure
 	}
 	fresh, failure := c.openConnection(a)
 	if failure != nil {
@@ -217,23 +218,23 @@ func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 	return fresh, nil
 }
 
-// tryIdle asks on a kept connection. Without one that could take the request it
-// returns neither. Should the router have closed that one just now, the request
-// may be sent again on a fresh one: GET and HEAD are idempotent (RFC 9110 section
-// 9.2.2).
+// tryIdle sends the request on an idle connection. If none can take it, tryIdle
+// returns neither a connection nor an error. If the router has just closed the
+// connection, the request may be sent again on a new one: GET and HEAD are
+// idempotent (RFC 9110 section 9.2.2).
 func (c *Client) tryIdle(x *exchange, a attempt, request []byte) (*conn, *Error) {
 	for now := time.Now(); ; {
-		kept := c.reuseIdle(a.route, now)
-		if kept == nil {
+		idle := c.reuseIdle(a.route, now)
+		if idle == nil {
 			return nil, nil
 		}
-		err := x.sendAndReadHead(kept, a, request)
+		err := x.sendAndReadHead(idle, a, request)
 		if err == nil {
-			return kept, nil
+			return idle, nil
 		}
-		c.discard(kept)
+		c.discard(idle)
 		switch {
-		case errors.Is(err, errStaleConnection): // the next one may not be
+		case errors.Is(err, errStaleConnection): // the next one may be usable
 		case !x.received && isConnectionLost(err):
 			return nil, nil
 		default:

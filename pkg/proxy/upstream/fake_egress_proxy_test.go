@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -26,17 +28,17 @@ func credentials() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// fakeEgressProxy is a proxy that takes what RFC 9112 lets a client send to one, and
-// nothing else. A real Squid is asked in test/support/lab, where names resolve and addresses
-// are those of a cluster; here it is about what goes over the wire and what becomes
-// of the answers, some of which no Squid gives.
+// fakeEgressProxy is a proxy that accepts only what RFC 9112 permits a client to
+// send to one. test/lab tests a real Squid, with name resolution and the addresses
+// of a cluster. This test covers the bytes of requests and the handling of responses,
+// some of which no Squid sends.
 type fakeEgressProxy struct {
 	*testRouter
 	names         map[string]netip.AddrPort // its DNS
-	authorization string                    // of Proxy-Authorization
+	authorization string                    // expected in Proxy-Authorization
 	tls           *tls.Config               // TLS with the proxy itself
-	interception  *tls.Config               // the man in the middle of a tunnel
-	answer        string                    // instead of doing anything
+	interception  *tls.Config               // interception of a tunnel
+	response      string                    // sent in place of any action
 
 	mu       sync.Mutex
 	requests []string
@@ -76,8 +78,8 @@ func (p *fakeEgressProxy) serveConn(t testing.TB, conn net.Conn, b *bufio.Reader
 		p.mu.Unlock()
 		authorization := r.Header["Proxy-Authorization"]
 		switch {
-		case p.answer != "":
-			_, _ = io.WriteString(conn, p.answer)
+		case p.response != "":
+			_, _ = io.WriteString(conn, p.response)
 			return
 		case p.authorization == "" && len(authorization) > 0, p.authorization != "" && !slices.Equal(authorization, []string{p.authorization}):
 			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 6\r\n\r\n<html>")
@@ -127,7 +129,7 @@ func (p *fakeEgressProxy) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request
 	<-done
 }
 
-// forward reports whether the connection takes another request.
+// forward reports whether the connection can take another request.
 func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	to, known := p.names[r.Host]
 	if !known {
@@ -142,29 +144,29 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	if _, err := fmt.Fprintf(far, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", r.Method, r.URL.RequestURI(), r.Host); err != nil {
 		return false
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(far), r)
+	response, err := http.ReadResponse(bufio.NewReader(far), r)
 	if err != nil {
 		return false
 	}
-	defer answer.Body.Close()
-	answer.Close = false
-	answer.Header.Add("Via", "1.1 egress")
-	return answer.Write(conn) == nil
+	defer response.Body.Close()
+	response.Close = false
+	response.Header.Add("Via", "1.1 egress")
+	return response.Write(conn) == nil
 }
 
-// routeThrough are settings by which all of a router is reached through the proxy.
+// routeThrough returns settings by which all addresses of a router are reached
+// through the proxy.
 func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
-	hop := EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
-	for _, addr := range s.Ingress {
+	hop := ingress.EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: ingress.NewSecret(secret)}
+	for _, addr := range s.Addresses {
 		for _, port := range []uint16{s.Port, s.HTTPSPort} {
-			s.Egress.Routes = append(s.Egress.Routes, EgressRoute{netip.AddrPortFrom(addr, port), hop})
+			s.Egress.Routes = append(s.Egress.Routes, ingress.EgressRoute{Ingress: netip.AddrPortFrom(addr, port), Proxy: hop})
 		}
 	}
 	return s
 }
 
-// checkSecretHidden checks that nothing of what is printed of it gives the credentials
-// away.
+// checkSecretHidden checks that no printed form reveals the credentials.
 func checkSecretHidden(t testing.TB, all ...any) {
 	t.Helper()
 	for _, what := range all {

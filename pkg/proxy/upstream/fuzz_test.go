@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// scriptedStream is a connection whose other side has said all it will say.
+// scriptedStream is a connection whose peer has sent everything.
 type scriptedStream struct {
 	io.Reader
 }
 
-func (w scriptedStream) RoundTrip(_, answer []byte) (int, error) { return w.Read(answer) }
-func (scriptedStream) SetDeadline(_ time.Time) error             { return nil }
-func (scriptedStream) Close() error                              { return nil }
+func (w scriptedStream) RoundTrip(_, response []byte) (int, error) { return w.Read(response) }
+func (scriptedStream) SetDeadline(_ time.Time) error               { return nil }
+func (scriptedStream) Close() error                                { return nil }
 
-// relayAnswer runs the answer through everything between the two sockets.
-func relayAnswer(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
+// relayResponse runs the response through all code between the two sockets.
+func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
 	x = newExchange()
-	w := scriptedStream{answer}
+	w := scriptedStream{response}
 	if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
-	if body, err = x.answer.bodyFraming(toHead); err != nil {
+	if body, err = x.response.bodyFraming(toHead); err != nil {
 		return nil, x, body, err
 	}
 	var client bytes.Buffer
@@ -35,15 +35,15 @@ func relayAnswer(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange
 	return client.Bytes(), x, body, err
 }
 
-// parsedAnswer is an answer as net/http reads it.
-type parsedAnswer struct {
+// parsedResponse is a response as net/http reads it.
+type parsedResponse struct {
 	status     int
 	close      bool
-	body, rest []byte // rest is what comes after it
+	body, rest []byte // rest is the bytes after it
 }
 
-// readReference reads the final answer with net/http.
-func readReference(text []byte, method string) (s parsedAnswer, err error) {
+// readReference reads the final response with net/http.
+func readReference(text []byte, method string) (s parsedResponse, err error) {
 	r := bufio.NewReader(bytes.NewReader(text))
 	for s.status < 200 {
 		resp, err := http.ReadResponse(r, &http.Request{Method: method})
@@ -66,10 +66,10 @@ type byteReader struct{ *bytes.Reader }
 
 func (d byteReader) Read(p []byte) (int, error) { return d.Reader.Read(p[:min(len(p), 1)]) }
 
-// FuzzAnswer holds what pooling and relaying rest on: what is taken for a
-// complete answer is one to net/http too, with the same status and body; the
-// client gets exactly that; and it does not matter in which pieces it came.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse compares with net/http. A response that is taken for complete is
+// complete there too, with the same status and body. The client gets exactly that,
+// in whatever pieces the response arrives.
+func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n",
@@ -90,8 +90,8 @@ func FuzzAnswer(f *testing.F) {
 		if toHead {
 			method = "HEAD"
 		}
-		out, x, framed, err := relayAnswer(bytes.NewReader(text), toHead, http10)
-		slow, _, _, slowErr := relayAnswer(byteReader{bytes.NewReader(text)}, toHead, http10)
+		out, x, framed, err := relayResponse(bytes.NewReader(text), toHead, http10)
+		slow, _, _, slowErr := relayResponse(byteReader{bytes.NewReader(text)}, toHead, http10)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}
@@ -102,8 +102,8 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			t.Fatalf("net/http refuses %q: %v", text, err)
 		}
-		if want.status != x.answer.status {
-			t.Fatalf("net/http sees status %d, we %d", want.status, x.answer.status)
+		if want.status != x.response.status {
+			t.Fatalf("net/http sees status %d, we %d", want.status, x.response.status)
 		}
 		if framed != untilClose && x.end < len(x.input) && !bytes.Equal(want.rest, x.input[x.start:x.end]) {
 			t.Fatalf("net/http sees %q after the answer, we %q", want.rest, x.input[x.start:x.end])

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// TestMalformedBody has bodies that are wrong in their first bytes, however
-// they come: nothing of the answer may have gone out, so that the client can be
-// told.
+// TestMalformedBody has bodies with an error in the first bytes, in any pieces. No
+// byte of the response may be sent, so that the client can get an error response.
 func TestMalformedBody(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
@@ -31,11 +30,11 @@ func TestMalformedBody(t *testing.T) {
 		"ends":               "5\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for piecewise, answer := range map[string]io.Reader{
+			for piecewise, response := range map[string]io.Reader{
 				"at once":      bytes.NewReader([]byte(chunked + body)),
 				"byte by byte": byteReader{bytes.NewReader([]byte(chunked + body))},
 			} {
-				out, x, _, err := relayAnswer(answer, false, false)
+				out, x, _, err := relayResponse(response, false, false)
 				var broken *upstreamReadError
 				if !errors.As(err, &broken) || len(out) > 0 || x.sent {
 					t.Errorf("%s: %v after %q", piecewise, err, out)
@@ -45,8 +44,8 @@ func TestMalformedBody(t *testing.T) {
 	}
 }
 
-// measuringWriter is a client that checks, whenever it is written to, what the
-// exchange holds.
+// measuringWriter is a client that checks the buffers of the exchange at each
+// write.
 type measuringWriter struct {
 	t *testing.T
 	x *exchange
@@ -57,7 +56,7 @@ func (m *measuringWriter) Write(p []byte) (int, error) {
 	first := m.n == 0
 	m.n += len(p)
 	if first {
-		return len(p), nil // the head, and what came with it
+		return len(p), nil // the head, and the bytes that arrived with it
 	}
 	if in, out := len(m.x.input), cap(m.x.output); in > relayBufferSize || out > 2*relayBufferSize || len(p) > relayBufferSize+len("1000\r\n\r\n0\r\n\r\n") {
 		m.t.Errorf("after %d bytes: %d are written, %d held for reading and %d for writing", m.n, len(p), in, out)
@@ -65,25 +64,25 @@ func (m *measuringWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRelayMemory holds what a slow reader of a long answer can cost, also after
-// a head that took all that a head may.
+// TestRelayMemory bounds the cost of a slow reader of a long response, also after the
+// longest head.
 func TestRelayMemory(t *testing.T) {
 	const size = maxBody
 	body := strings.Repeat("x", size)
-	for name, answer := range map[string]string{
+	for name, response := range map[string]string{
 		"by length":   "Content-Length: 65536\r\n\r\n" + body,
 		"chunks":      "Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
 		"small ones":  "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", size) + "0\r\n\r\n",
 		"until close": "\r\n" + body,
 	} {
-		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxAnswerHead-200) + "\r\n"} {
+		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxResponseHead-200) + "\r\n"} {
 			t.Run(name+filled, func(t *testing.T) {
 				x := newExchange()
-				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + answer)}
+				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
 				if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
-				framed, err := x.answer.bodyFraming(false)
+				framed, err := x.response.bodyFraming(false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,27 +99,27 @@ func TestRelayMemory(t *testing.T) {
 	}
 }
 
-// TestWaitingMemory looks at what is held while the first byte is waited for.
+// TestWaitingMemory checks the buffers during the wait for the first byte.
 func TestWaitingMemory(t *testing.T) {
 	x := newExchange()
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, attempt{}, nil) }()
-	// The write is taken when the exchange has begun to read.
+	// The write returns when the exchange has begun to read.
 	if _, err := pw.Write([]byte("H")); err != nil {
 		t.Fatal(err)
 	}
 	_ = pw.Close()
 	if err := <-done; !errors.Is(err, io.EOF) {
-		t.Errorf("ask: %v", err)
+		t.Errorf("sendAndReadHead: %v", err)
 	}
 	if len(x.input) != firstReadSize || cap(x.output) != 0 {
 		t.Errorf("%d and %d bytes", len(x.input), cap(x.output))
 	}
 }
 
-// TestSocketBuffers: what the kernel holds for a connection to the ingress is
-// bounded too.
+// TestSocketBuffers: the kernel's memory for a connection to the ingress is bounded
+// too.
 func TestSocketBuffers(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := newPlainClient(t, r)

@@ -16,17 +16,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
-// socketBuffer is asked of the kernel for each direction; it takes twice as much
-// (socket(7)). A request head fits, and a body that the client is slow to read
-// waits at the router instead of in this host's memory.
+// socketBuffer is the buffer size for each direction; the kernel doubles it
+// (socket(7)). A request head fits. A body for a slow client waits at the router
+// and not in the memory of this host.
 const socketBuffer = 8 << 10
 
-// dialTCP opens a TCP connection to the ingress, or to a proxy. It is short: TCP
-// keep-alive would be set up for nothing.
+// dialTCP opens a TCP connection to the ingress or to a proxy. TCP keep-alive is
+// off because the connection is short.
 //
-// It has no local address, not even an empty one, for which [net.Dialer.DialTCP]
-// binds the socket before it knows the peer: a port would then be taken from all
-// destinations.
+// The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
+// would bind the socket without the peer address, and the port would be taken
+// for all destinations.
 func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
@@ -35,23 +35,23 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 	}
 	tcp, is := conn.(*net.TCPConn)
 	if !is {
-		return nil, errors.Join(fmt.Errorf("dial %v: it is a %T", addr, conn), conn.Close())
+		return nil, errors.Join(fmt.Errorf("cannot connect to %v: the connection is a %T", addr, conn), conn.Close())
 	}
 	return tcp, nil
 }
 
-// plainAddrs is a stream with nothing on top of TCP.
+// plainStream is a stream directly on TCP.
 type plainStream struct {
 	*net.TCPConn
-	used bool // it was asked before
+	used bool // a request was sent before
 	raw  syscall.RawConn
-	step func(fd uintptr) bool // made once, so that asking allocates nothing
+	step func(fd uintptr) bool // created once, so that RoundTrip allocates nothing
 
-	// Of the request that is being asked, by say.
-	request, answer []byte
-	written, read   int
-	started         bool
-	failed          error
+	// State of the current RoundTrip, used by step.
+	request, response []byte
+	written, read     int
+	started           bool
+	failed            error
 }
 
 func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
@@ -64,23 +64,22 @@ func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
 		if !p.started {
 			return !p.writeRequest(int(fd))
 		}
-		return p.readAnswer(int(fd))
+		return p.readResponse(int(fd))
 	}
 	return p, nil
 }
 
-// errStaleConnection is a kept connection that has ended, or that holds bytes that nobody
-// asked for, which would be read as the next answer. Nothing was sent.
-var errStaleConnection = errors.New("the kept connection cannot take a request")
+// errStaleConnection is an idle connection that has ended, or with unrequested
+// bytes that would be read as the next response. Nothing was sent.
+var errStaleConnection = errors.New("the idle connection cannot take a request")
 
-// RoundTrip implements stream. It writes inside of a read: the runtime forgets what the
-// poller has said before, and asks the poller as soon as the first try is over. So
-// the usual first read, which finds nothing since no answer can be there yet, is
-// left out.
-func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
-	p.request, p.answer, p.written, p.read, p.started, p.failed = request, answer, 0, 0, false, nil
+// RoundTrip implements stream. It writes inside of a read. The runtime clears the
+// poller's state and consults the poller after the first attempt. This saves the usual
+// first read, which finds nothing because no response can have arrived yet.
+func (p *plainStream) RoundTrip(request, response []byte) (int, error) {
+	p.request, p.response, p.written, p.read, p.started, p.failed = request, response, 0, 0, false, nil
 	err := p.raw.Read(p.step)
-	p.request, p.answer = nil, nil
+	p.request, p.response = nil, nil
 	switch {
 	case p.failed != nil:
 		return 0, p.failed
@@ -90,7 +89,7 @@ func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
 		if _, err := p.Write(request[p.written:]); err != nil {
 			return 0, err
 		}
-		return p.Read(answer)
+		return p.Read(response)
 	case p.read == 0:
 		return 0, io.EOF
 	default:
@@ -98,8 +97,8 @@ func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
 	}
 }
 
-// writeRequest writes the request as far as it goes, and reports whether its answer is
-// what to wait for now.
+// writeRequest writes as much of the request as the socket takes, and reports
+// whether the whole request was sent.
 func (p *plainStream) writeRequest(fd int) (sent bool) {
 	p.started = true
 	if p.used {
@@ -118,9 +117,9 @@ func (p *plainStream) writeRequest(fd int) (sent bool) {
 	return n == len(p.request)
 }
 
-// readAnswer reads, and reports whether there was anything, be it the end.
-func (p *plainStream) readAnswer(fd int) bool {
-	n, err := nonblock.Read(fd, p.answer)
+// readResponse reads, and reports whether bytes or the end have arrived.
+func (p *plainStream) readResponse(fd int) bool {
+	n, err := nonblock.Read(fd, p.response)
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
 		return false

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPortIsSharedByDestinations: a local port that leads to one ingress address can
-// lead to another at the same time.
+// TestPortIsSharedByDestinations: a local port can serve several ingress addresses
+// at the same time.
 func TestPortIsSharedByDestinations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a network namespace of its own")
 	}
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and its namespace with it
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its namespace with it
 		result <- withTwoPorts(t)
 	}()
 	if err := <-result; err != nil {
@@ -30,7 +30,7 @@ func TestPortIsSharedByDestinations(t *testing.T) {
 	}
 }
 
-// withTwoPorts runs in a network namespace whose kernel has two ports to give.
+// withTwoPorts runs in a network namespace with two ephemeral ports.
 func withTwoPorts(t *testing.T) error {
 	t.Helper()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

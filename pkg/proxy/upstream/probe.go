@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// Reachability is what one ingress address said to a connection attempt.
+// Reachability is the result of a connection attempt to one ingress address.
 type Reachability struct {
 	Addr netip.AddrPort
-	Err  *Error // nil when it accepted
+	Err  *Error // nil: the connection was accepted
 }
 
-// Probe opens a connection to each ingress address, side by side, and closes it
-// again. An egress proxy on the way is asked for a tunnel; in plain HTTP there is
-// none, and the connection to the proxy is all. The result is in the order of the
-// settings.
+// Probe opens a connection to each ingress address in parallel, and closes it
+// again. If an egress proxy is on the route, Probe requests a tunnel. In plain HTTP
+// there is no tunnel, and Probe tests only the connection to the proxy. The result
+// is in the order of the settings.
 func (c *Client) Probe(ctx context.Context) []Reachability {
-	r := c.currentSettings()
-	found := make([]Reachability, len(r.addrs(false)))
+	settings := c.currentSettings()
+	results := make([]Reachability, len(settings.addrs(false)))
 	var all sync.WaitGroup
-	for i, addr := range r.addrs(false) {
-		all.Go(func() { found[i] = Reachability{addr, c.probeAddress(ctx, r, addr)} })
+	for i, addr := range settings.addrs(false) {
+		all.Go(func() { results[i] = Reachability{addr, c.probeAddress(ctx, settings, addr)} })
 	}
 	all.Wait()
-	return found
+	return results
 }
 
-func (c *Client) probeAddress(ctx context.Context, r *activeSettings, addr netip.AddrPort) *Error {
-	w := r.routeTo(addr, &Request{}, false)
-	if w.proxy != nil {
-		return c.probeThroughProxy(ctx, w, r.connectTimeout)
+func (c *Client) probeAddress(ctx context.Context, settings *activeSettings, addr netip.AddrPort) *Error {
+	route := settings.routeTo(addr, &Request{}, false)
+	if route.proxy != nil {
+		return c.probeThroughProxy(ctx, route, settings.connectTimeout)
 	}
-	tcp, err := dialTCP(ctx, addr, r.connectTimeout)
+	tcp, err := dialTCP(ctx, addr, settings.connectTimeout)
 	if err != nil {
 		return dialError(addr, err)
 	}
@@ -43,9 +43,10 @@ func (c *Client) probeAddress(ctx context.Context, r *activeSettings, addr netip
 	return nil
 }
 
-// probeThroughProxy goes the steps to the proxy, and to the ingress behind it.
-func (c *Client) probeThroughProxy(ctx context.Context, w upstreamRoute, timeout time.Duration) *Error {
-	tcp, failure := c.dialRoute(w, timeout)
+// probeThroughProxy opens the connection to the proxy, and the tunnel to the
+// ingress.
+func (c *Client) probeThroughProxy(ctx context.Context, route upstreamRoute, timeout time.Duration) *Error {
+	tcp, failure := c.dialRoute(route, timeout)
 	if failure != nil {
 		return failure
 	}
@@ -53,15 +54,15 @@ func (c *Client) probeThroughProxy(ctx context.Context, w upstreamRoute, timeout
 	defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
 	bottom, err := newTLSSocket(tcp)
 	if err != nil {
-		return dialError(w.addr, err)
+		return dialError(route.addr, err)
 	}
 	by, _ := ctx.Deadline()
 	if by.IsZero() {
 		by = time.Now().Add(timeout)
 	}
-	a := attempt{route: w, handshakes: w.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
+	a := attempt{route: route, handshakes: route.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
 	beneath, _, failure := c.handshakeProxy(bottom, a)
-	if failure == nil && !w.usesAbsoluteForm() {
+	if failure == nil && !route.usesAbsoluteForm() {
 		_, failure = a.openTunnel(beneath)
 	}
 	return failure

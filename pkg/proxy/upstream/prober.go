@@ -4,24 +4,24 @@ package upstream
 
 import "net/netip"
 
-// ErrTooLarge is an answer with more than any key authorisation.
+// ErrTooLarge is a response that is longer than any key authorisation.
 var ErrTooLarge = errTooLarge
 
-// DialError tells the ways apart in which a connection attempt fails, for those
-// who ask an address by themselves.
+// DialError classifies the error of a connection attempt, for callers that connect
+// to an address themselves.
 func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, err) }
 
-// ExchangeError tells the ways apart in which a connection fails that was accepted;
-// got says whether a part of the answer had come.
-func ExchangeError(addr netip.AddrPort, err error, got bool) *Error {
-	return exchangeError(addr, err, got)
+// ExchangeError classifies the error of an accepted connection. received means that
+// a part of the response had arrived.
+func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
+	return exchangeError(addr, err, received)
 }
 
-// AnswerCause names what an operator wants to know about a whole answer: https says that
-// its Location leads there, looped that its Proxy-Status names a loop. A 503 is the
-// router's own, whatever its page is, since that may be the cluster's own
-// (IngressController, spec.httpErrorCodePages): no solver answers so.
-func AnswerCause(status int, https, looped bool) Cause {
+// ResponseCause returns the cause that a complete response shows. https means that its
+// Location is an https URL, loop that its Proxy-Status names a loop. A 503 is the
+// router's own, whatever its page: the cluster can configure the page
+// (IngressController, spec.httpErrorCodePages), and no solver answers 503.
+func ResponseCause(status int, https, looped bool) Cause {
 	switch {
 	case status == 503:
 		return NoRoute

@@ -6,17 +6,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
-)
 
-// ProxyProtocol is the version of HAProxy's PROXY protocol that every connection
-// to the ingress begins with (doc/proxy-protocol.txt of HAProxy), or 0 for none.
-type ProxyProtocol int
-
-// The versions.
-const (
-	ProxyProtocolOff ProxyProtocol = iota
-	ProxyProtocolV1
-	ProxyProtocolV2
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -26,32 +17,32 @@ const (
 	relayedV2      = 0x21
 	tcpOverIPv4    = 0x11
 	tcpOverIPv6    = 0x21
-	maxProxyHeader = 107 // of version 1, whose header may be the longer one
+	maxProxyHeader = 107 // of version 1, whose header can be the longer one
 )
 
-// appendProxyHeader appends the header that tells the router whose connection
-// this is: of client, to vip. For version 0 there is none.
+// appendProxyHeader appends the header with the addresses of the connection: from
+// client to vip. Version 0 has no header.
 //
-// Both are of one family, since they are the two ends of one connection, of which
-// one that the kernel shows as mapped is IPv4. Should they ever differ, nothing is
-// made up: the header says that the addresses are not known, which a router takes
-// for the connection's own (UNKNOWN in version 1, LOCAL in version 2, which it
-// must accept, unlike an unspecified family).
-func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.AddrPort) []byte {
+// Both addresses have one family, because they are the ends of one connection. An
+// address that the kernel shows as mapped is IPv4. If the families differ all the
+// same, the header declares the addresses unknown, and a router uses those of the
+// connection: UNKNOWN in version 1, LOCAL in version 2. A router must accept LOCAL,
+// but not an unspecified family.
+func appendProxyHeader(dst []byte, version ingress.ProxyProtocol, client, vip netip.AddrPort) []byte {
 	client, vip = normalizeAddr(client), normalizeAddr(vip)
-	known := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
+	addrsKnown := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
 	switch version {
-	case ProxyProtocolV1:
-		return appendProxyV1(dst, client, vip, known)
-	case ProxyProtocolV2:
-		return appendProxyV2(dst, client, vip, known)
+	case ingress.ProxyProtocolV1:
+		return appendProxyV1(dst, client, vip, addrsKnown)
+	case ingress.ProxyProtocolV2:
+		return appendProxyV2(dst, client, vip, addrsKnown)
 	default:
 		return dst
 	}
 }
 
-// normalizeAddr is the address as a header has it: neither mapped nor with a zone,
-// which says something on this host alone.
+// normalizeAddr returns an address as a header contains it: unmapped and without a
+// zone, which is valid only on this host.
 func normalizeAddr(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // requestFrom is a request of a client for a VIP.
@@ -25,16 +26,16 @@ func requestFrom(client, vip string) *Request {
 	return r
 }
 
-// settingsFor are for a real HAProxy, in plain HTTP or by TLS.
-func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ProxyProtocol) Settings {
-	s := Settings{Ingress: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}
+// settingsFor are settings for a real HAProxy, with or without TLS.
+func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ingress.ProxyProtocol) Settings {
+	s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}}
 	if trust != nil {
 		s.HTTPSPort, s.TLS, s.TrustedCAs = router.Port(), true, trust
 	}
 	return s
 }
 
-// certificateFile is a router's certificate as HAProxy reads it.
+// certificateFile is a router's certificate in HAProxy's format.
 func certificateFile(t *testing.T, c tls.Certificate) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -59,23 +60,19 @@ var proxyProtocolClients = []struct{ client, vip, want string }{
 	{"[2001:db8::7]:40123", "[2001:db8::5]:80", "2001:db8::7:40123 2001:db8::5:80"},
 }
 
-// TestProxyProtocolPerClient: a real HAProxy sees each request as its client's, in plain HTTP and by
-// TLS, directly and through a tunnel. So no connection can serve two.
+// TestProxyProtocolPerClient: a real HAProxy sees each request with its client's
+// address, with and without TLS, direct and through a tunnel. No connection can
+// therefore serve two requests.
 func TestProxyProtocolPerClient(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	file := certificateFile(t, serverCertificate(t, p.intermediate, nil, api))
 	plain := startHAProxy(t, "accept-proxy", returnsAddresses)
 	secure := startHAProxy(t, "accept-proxy ssl crt "+file, returnsAddresses)
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		byTLS := settingsFor(secure, p.trustedCAs(), version)
-		byTLS.Egress.ProxyCAs = [][]byte{p.root.Raw}
-		for name, s := range map[string]Settings{
-			"plain":                      settingsFor(plain, nil, version),
-			"TLS":                        byTLS,
-			"TLS through a proxy":        (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""),
-			"TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, ""),
-		} {
+		byTLS.Egress.ProxyCAs = ingress.CABundle{Roots: [][]byte{p.root.Raw}}
+		for name, s := range map[string]Settings{"plain": settingsFor(plain, nil, version), "TLS": byTLS, "TLS through a proxy": (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""), "TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, "")} {
 			t.Run(fmt.Sprintf("v%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
 				c := newClient(t, s)
@@ -91,8 +88,8 @@ func TestProxyProtocolPerClient(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolMismatch: a real HAProxy that expects what is not sent, or is sent
-// what it does not expect, is named, with the key that mends it.
+// TestProxyProtocolMismatch: a real HAProxy gets no expected header, or an
+// unexpected one. The sentence contains the configuration key to change.
 func TestProxyProtocolMismatch(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -104,14 +101,14 @@ func TestProxyProtocolMismatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		s      Settings
 		causes []Cause
-		status int // that was passed on
+		status int // that was forwarded
 	}{
-		"expected, off":             {settingsFor(expects, nil, ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
-		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
-		"v1, not expected":          {settingsFor(not, nil, ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
-		"v2, not expected":          {settingsFor(not, nil, ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
-		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ProxyProtocolV1), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
-		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ProxyProtocolV2), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
+		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
+		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
+		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
+		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
+		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,20 +120,20 @@ func TestProxyProtocolMismatch(t *testing.T) {
 			if !slices.Contains(test.causes, e.Cause) {
 				t.Fatalf("the cause is %s", e.Cause)
 			}
-			if code, _ := e.ClientAnswer(); (code == 0) != (status != 0) || e.Truncated() {
-				t.Errorf("the client gets %d, cut %v", code, e.Truncated())
+			if code := e.ClientStatus; (code == 0) != (status != 0) || e.Truncated() {
+				t.Errorf("the client gets %d, truncated %v", code, e.Truncated())
 			}
 		})
 	}
 }
 
-// TestProxyProtocolAndBadRequest: a router that has come as far as TLS has taken the header,
-// and its 400 is about something else.
+// TestProxyProtocolAndBadRequest: a router that completed TLS accepted the header,
+// and its 400 has another reason.
 func TestProxyProtocolAndBadRequest(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	secure := startHAProxy(t, "accept-proxy ssl crt "+certificateFile(t, serverCertificate(t, p.intermediate, nil, api)), "\thttp-request return status 400\n")
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		status, _, e := doExchange(t, newClient(t, settingsFor(secure, p.trustedCAs(), version)), requestFrom("198.51.100.7:40123", "192.0.2.5:80"))
 		if status != 400 || e != nil {
 			t.Errorf("v%d: %d, %v", version, status, e)
@@ -144,21 +141,21 @@ func TestProxyProtocolAndBadRequest(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolDisablesReuse: with a header every request has a connection of its own,
-// which is closed after it, and one without is used again as ever.
+// TestProxyProtocolDisablesReuse: with a header every request has its own
+// connection, which is closed afterwards. Without one connections are reused.
 func TestProxyProtocolDisablesReuse(t *testing.T) {
 	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	s := plainSettings(r)
 	c := newClient(t, s)
 	wantAnswered(t, c, newRequest())
 	wantAnswered(t, c, newRequest())
 	r.expect(t, 1)
-	s.ProxyProtocol = ProxyProtocolV1
+	s.ProxyProtocol = ingress.ProxyProtocolV1
 	c.Update(s)
 	wantIdle(t, c, 0, "the change to a header")
 	r.close()
-	again := startRouter(t, "127.0.0.1:0", answersOnce(okAnswer)) // takes the header for the request's first line
+	again := startRouter(t, "127.0.0.1:0", answersOnce(okResponse)) // reads the header as the request line
 	s.Port = again.addr.Port()
 	c.Update(s)
 	for range 3 {

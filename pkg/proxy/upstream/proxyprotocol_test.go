@@ -14,13 +14,15 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 var proxyHeaders = []struct {
 	name        string
 	client, vip string
 	v1, v2      string
-	// what a router makes of it; empty when it is to take the connection's own
+	// as a router reads it; empty: it must use the connection's own
 	src, dst string
 }{
 	{
@@ -79,7 +81,7 @@ func TestProxyHeader(t *testing.T) {
 	for _, h := range proxyHeaders {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			for version, want := range map[ProxyProtocol]string{ProxyProtocolOff: "", ProxyProtocolV1: h.v1, ProxyProtocolV2: h.v2} {
+			for version, want := range map[ingress.ProxyProtocol]string{ingress.ProxyProtocolOff: "", ingress.ProxyProtocolV1: h.v1, ingress.ProxyProtocolV2: h.v2} {
 				got := appendProxyHeader([]byte("x"), version, addrPort(h.client), addrPort(h.vip))
 				if string(got) != "x"+want {
 					t.Errorf("version %d\ngot  %q\nwant %q", version, got[1:], want)
@@ -89,20 +91,20 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// TestProxyHeaderFits: the longest of either version is within what callers have
-// room for, and within what a receiver must take (section 2.1: 107 bytes).
+// TestProxyHeaderFits: the longest header of either version fits into the callers'
+// buffers, and into what a receiver must accept (section 2.1: 107 bytes).
 func TestProxyHeaderFits(t *testing.T) {
 	t.Parallel()
 	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
-	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHeader {
 			t.Errorf("version %d has %d bytes", version, n)
 		}
 	}
 }
 
-// startHAProxy runs the real one on a listener that it gets as descriptor 3, with what
-// goes into its front end, and returns where it listens.
+// startHAProxy runs the real program on a listener that it gets as descriptor 3. It
+// returns the address of the listener. frontend is added to the configuration.
 func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -137,12 +139,12 @@ func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 
 const returnsAddresses = "\thttp-request return status 200 content-type text/plain lf-string \"%[src]:%[src_port] %[dst]:%[dst_port]\"\n"
 
-// TestProxyHeaderByHAProxy has the real router say whom it takes for the client.
+// TestProxyHeaderByHAProxy: the real router reports the client's address.
 func TestProxyHeaderByHAProxy(t *testing.T) {
 	t.Parallel()
 	router := startHAProxy(t, "accept-proxy", returnsAddresses)
 	for _, h := range proxyHeaders {
-		for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+		for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 			t.Run(fmt.Sprintf("%s v%d", h.name, version), func(t *testing.T) {
 				t.Parallel()
 				conn, err := net.DialTimeout("tcp", router.String(), testTimeout)
@@ -155,12 +157,12 @@ func TestProxyHeaderByHAProxy(t *testing.T) {
 				if _, err := conn.Write(append(head, request...)); err != nil {
 					t.Fatal(err)
 				}
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				body, err := io.ReadAll(answer.Body)
-				_ = answer.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				_ = response.Body.Close()
 				want := h.src + " " + h.dst
 				if h.src == "" {
 					want = conn.LocalAddr().String() + " " + router.String()

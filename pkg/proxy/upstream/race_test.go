@@ -4,5 +4,6 @@
 
 package upstream
 
-// raceOverhead is what the race detector adds to the memory of one that waits.
+// raceOverhead is the additional memory of a waiting exchange with the race
+// detector.
 const raceOverhead = 8 << 10

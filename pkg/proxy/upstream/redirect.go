@@ -15,14 +15,14 @@ import (
 // maxRedirects bounds the redirects that are followed for one request.
 const maxRedirects = 3
 
-// isRedirect reports whether the answer is one that leads elsewhere by its Location
-// (RFC 9110 section 15.4).
-func (a *answer) isRedirect() bool {
+// isRedirect reports whether the response redirects by its Location (RFC 9110 section
+// 15.4).
+func (a *response) isRedirect() bool {
 	return a.status >= 300 && a.status < 400 && a.status != 304 && a.locations > 0
 }
 
-// location is the only Location of the answer, or nothing.
-func (a *answer) location() []byte {
+// location returns the only Location of the response, or nil.
+func (a *response) location() []byte {
 	if a.locations != 1 {
 		return nil
 	}
@@ -36,12 +36,12 @@ func (a *answer) location() []byte {
 	return nil
 }
 
-// SameOverHTTPS reports whether a Location leads from a request by http for host (in
-// canonical form, without a port) and target to the same by https. Whatever else it
-// says is false: another scheme, host, port, path or query, even if they would mean
-// the same, a user, a fragment, or a relative reference.
+// SameOverHTTPS reports whether a Location is the https URL of the same request.
+// The request was made by http for host (in canonical form, without a port) and
+// target. Everything else is false: another scheme, host, port, path or query, even
+// with the same meaning, and a user, a fragment, or a relative reference.
 //
-// The address is not looked up, then or ever: the request goes to the ingress again.
+// The host is never resolved: the request goes to the ingress again.
 func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16) bool {
 	const scheme = "https://"
 	if host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(location, scheme) {
@@ -62,9 +62,10 @@ func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16
 	return bytes.Equal(rest, target)
 }
 
-// describeRedirect is where the answer leads, for an operator: scheme, host and port. Path
-// and query are any text, and applications have in them what is nobody's business.
-func (a *answer) describeRedirect() cause.Details {
+// describeRedirect returns scheme, host and port of the destination for an
+// operator. It drops path and query, which can be any text and may contain secrets
+// of applications.
+func (a *response) describeRedirect() cause.Details {
 	if a.locations > 1 {
 		return cause.Details{Reason: cause.MultipleLocations, Number: a.locations}
 	}
@@ -72,53 +73,53 @@ func (a *answer) describeRedirect() cause.Details {
 	if err != nil || !cause.IsHostname(to.Hostname()) {
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
-	why := cause.Details{Names: []string{to.Hostname()}}
+	details := cause.Details{Names: []string{to.Hostname()}}
 	if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
-		why.Number = int(port)
+		details.Number = int(port)
 	}
 	switch to.Scheme {
 	case "http":
-		why.Reason = cause.RedirectToHTTP
+		details.Reason = cause.RedirectToHTTP
 	case "https":
-		why.Reason = cause.RedirectToHTTPS
+		details.Reason = cause.RedirectToHTTPS
 	default:
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
-	return why
+	return details
 }
 
-// classifyAnswer names what an operator wants to know about a well-formed answer to r, or
-// says that it is a redirect to follow; hops have been.
-func (x *exchange) classifyAnswer(r *Request, route *activeSettings, hops int) (cause Cause, follow bool) {
-	a := &x.answer
+// classifyResponse returns the cause that a well-formed response shows, or reports that
+// it is a redirect to follow. redirects is the number of redirects so far.
+func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
+	a := &x.response
 	switch {
 	case !a.isRedirect():
-		return AnswerCause(a.status, false, a.loopDetected), false
-	case !SameOverHTTPS(a.location(), r.Host, r.Target, route.httpsPort):
+		return ResponseCause(a.status, false, a.loopDetected), false
+	case !SameOverHTTPS(a.location(), r.Host, r.Target, settings.httpsPort):
 		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false
-	case !route.followRedirects:
+	case !settings.followRedirects:
 		return RedirectToHTTPS, false
-	case hops == maxRedirects:
+	case redirects == maxRedirects:
 		return RedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
 	}
 }
 
-// discardAnswer ends with an answer that nobody gets. Its body is not waited for: unless all
-// of it has come with the head, the connection is not used again.
-func (c *Client) discardAnswer(x *exchange, conn *conn, body framing) {
+// discardResponse drops a response that no client gets. It does not wait for the body.
+// If the body did not arrive with the head, the connection is not reused.
+func (c *Client) discardResponse(x *exchange, conn *conn, body framing) {
 	whole := body == noBody
-	if body == byLength && x.answer.bodyLength <= int64(x.end-x.start) {
-		x.start += int(x.answer.bodyLength)
+	if body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
+		x.start += int(x.response.bodyLength)
 		whole = true
 	}
 	c.finish(x, conn, body, whole)
 }
 
-// forwardedHostAndProto is how the gate ends Forwarded: what is no token stands in quotes
-// (RFC 7239 section 4).
+// forwardedHostAndProto returns the end of Forwarded as pkg/proxy/reqhead writes
+// it. A value that is not a token is quoted (RFC 7239 section 4).
 func forwardedHostAndProto(host, scheme string) []byte {
 	if strings.Contains(host, ":") {
 		host = `"` + host + `"`
@@ -126,14 +127,14 @@ func forwardedHostAndProto(host, scheme string) []byte {
 	return []byte(";host=" + host + ";proto=" + scheme + "\r\n")
 }
 
-// redirectedToTLS is the request as the client itself would send it when it follows the
-// redirect: to the same host, now by https. So the router's rules, some of which go
-// by what a proxy says of its client, see it led where they wanted. Only the gate has
-// written these fields: those of the client are not passed on.
+// redirectedToTLS returns the request as a client would send it after the redirect:
+// to the same host by https. Some rules of routers depend on the fields of a proxy,
+// and these must show https. Only pkg/proxy/reqhead writes these fields; those of
+// the client are not forwarded.
 func (r *Request) redirectedToTLS() *Request {
-	led := *r
-	led.Head = make([]byte, 0, len(r.Head)+len(r.Host))
-	authority := "" // of the client, maybe with a port
+	next := *r
+	next.Head = make([]byte, 0, len(r.Head)+len(r.Host))
+	authority := "" // Host of the client, with its port
 	for line := range bytes.Lines(r.Head) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch string(name) {
@@ -149,7 +150,7 @@ func (r *Request) redirectedToTLS() *Request {
 		case "Forwarded":
 			line = bytes.Replace(line, forwardedHostAndProto(authority, "http"), forwardedHostAndProto(r.Host, "https"), 1)
 		}
-		led.Head = append(led.Head, line...)
+		next.Head = append(next.Head, line...)
 	}
-	return &led
+	return &next
 }

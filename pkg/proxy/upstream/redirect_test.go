@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const (
@@ -24,10 +25,10 @@ const (
 	redirectTo = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "
 )
 
-// redirectToSame is a redirect to the same by https.
+// redirectToSame is a redirect to the https URL of the request.
 const redirectToSame = redirectTo + "https://" + api + path + "\r\n\r\n"
 
-// TestSameOverHTTPS is what is followed, byte by byte.
+// TestSameOverHTTPS covers which redirects are followed.
 func TestSameOverHTTPS(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -87,8 +88,8 @@ type redirectingIngress struct {
 	}
 }
 
-// newRedirectingIngress is an ingress that answers first and then, by TLS, each of then in
-// turn.
+// newRedirectingIngress returns an ingress that answers first without TLS, and
+// then, over TLS, each of then in turn.
 func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *redirectingIngress {
 	t.Helper()
 	d := &redirectingIngress{http: startRouter(t, "127.0.0.1:0", answersWith(first))}
@@ -109,10 +110,7 @@ func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *r
 }
 
 func (d *redirectingIngress) settings(trust *TrustedCAs) Settings {
-	return Settings{
-		Ingress: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(),
-		FollowRedirects: true, TrustedCAs: trust, ConnectTimeout: testTimeout,
-	}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout}, TrustedCAs: trust}
 }
 
 func TestRedirects(t *testing.T) {
@@ -125,22 +123,22 @@ func TestRedirects(t *testing.T) {
 		status int
 		cause  Cause
 		plain  int // connections, for two exchanges
-		asked  int // by TLS, for two exchanges
+		asked  int // over TLS, for two exchanges
 	}{
-		"302":         {first: redirectToSame, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
-		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"302":         {first: redirectToSame, then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
+		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okResponse}, status: 200, plain: 1, asked: 2},
 		"300":         {first: strings.Replace(redirectToSame, "302 Found", "300 Choose", 1), status: 300, plain: 1},
 		"200":         {first: strings.Replace(redirectToSame, "302 Found", "200 OK", 1), status: 200, plain: 1},
-		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okResponse}, status: 200, plain: 1, asked: 2},
 		"with a page in chunks": {
-			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okAnswer}, status: 200, plain: 2, asked: 2,
+			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okResponse}, status: 200, plain: 2, asked: 2,
 		},
-		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
-		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
-		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okAnswer, redirectToSame, okAnswer}, status: 200, plain: 1, asked: 4},
+		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okResponse, redirectToSame, okResponse}, status: 200, plain: 1, asked: 4},
 		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
 		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
 		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
@@ -164,14 +162,14 @@ func TestRedirects(t *testing.T) {
 			d.heads.Lock()
 			defer d.heads.Unlock()
 			if n := d.http.accepted(); n != test.plain || len(d.heads.list) != test.asked {
-				t.Errorf("%d connections, and asked %d times by TLS", n, len(d.heads.list))
+				t.Errorf("%d connections, and %d requests over TLS", n, len(d.heads.list))
 			}
 		})
 	}
 }
 
-// TestRedirectElsewhereIsNamed: an operator is told where to, in one line of limited
-// length and without what may be secret.
+// TestRedirectElsewhereIsNamed: the operator gets the destination, in one bounded
+// line and without possible secrets.
 func TestRedirectElsewhereIsNamed(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
@@ -192,34 +190,35 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed unless they are to be.
+// TestRedirectsAreNotFollowed covers followRedirects: false.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	s := d.settings(p.trustedCAs())
 	s.FollowRedirects = false
 	if status, _, e := doExchange(t, newClient(t, s), newRequest()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 	if d.https.accepted() != 0 {
-		t.Error("it was followed")
+		t.Error("the redirect was followed")
 	}
 }
 
-// TestRedirectToUntrusted: the client gets no redirect that was followed in vain.
+// TestRedirectToUntrusted: the client does not get a redirect that was followed
+// without success.
 func TestRedirectToUntrusted(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	status, body, e := doExchange(t, newClient(t, d.settings(newPKI(t).trustedCAs())), newRequest())
 	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.ClientStatus != 502 || e.Addr != d.https.addr {
 		t.Errorf("%d %q, %v", status, body, e)
 	}
 }
 
-// TestRedirectedRequestHead: what the router is told of a request that it has redirected, the
-// same host everywhere.
+// TestRedirectedRequestHead: the followed request contains the same host in all
+// fields.
 func TestRedirectedRequestHead(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -229,7 +228,7 @@ func TestRedirectedRequestHead(t *testing.T) {
 		"[2001:db8::5]:80":     {`"[2001:db8::5]:80"`, "[2001:db8::5]", `"[2001:db8::5]"`},
 	} {
 		lead := strings.Replace(redirectToSame, api, want.to, 1)
-		d := newRedirectingIngress(t, p, lead, okAnswer)
+		d := newRedirectingIngress(t, p, lead, okResponse)
 		ask := newRequest()
 		ask.Host = want.to
 		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
@@ -245,21 +244,21 @@ func TestRedirectedRequestHead(t *testing.T) {
 	}
 }
 
-// TestRedirectFromTLS: with TLS from the start, a redirect to the same is of one that
-// goes by what it is told of the client.
+// TestRedirectFromTLS: with TLS from the start, a router may redirect to the same
+// URL, because of the fields about the client.
 func TestRedirectFromTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := newRedirectingIngress(t, p, okAnswer, redirectToSame, okAnswer)
+	d := newRedirectingIngress(t, p, okResponse, redirectToSame, okResponse)
 	s := d.settings(p.trustedCAs())
 	s.TLS = true
 	wantAnswered(t, newClient(t, s), newRequest())
 	if d.http.accepted() != 0 {
-		t.Error("it was asked without TLS")
+		t.Error("a request without TLS")
 	}
 }
 
-// TestRedirectDeadline: all hops share one budget.
+// TestRedirectDeadline: all redirects share one deadline.
 func TestRedirectDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -267,18 +266,18 @@ func TestRedirectDeadline(t *testing.T) {
 	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 	ask := newRequest()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != AnswerTimeout || e.ClientStatus != 504 {
+	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != ResponseTimeout || e.ClientStatus != 504 {
 		t.Errorf("%v", e)
 	}
 }
 
-// dialRecorder is what a client has dialled.
+// dialRecorder records the dialled addresses of a client.
 type dialRecorder struct {
 	sync.Mutex
 	addrs map[netip.AddrPort]bool
 }
 
-// recordDials notes what c dials.
+// recordDials records what c dials.
 func recordDials(c *Client) *dialRecorder {
 	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
 	connect := c.dialFunc
@@ -302,12 +301,13 @@ func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 	}
 }
 
-// TestNothingElseIsDialled: wherever a redirect, the request's target or its Host
-// leads, and whatever listens there. This process runs on a control-plane node.
+// TestNothingElseIsDialled: only the ingress is dialled, whatever a redirect, the
+// target or Host contains, and whatever listens there. This process runs on a
+// control-plane node.
 func TestNothingElseIsDialled(t *testing.T) {
 	nstest.Require(t)
 	p := newPKI(t)
-	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okResponse))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "https://127.0.0.66" + path, "http://" + evil.addr.String() + path, "//" + evil.addr.String() + path,
 		"https://localhost:6443" + path, "https://api.example.com@" + evil.addr.String() + path, "https://api.example.com:" + strconv.Itoa(int(evil.addr.Port())) + path,
@@ -330,9 +330,9 @@ func TestNothingElseIsDialled(t *testing.T) {
 	}
 }
 
-// FuzzRedirect: whatever a Location, Host and target are, nothing but the ingress is
-// dialled, it is dialled by TLS only where net/url, too, sees the same host and path by
-// https.
+// FuzzRedirect: whatever a Location, Host and target contain, only the ingress is
+// dialled. It is dialled over TLS only if net/url also sees the https URL of the
+// same host and path.
 func FuzzRedirect(f *testing.F) {
 	nstest.Require(f)
 	for _, location := range []string{
@@ -359,14 +359,11 @@ func FuzzRedirect(f *testing.F) {
 		mu.Lock()
 		location = lead
 		mu.Unlock()
-		c := newClient(t, Settings{
-			Ingress: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true,
-			TrustedCAs: p.trustedCAs(), VerifyNames: []string{api}, ConnectTimeout: testTimeout,
-		})
+		c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true, VerifyNames: []string{api}, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()})
 		seen := recordDials(c)
 		ask := newRequest()
 		ask.Host, ask.Target = host, []byte(target)
-		// An answer may be one that ends with the budget only.
+		// Some answers end only with the deadline.
 		ask.Deadline = time.Now().Add(100 * time.Millisecond)
 		_, from, _ := c.Exchange(ask, io.Discard)
 		seen.check(t, plain.addr, secure.addr)
@@ -375,7 +372,7 @@ func FuzzRedirect(f *testing.F) {
 		}
 		u, err := url.Parse(lead)
 		if err != nil {
-			return // stricter than we are: only the host could matter, which is not dialled
+			return // net/url is stricter: only the host could matter, which is not dialled
 		}
 		if u.Scheme != "https" || !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), strings.Trim(host, "[]")) || u.User != nil || u.Fragment != "" || u.RequestURI() != target {
 			t.Errorf("followed %q for host %q and target %q", lead, host, target)

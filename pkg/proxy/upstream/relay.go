@@ -12,14 +12,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// errTimeUsedUp is a budget that was used up before a connection was tried.
+// errTimeUsedUp means that the time was used up before a connection attempt.
 var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
-// upstreamReadError marks what the upstream did wrong while its answer was relayed, to
-// tell it from what the client did.
+// upstreamReadError marks errors of the upstream while its response is relayed, to
+// separate them from those of the client.
 type upstreamReadError struct{ error }
 
-// flushAndWait sends the request and reads until the head of the final answer is
+// sendAndReadHead sends the request and reads until the head of the final response is
 // complete.
 func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error {
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
@@ -31,7 +31,7 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 		return err
 	}
 	for interim := 0; ; {
-		n, err := x.answer.parse(x.input[x.start:x.end])
+		n, err := x.response.parse(x.input[x.start:x.end])
 		switch {
 		case err != nil:
 			return err
@@ -39,33 +39,33 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 			if err := x.readHead(conn, a); err != nil {
 				return err
 			}
-		case !x.answer.isInterim():
+		case !x.response.isInterim():
 			x.start += n
 			return nil
-		case x.answer.status == 101:
+		case x.response.status == 101:
 			return malformed(cause.SwitchingProtocols)
 		default:
 			if interim++; interim > maxInterim {
 				return malformed(cause.TooManyInterim)
 			}
 			x.start += n
-			x.answer = answer{}
+			x.response = response{}
 		}
 	}
 }
 
-// readHead reads more of the head. The first byte ends the wait that other
-// addresses have a share in.
+// readHead reads more of the head. The first byte ends the shorter deadline that
+// leaves time for other addresses.
 func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
-	case unused == maxAnswerHead:
+	case unused == maxResponseHead:
 		return malformed(cause.HeadTooLong)
 	case x.end < len(x.input):
 	default:
-		// The parser counts from the head's beginning, so that the head may move.
+		// The parser counts from the beginning of the head, so the head may move.
 		size := max(firstReadSize, len(x.input))
 		if unused == size {
-			size = min(2*size, maxAnswerHead)
+			size = min(2*size, maxResponseHead)
 		}
 		x.resizeInput(size)
 	}
@@ -73,7 +73,7 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 	return x.recordRead(conn, a, n, err)
 }
 
-// recordRead takes note of what was read.
+// recordRead records n received bytes.
 func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
 	if n > 0 && !x.received {
 		x.received = true
@@ -90,13 +90,13 @@ func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
 	return err
 }
 
-// relay sends the answer whose head is in x.answer to the client. What has come
-// is sent before more is waited for, but for a head whose body has not begun:
-// until it has, another answer can still be given.
+// relay sends the response, whose head is in x.response, to the client. It sends
+// received bytes before it waits for more, except a head whose body has not begun.
+// Until then another response can still be given.
 func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
 	rechunk := body == byChunks && !http10
-	x.output = x.answer.appendHead(x.output, rechunk)
-	x.answer.buf = nil // it may be larger than what is needed from here on
+	x.output = x.response.appendHead(x.output, rechunk)
+	x.response.buf = nil // it may be larger than the relay needs
 	switch body {
 	case byLength:
 		return x.relayLength(conn, client)
@@ -110,7 +110,7 @@ func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 
 }
 
 func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
-	for left := x.answer.bodyLength; ; {
+	for left := x.response.bodyLength; ; {
 		n := int(min(left, int64(x.end-x.start)))
 		if err := x.relayBytes(client, n); err != nil {
 			return err
@@ -143,11 +143,11 @@ func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
 	}
 }
 
-// relayChunks decodes the body and, for a client that reads chunks, wraps it
-// again: what goes out is framed by what was understood of what came in.
+// relayChunks decodes the body. For a client that supports chunks, it encodes the
+// body again. The framing that goes out is therefore the one that was understood.
 func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
 	var c chunkReader
-	begun := false
+	started := false
 	for {
 		used, data, err := c.next(x.input[x.start:x.end])
 		if err != nil {
@@ -155,7 +155,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		}
 		x.start += used
 		if len(data) > 0 {
-			begun = true
+			started = true
 			x.appendBody(data, rechunk)
 		}
 		if c.done() {
@@ -167,7 +167,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		if used > 0 && x.start < x.end {
 			continue
 		}
-		if begun {
+		if started {
 			if err := x.flush(client); err != nil {
 				return err
 			}
@@ -189,8 +189,8 @@ func (x *exchange) appendBody(data []byte, rechunk bool) {
 	x.output = append(x.output, "\r\n"...)
 }
 
-// relayBytes sends the next n bytes of the body: behind the head if that was not sent
-// yet, else from where they lie.
+// relayBytes sends the next n bytes of the body: after the head if that was not
+// sent yet, else without a copy.
 func (x *exchange) relayBytes(client io.Writer, n int) error {
 	data := x.input[x.start : x.start+n]
 	x.start += n
@@ -205,8 +205,8 @@ func (x *exchange) relayBytes(client io.Writer, n int) error {
 	}
 }
 
-// base reads what comes next. What is left unread fits: of a body, it is less
-// than a line of its chunks.
+// readMore reads the next bytes. The unused bytes fit into the buffer: they are
+// less than one line of a chunk.
 func (x *exchange) readMore(conn io.Reader) error {
 	x.resizeInput(relayBufferSize)
 	n, err := conn.Read(x.input[x.end:])
@@ -217,8 +217,8 @@ func (x *exchange) readMore(conn io.Reader) error {
 	return &upstreamReadError{err}
 }
 
-// flush sends what is ready. A buffer that a long head has made large is given
-// back.
+// flush sends the buffered output. It releases a buffer that a long head has
+// enlarged.
 func (x *exchange) flush(client io.Writer) error {
 	if len(x.output) == 0 {
 		return nil
@@ -235,7 +235,7 @@ func (x *exchange) write(client io.Writer, b []byte) error {
 	n, err := client.Write(b)
 	x.sent = x.sent || n > 0
 	if err != nil {
-		return fmt.Errorf("relay the answer to the client: %w", err)
+		return fmt.Errorf("cannot relay the response to the client: %w", err)
 	}
 	return nil
 }

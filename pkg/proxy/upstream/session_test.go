@@ -24,7 +24,7 @@ func (p pki) config(t testing.TB, names ...string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{serverCertificate(t, p.intermediate, nil, names...)}}
 }
 
-// wantAnswered fails the test unless the exchange is answered as it should be.
+// wantAnswered fails the test unless the exchange returns okResponse.
 func wantAnswered(t testing.TB, c *Client, r *Request) {
 	t.Helper()
 	if status, body, e := doExchange(t, c, r); status != 200 || body != "token.key" || e != nil {
@@ -39,7 +39,7 @@ func requestFor(host string) *Request {
 	return r
 }
 
-// forEachTLSVersion runs a test with each version of TLS, and a router that presents a
+// forEachTLSVersion runs a test with each version of TLS, and a router with a
 // certificate for name.
 func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t *testing.T, p pki, r *tlsRouter)) {
 	t.Helper()
@@ -54,8 +54,8 @@ func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t
 	}
 }
 
-// TestTLSConnectionIsReused: the tickets for sessions that follow a handshake of
-// TLS 1.3 lie in the socket with the answer, or come later; neither ends it.
+// TestTLSConnectionIsReused: session tickets of TLS 1.3 arrive with the response or
+// later. Neither prevents reuse.
 func TestTLSConnectionIsReused(t *testing.T) {
 	t.Parallel()
 	forEachTLSVersion(t, api, answersOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
@@ -68,9 +68,9 @@ func TestTLSConnectionIsReused(t *testing.T) {
 	})
 }
 
-// TestIdleTLSConnectionLost: the router ends a connection behind an answer, with
-// and without a goodbye, or says something that nobody has asked for: the next
-// request goes out once, on another.
+// TestIdleTLSConnectionLost: the router closes an idle connection, with and without
+// close_notify, or sends an unrequested response. The next request is sent once, on
+// another connection.
 func TestIdleTLSConnectionLost(t *testing.T) {
 	t.Parallel()
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -84,12 +84,12 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPKI(t)
-			goOn, gone := make(chan struct{}), make(chan struct{})
+			proceed, gone := make(chan struct{}), make(chan struct{})
 			r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 				for readRequest(b) {
-					_, _ = io.WriteString(conn, okAnswer)
+					_, _ = io.WriteString(conn, okResponse)
 					if n == 1 {
-						<-goOn
+						<-proceed
 						end(conn)
 						close(gone)
 					}
@@ -97,7 +97,7 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 			})
 			c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
 			wantAnswered(t, c, newRequest())
-			close(goOn)
+			close(proceed)
 			<-gone
 			wantAnswered(t, c, newRequest())
 			wantAnswered(t, c, newRequest())
@@ -109,14 +109,14 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 	}
 }
 
-// TestIdleTLSConnectionEnds has the router end a connection as the next request
-// comes: it is sent again.
+// TestIdleTLSConnectionEnds: the router closes a connection when the next request
+// arrives. The request is sent again.
 func TestIdleTLSConnectionEnds(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		if readRequest(b) {
-			_, _ = io.WriteString(conn, okAnswer)
+			_, _ = io.WriteString(conn, okResponse)
 			_, _ = b.ReadByte()
 		}
 	})
@@ -127,8 +127,8 @@ func TestIdleTLSConnectionEnds(t *testing.T) {
 	r.expect(t, 4)
 }
 
-// TestSessionsAreResumed: a new connection for the same name costs no handshake
-// from the start, and one for another name does.
+// TestSessionsAreResumed: a new connection for the same name resumes a session, and
+// one for another name does not.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
 	forEachTLSVersion(t, "*.example.com", answersOnceOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
@@ -144,15 +144,16 @@ func TestSessionsAreResumed(t *testing.T) {
 	})
 }
 
-// answersOnceOverTLS answers one request with Connection: close, and ends the connection.
+// answersOnceOverTLS answers one request with Connection: close, and closes the
+// connection.
 func answersOnceOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 	if readRequest(b) {
-		_, _ = io.WriteString(conn, strings.Replace(okAnswer, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+		_, _ = io.WriteString(conn, strings.Replace(okResponse, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
 	}
 }
 
-// TestResumedSessionsAreVerified: a session that was good once is not good for ever.
-// What it is verified by is changed behind its back, as the clock does it.
+// TestResumedSessionsAreVerified: a resumed session is verified again. The test
+// changes the verifier without a new one, as the clock does.
 func TestResumedSessionsAreVerified(t *testing.T) {
 	t.Parallel()
 	const apps = "*.apps.example.com"
@@ -174,8 +175,8 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 	})
 }
 
-// TestTrustChangesUnderLoad: no request fails because the bundle has changed, 100
-// times.
+// TestTrustChangesUnderLoad: no request fails because of 100 changes of the CA
+// bundle.
 func TestTrustChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
@@ -213,7 +214,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestServerNames: each name is asked for as it is, an address is not, and a
+// TestServerNames: each host name is sent as SNI, an address is not, and a
 // connection for one name takes no request for another.
 func TestServerNames(t *testing.T) {
 	t.Parallel()
@@ -233,29 +234,29 @@ func TestServerNames(t *testing.T) {
 		return true
 	})
 	if len(asked) != 3 || !asked["api.example.com"] || !asked["other.example.com"] || !asked[""] {
-		t.Errorf("asked for %v", asked)
+		t.Errorf("SNI of %v", asked)
 	}
-	// Any number of names has room for so many connections.
+	// The bound applies to any number of names.
 	for n := range 2 * maxIdle {
 		wantAnswered(t, c, requestFor(fmt.Sprintf("n%d.example.com", n)))
 	}
 	wantIdle(t, c, maxIdle, "requests for more names than that")
 }
 
-// TestTrustChanges: what was trusted before is not after, be it a connection that is
-// kept or a session; what is under way ends as it began.
+// TestTrustChanges: a change of the CAs closes idle connections and drops sessions.
+// Exchanges in progress end under the old CAs.
 func TestTrustChanges(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
 	both := NewTrustedCAs([][]byte{p.root.Raw, other.root.Raw})
-	reached, goOn := make(chan struct{}), make(chan struct{})
+	reached, proceed := make(chan struct{}), make(chan struct{})
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 		for readRequest(b) {
 			if n == 2 {
 				reached <- struct{}{}
-				<-goOn
+				<-proceed
 			}
-			_, _ = io.WriteString(conn, okAnswer)
+			_, _ = io.WriteString(conn, okResponse)
 		}
 	})
 	settings := tlsSettings(r.testRouter, p.trustedCAs())
@@ -265,7 +266,7 @@ func TestTrustChanges(t *testing.T) {
 	wantAnsweredOn(t, kept)
 	c.putIdle(kept, time.Now())
 
-	// Two at once, so that one is under way on a connection of its own.
+	// Two exchanges at once, so that each has a connection.
 	first := c.popIdle(kept.route)
 	under := make(chan *Error, 1)
 	go func() {
@@ -278,7 +279,7 @@ func TestTrustChanges(t *testing.T) {
 	settings.TrustedCAs = both
 	c.Update(settings)
 	wantIdle(t, c, 0, "a change of the trust")
-	goOn <- struct{}{}
+	proceed <- struct{}{}
 	if e := <-under; e != nil {
 		t.Errorf("what was under way: %v", e)
 	}
@@ -302,7 +303,7 @@ func TestTrustChanges(t *testing.T) {
 	wantIdle(t, c, 1, "an update that changes nothing")
 }
 
-// wantAnsweredOn asks on a connection of the test's own.
+// wantAnsweredOn sends a request on a given connection.
 func wantAnsweredOn(t testing.TB, conn *conn) {
 	t.Helper()
 	if conn == nil {
@@ -311,16 +312,17 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	answer := make([]byte, len(okAnswer))
-	if n, err := conn.RoundTrip([]byte(request), answer); err != nil || string(answer[:n]) != okAnswer {
-		t.Fatalf("%q, %v", answer[:n], err)
+	response := make([]byte, len(okResponse))
+	if n, err := conn.RoundTrip([]byte(request), response); err != nil || string(response[:n]) != okResponse {
+		t.Fatalf("%q, %v", response[:n], err)
 	}
 }
 
-// TestTrustChangeKeepsPlainConnections: connections without TLS do not care.
+// TestTrustChangeKeepsPlainConnections: a change of the CAs does not affect
+// connections without TLS.
 func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	s := plainSettings(r)
 	s.FollowRedirects = true
 	c := newClient(t, s)
@@ -334,14 +336,14 @@ func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	wantIdle(t, c, 0, "the change to TLS")
 }
 
-// TestNoTLS: what stands at the port instead of a router that speaks TLS.
+// TestNoTLS covers peers that are no TLS router.
 func TestNoTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	old := p.config(t, api)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	asksBack := p.config(t, api)
-	asksBack.ClientAuth = tls.RequireAnyClientCert
+	clientAuth := p.config(t, api)
+	clientAuth.ClientAuth = tls.RequireAnyClientCert
 	over := func(config *tls.Config) connHandler {
 		return func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, config)
@@ -367,22 +369,22 @@ func TestNoTLS(t *testing.T) {
 				_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			}
 		}, TLSHandshake, 502, "it answers in plain HTTP"},
-		"wants a certificate": {over(asksBack), TLSHandshake, 502, "certificate required"},
+		"requires a certificate": {over(clientAuth), TLSHandshake, 502, "certificate required"},
 		"closes": {func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
-		}, ClosedWithoutAnswer, 502, "PROXY"},
+		}, ClosedWithoutResponse, 502, "PROXY"},
 		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, Reset, 502, "PROXY"},
 		"closes in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 		}, TLSHandshake, 502, "before the end"},
-		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, AnswerTimeout, 504, ""},
+		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, ResponseTimeout, 504, ""},
 		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 			_, _ = io.Copy(io.Discard, b)
-		}, AnswerTimeout, 504, ""},
+		}, ResponseTimeout, 504, ""},
 		"an alert": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.WriteString(tcp, "\x15\x03\x03\x00\x02\x02\x28")
@@ -393,7 +395,7 @@ func TestNoTLS(t *testing.T) {
 			t.Parallel()
 			r := startRouter(t, "127.0.0.1:0", test.talk)
 			s := tlsSettings(r, p.trustedCAs())
-			if test.want == AnswerTimeout {
+			if test.want == ResponseTimeout {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
 			_, _, e := doExchange(t, newClient(t, s), newRequest())
@@ -404,8 +406,7 @@ func TestNoTLS(t *testing.T) {
 	}
 }
 
-// TestTLSFamilies: an address whose router cannot be verified, or stays silent,
-// is not the end.
+// TestTLSFamilies: if one address is untrusted or silent, the next one is tried.
 func TestTLSFamilies(t *testing.T) {
 	nstest.Require(t)
 	p, other := newPKI(t), newPKI(t)
@@ -414,50 +415,50 @@ func TestTLSFamilies(t *testing.T) {
 			_ = tls.Server(tcp, other.config(t, api)).Handshake()
 		},
 		"silent": func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) },
-		"no TLS": answersOnce(okAnswer),
+		"no TLS": answersOnce(okResponse),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r4 := startRouter(t, "127.0.0.1:0", first)
 			r6 := startTLSRouter(t, fmt.Sprintf("[::1]:%d", r4.addr.Port()), p.config(t, api), answersOverTLS)
 			s := tlsSettings(r4, p.trustedCAs())
-			s.Ingress, s.ConnectTimeout = append(s.Ingress, r6.addr.Addr()), 500*time.Millisecond
+			s.Addresses, s.ConnectTimeout = append(s.Addresses, r6.addr.Addr()), 500*time.Millisecond
 			wantAnswered(t, newClient(t, s), newRequest())
 		})
 	}
 }
 
-// TestTLSDeadline: a router that is slow in the middle of everything keeps nobody
-// longer than the budget.
+// TestTLSDeadline: a router that stops in the middle delays a client at most until
+// the deadline.
 func TestTLSDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		if readRequest(b) {
-			_, _ = io.WriteString(conn, okAnswer[:len(okAnswer)-1])
+			_, _ = io.WriteString(conn, okResponse[:len(okResponse)-1])
 			_, _ = io.Copy(io.Discard, b)
 		}
 	})
 	var status int
 	var e *Error
-	// On a busy machine the answer may not have begun when a short time is over.
+	// On a busy machine the response may begin after a short deadline.
 	for budget := 300 * time.Millisecond; status == 0 && budget < time.Minute; budget *= 4 {
 		ask := newRequest()
 		ask.Deadline = time.Now().Add(budget)
 		status, _, e = doExchange(t, newClient(t, tlsSettings(r.testRouter, p.trustedCAs())), ask)
 	}
-	if status != 200 || e == nil || e.Cause != AnswerTimeout || !e.Truncated() {
+	if status != 200 || e == nil || e.Cause != ResponseTimeout || !e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 }
 
-// TestCloseEndsHandshakes: one that hangs ends with the client, and so does the wait
-// for room to begin another.
+// TestCloseEndsHandshakes: Close ends a blocked handshake, and the wait for a free
+// handshake slot.
 func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
-	heard := make(chan struct{}, maxHandshakes)
+	accepted := make(chan struct{}, maxHandshakes)
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 		_, _ = b.ReadByte()
-		heard <- struct{}{}
+		accepted <- struct{}{}
 		_, _ = io.Copy(io.Discard, b)
 	})
 	c := newClient(t, tlsSettings(r, newPKI(t).trustedCAs()))
@@ -470,7 +471,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 		}()
 	}
 	for range maxHandshakes {
-		<-heard
+		<-accepted
 	}
 	nstest.Await(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
 	c.Close()
@@ -481,7 +482,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 	}
 }
 
-// BenchmarkExchangeTLS is BenchmarkExchange over a kept connection of TLS.
+// BenchmarkExchangeTLS is BenchmarkExchange over an idle TLS connection.
 func BenchmarkExchangeTLS(b *testing.B) {
 	p := newPKI(b)
 	r := startTLSRouter(b, "127.0.0.1:0", p.config(b, api), answersOverTLS)

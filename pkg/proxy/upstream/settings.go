@@ -6,93 +6,97 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// activeSettings is one accepted Settings. It is not changed any more.
+// activeSettings are accepted Settings. They are immutable.
 type activeSettings struct {
-	plainAddrs      []netip.AddrPort // none when all is asked by TLS
-	tlsAddrs        []netip.AddrPort // none when nothing is
+	plainAddrs      []netip.AddrPort // empty if all requests use TLS
+	tlsAddrs        []netip.AddrPort // empty if no request uses TLS
 	verifier        *verifier
-	handshakes      map[netip.AddrPort]chan struct{} // for handshakes with each of secure
+	handshakes      map[netip.AddrPort]chan struct{} // for each of tlsAddrs, one element for each handshake in progress
 	httpsPort       uint16
 	followRedirects bool
 	connectTimeout  time.Duration
-	proxyProtocol   ProxyProtocol
+	proxyProtocol   ingress.ProxyProtocol
 	egress          *egressRoutes
 }
 
-// newActiveSettings keeps what of before is right under s, too.
+// newActiveSettings keeps the parts of before that s does not change.
 func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
-	r := &activeSettings{httpsPort: s.HTTPSPort, followRedirects: s.FollowRedirects, connectTimeout: s.ConnectTimeout, proxyProtocol: s.ProxyProtocol, handshakes: make(map[netip.AddrPort]chan struct{})}
-	for _, addr := range s.Ingress {
+	active := &activeSettings{httpsPort: s.HTTPSPort, followRedirects: s.FollowRedirects, connectTimeout: s.ConnectTimeout, proxyProtocol: s.ProxyProtocol, handshakes: make(map[netip.AddrPort]chan struct{})}
+	for _, addr := range s.Addresses {
 		addr = addr.Unmap()
 		if !s.TLS {
-			r.plainAddrs = append(r.plainAddrs, netip.AddrPortFrom(addr, s.Port))
+			active.plainAddrs = append(active.plainAddrs, netip.AddrPortFrom(addr, s.Port))
 		}
 		if s.TLS || s.FollowRedirects {
 			at := netip.AddrPortFrom(addr, s.HTTPSPort)
-			r.tlsAddrs = append(r.tlsAddrs, at)
-			r.handshakes[at] = make(chan struct{}, maxHandshakes)
+			active.tlsAddrs = append(active.tlsAddrs, at)
+			active.handshakes[at] = make(chan struct{}, maxHandshakes)
 		}
 	}
-	r.verifier = before.verifier
-	if r.verifier == nil || !r.verifier.equals(s.TrustedCAs, s.VerifyNames) || !slices.Equal(r.plainAddrs, before.plainAddrs) || !slices.Equal(r.tlsAddrs, before.tlsAddrs) {
-		r.verifier = newVerifier(s.TrustedCAs, s.VerifyNames)
+	active.verifier = before.verifier
+	if active.verifier == nil || !active.verifier.equals(s.TrustedCAs, s.VerifyNames) || !slices.Equal(active.plainAddrs, before.plainAddrs) || !slices.Equal(active.tlsAddrs, before.tlsAddrs) {
+		active.verifier = newVerifier(s.TrustedCAs, s.VerifyNames)
 	}
-	r.egress = before.egress
-	if r.verifier != before.verifier || !r.egress.equals(s.Egress) {
-		r.egress = newEgressRoutes(s.Egress, r.verifier)
+	active.egress = before.egress
+	if active.verifier != before.verifier || !active.egress.equals(s.Egress) {
+		active.egress = newEgressRoutes(s.Egress, active.verifier)
 	}
-	return r
+	return active
 }
 
-// addrs are those that requests go to; redirected says that one is followed there.
-func (r *activeSettings) addrs(redirected bool) []netip.AddrPort {
-	if redirected || r.plainAddrs == nil {
-		return r.tlsAddrs
+// addrs returns the addresses for requests. redirected means that a redirect to TLS
+// is followed.
+func (s *activeSettings) addrs(redirected bool) []netip.AddrPort {
+	if redirected || s.plainAddrs == nil {
+		return s.tlsAddrs
 	}
-	return r.plainAddrs
+	return s.plainAddrs
 }
 
-// routeTo is how a request goes to one of the addresses.
-func (r *activeSettings) routeTo(addr netip.AddrPort, asked *Request, redirected bool) upstreamRoute {
-	w := upstreamRoute{addr: addr, proxyProtocol: r.proxyProtocol, proxy: r.egress.proxyFor(addr)}
+// routeTo returns the route of a request to one of the addresses.
+func (s *activeSettings) routeTo(addr netip.AddrPort, request *Request, redirected bool) upstreamRoute {
+	route := upstreamRoute{addr: addr, proxyProtocol: s.proxyProtocol, proxy: s.egress.proxyFor(addr)}
 	switch {
-	case redirected || r.plainAddrs == nil:
-		w.verifier, w.serverName = r.verifierFor(w.proxy), asked.Host
-	case w.proxy != nil:
-		w.proxyProtocol = ProxyProtocolOff // the proxy would get it
+	case redirected || s.plainAddrs == nil:
+		route.verifier, route.serverName = s.verifierFor(route.proxy), request.Host
+	case route.proxy != nil:
+		route.proxyProtocol = ingress.ProxyProtocolOff // the proxy would receive it
 	}
-	return w
+	return route
 }
 
-// verifierFor is how an ingress is verified that is reached through a proxy, or
-// directly.
-func (r *activeSettings) verifierFor(via *proxyHop) *verifier {
-	if via != nil {
-		return via.egress.verifier
+// verifierFor returns the verifier of an ingress behind a proxy, or of a direct one
+// for nil.
+func (s *activeSettings) verifierFor(proxy *proxyHop) *verifier {
+	if proxy != nil {
+		return proxy.egress.verifier
 	}
-	return r.verifier
+	return s.verifier
 }
 
-// handshakeSlots is what bounds the handshakes on the way w; nil where there are none.
-func (r *activeSettings) handshakeSlots(w upstreamRoute) chan struct{} {
+// handshakeSlots returns the channel that bounds the handshakes of a route, and nil
+// for a route without TLS.
+func (s *activeSettings) handshakeSlots(route upstreamRoute) chan struct{} {
 	switch {
-	case w.proxy != nil:
-		return w.proxy.handshakes
-	case w.verifier == nil:
+	case route.proxy != nil:
+		return route.proxy.handshakes
+	case route.verifier == nil:
 		return nil
 	}
-	return r.handshakes[w.addr]
+	return s.handshakes[route.addr]
 }
 
-// includes reports whether requests still go the way w.
-func (r *activeSettings) includes(w upstreamRoute) bool {
-	if w.proxy != r.egress.proxyFor(w.addr) || w.proxyProtocol != r.proxyProtocol && !w.usesAbsoluteForm() {
+// includes reports whether the settings still use the route w.
+func (s *activeSettings) includes(route upstreamRoute) bool {
+	if route.proxy != s.egress.proxyFor(route.addr) || route.proxyProtocol != s.proxyProtocol && !route.usesAbsoluteForm() {
 		return false
 	}
-	if w.verifier != nil {
-		return w.verifier == r.verifierFor(w.proxy) && slices.Contains(r.tlsAddrs, w.addr)
+	if route.verifier != nil {
+		return route.verifier == s.verifierFor(route.proxy) && slices.Contains(s.tlsAddrs, route.addr)
 	}
-	return slices.Contains(r.plainAddrs, w.addr)
+	return slices.Contains(s.plainAddrs, route.addr)
 }

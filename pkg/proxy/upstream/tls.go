@@ -15,31 +15,31 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
-// maxHandshakes bounds the handshakes with one address that run at once: what they
-// take besides what a connection keeps is garbage when they end, and thousands at
-// once would be a peak of it. So many are more than two processors can do, and than a
-// router takes in a few milliseconds. It is for each address, so that one that is
-// silent keeps none from asking the next.
+// maxHandshakes bounds the concurrent handshakes with one address. The memory of a
+// handshake beyond that of its connection becomes garbage, and thousands at once
+// would be a peak of it. The bound is more than two processors can compute, and
+// more than a router accepts in a few milliseconds. It applies to each address, so
+// that a silent address does not block the others.
 const maxHandshakes = 32
 
-// maxBuffered bounds what a request may have, encrypted, to be held until its answer is
-// read. That of a CA has less.
+// maxBuffered bounds an encrypted request that is sent together with the read of
+// its response. The request of a CA is shorter.
 const maxBuffered = 1 << 10
 
-// tlsSocket is a TCP connection beneath TLS.
+// tlsSocket is the TCP connection below TLS.
 type tlsSocket struct {
 	*net.TCPConn
 	raw         syscall.RawConn
-	received    bool   // the other side has said something
-	nonblocking bool   // only what has come is read
-	buffering   bool   // what is written is held for ask
-	buffered    []byte // that
+	received    bool   // the peer has sent something
+	nonblocking bool   // only bytes that have arrived are read
+	buffering   bool   // writes go to buffered, for flushAndWait
+	buffered    []byte // bytes to send
 	closing     atomic.Bool
 
-	readStep, writeStep func(fd uintptr) bool // made once, as plain's
-	in                  []byte                // for look
-	sent                bool                  // by send
-	n                   int                   // of either
+	readStep, writeStep func(fd uintptr) bool // created once, as in plainStream
+	in                  []byte                // of readStep
+	sent                bool                  // by writeStep
+	n                   int                   // of both steps
 	err                 error
 }
 
@@ -55,7 +55,7 @@ func newTLSSocket(tcp *net.TCPConn) (*tlsSocket, error) {
 	}
 	s.writeStep = func(fd uintptr) bool {
 		if s.sent {
-			return true // something has come
+			return true // something has arrived
 		}
 		s.sent = true
 		s.n, s.err = nonblock.Write(int(fd), s.buffered)
@@ -64,8 +64,8 @@ func newTLSSocket(tcp *net.TCPConn) (*tlsSocket, error) {
 	return s, nil
 }
 
-// flushAndWait sends what is held, within a read as plain's Ask does, and waits until there is
-// something to read, which is for crypto/tls to do.
+// flushAndWait sends the buffered bytes inside of a read, as plainStream.RoundTrip
+// does, and waits until there is something to read. crypto/tls does the read.
 func (s *tlsSocket) flushAndWait() error {
 	s.sent = false
 	err := s.raw.Read(s.writeStep)
@@ -93,7 +93,8 @@ func (s *tlsSocket) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readNonblocking reports what has not come as a deadline: crypto/tls goes on after that.
+// readNonblocking reports missing bytes as an exceeded deadline, after which
+// crypto/tls can continue.
 func (s *tlsSocket) readNonblocking(p []byte) (int, error) {
 	s.in = p
 	err := s.raw.Read(s.readStep)
@@ -112,8 +113,8 @@ func (s *tlsSocket) readNonblocking(p []byte) (int, error) {
 	}
 }
 
-// Write implements net.Conn. A connection that is being closed takes what goes into
-// its buffer.
+// Write implements net.Conn. On a connection that is being closed it writes only
+// what the socket's buffer takes.
 func (s *tlsSocket) Write(p []byte) (n int, err error) {
 	switch {
 	case s.closing.Load():
@@ -134,15 +135,15 @@ func (s *tlsSocket) Write(p []byte) (n int, err error) {
 	return s.TCPConn.Write(p)
 }
 
-// tls is a stream of TLS.
+// tlsStream is a stream on TLS.
 type tlsStream struct {
 	*tls.Conn
 	socket *tlsSocket
-	used   bool // it was asked before
+	used   bool // a request was sent before
 }
 
 // RoundTrip implements stream.
-func (s *tlsStream) RoundTrip(request, answer []byte) (int, error) {
+func (s *tlsStream) RoundTrip(request, response []byte) (int, error) {
 	if s.used && !s.nothingReceived() {
 		return 0, errStaleConnection
 	}
@@ -156,12 +157,12 @@ func (s *tlsStream) RoundTrip(request, answer []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.Read(answer)
+	return s.Read(response)
 }
 
-// nothingReceived reports whether nothing has come that could be taken for an answer, nor the
-// end. Messages of TLS itself may have, such as the tickets for new sessions that
-// follow a handshake: they are read here, and nobody waits for the rest of one.
+// nothingReceived reports that neither the end nor bytes of a response have arrived.
+// Messages of TLS itself may have, for example the session tickets after a
+// handshake. They are read here, without a wait for the rest of a message.
 func (s *tlsStream) nothingReceived() bool {
 	s.socket.nonblocking = true
 	defer func() { s.socket.nonblocking = false }()
@@ -170,13 +171,13 @@ func (s *tlsStream) nothingReceived() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Close implements stream. It says goodbye if that goes into the socket's buffer.
+// Close implements stream. It sends close_notify if the socket's buffer takes it.
 func (s *tlsStream) Close() error {
 	s.socket.closing.Store(true)
 	return s.Conn.Close()
 }
 
-// handshake opens TLS with name on top of beneath, which has s at its bottom.
+// handshake opens TLS with name on top of beneath, whose lowest layer is s.
 func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifier, name string) (*tlsStream, *Error) {
 	leave, err := c.acquireHandshake(a)
 	if err != nil {
@@ -186,7 +187,8 @@ func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifie
 	if err := s.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
 		return nil, exchangeError(a.route.addr, err, false)
 	}
-	// Close ends it; a context of crypto/tls would cost a goroutine more.
+	// Close ends the handshake; a context would cost another goroutine in
+	// crypto/tls.
 	secured := tls.Client(beneath, v.config(name))
 	if err := secured.Handshake(); err != nil { //nolint:noctx // see above
 		return nil, handshakeError(a.route.addr, err, s.received)
@@ -194,7 +196,7 @@ func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifie
 	return &tlsStream{Conn: secured, socket: s}, nil
 }
 
-// acquireHandshake waits for room among the handshakes that run at once.
+// acquireHandshake waits until fewer than maxHandshakes are in progress.
 func (c *Client) acquireHandshake(a attempt) (leave func(), err error) {
 	leave = func() { <-a.handshakes }
 	select {

@@ -18,11 +18,12 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// runSilentRouter is a program: it makes a CA, says where it listens and who to trust,
-// and takes requests by TLS without answering, until its input ends. So does a proxy
-// that is spoken to by TLS, and leads there.
+// runSilentRouter is a program. It creates a CA and prints its addresses and the
+// CA. It reads requests over TLS without answering, until its input ends. So does a
+// proxy with TLS, which forwards there.
 func runSilentRouter(t testing.TB) int {
 	t.Helper()
 	p := newPKI(t)
@@ -60,8 +61,8 @@ func acceptEach(ln net.Listener, handle func(net.Conn)) {
 	}
 }
 
-// startSilentRouter has the silent router run in a process of its own, whose memory is not
-// counted. The other settings lead there through the proxy.
+// startSilentRouter runs the silent router in a process of its own, whose memory is
+// not measured. through are settings with the proxy.
 func startSilentRouter(t testing.TB) (s, through Settings) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
@@ -84,29 +85,29 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Fields(line)
-	if len(said) != 3 {
-		t.Fatalf("it says %q", line)
+	words := strings.Fields(line)
+	if len(words) != 3 {
+		t.Fatalf("it printed %q", line)
 	}
-	der, err := hex.DecodeString(said[2])
+	der, err := hex.DecodeString(words[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := netip.MustParseAddrPort(said[0])
-	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: NewTrustedCAs([][]byte{der}), ConnectTimeout: testTimeout}
+	at := netip.MustParseAddrPort(words[0])
+	s = Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: NewTrustedCAs([][]byte{der})}
 	through = s
-	through.Egress = Egress{
-		Routes:   []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
-		ProxyCAs: [][]byte{der},
+	through.Egress = ingress.Egress{
+		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])}}}},
+		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
 	return s, through
 }
 
-// TestTLSWaitingMemory: what one challenge of many takes that wait for an answer by
-// TLS, its stack included: some 17 KiB live, 22 with the heap's spans, of which 11 are
-// what one takes without TLS. TLS within TLS, to a router behind a proxy that is itself
-// spoken to by TLS, is some 22 KiB live, and 28 with the spans: 4096 of them stay
-// within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
+// TestTLSWaitingMemory measures the memory of one of many challenges that wait for
+// a response over TLS, including its stack. It is about 17 KiB live, 22 with the
+// heap's spans; 11 of these are the cost without TLS. TLS within TLS, to a router
+// behind a proxy with TLS, is about 22 KiB live, and 28 with the spans. 4096 of
+// them stay within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
 func TestTLSWaitingMemory(t *testing.T) {
 	directly, through := startSilentRouter(t)
 	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 20<<10+raceOverhead) })
@@ -122,7 +123,7 @@ func measureWaiting(t *testing.T, s Settings, most int64) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse // of the heap what lives, and not the spans that other tests have left
+		return m.HeapAlloc + m.StackInuse // of the heap only live objects, without spans of other tests
 	}
 	var all sync.WaitGroup
 	ask := func(clients, waiting int) {
@@ -139,7 +140,7 @@ func measureWaiting(t *testing.T, s Settings, most int64) {
 			return len(c.busy) == waiting
 		})
 	}
-	ask(1, 1) // what is there once
+	ask(1, 1) // allocates what stays allocated
 	before := memory()
 	ask(clients, clients+1)
 	after := memory()

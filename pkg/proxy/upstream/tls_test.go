@@ -19,9 +19,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// issuer is a CA of a test's own.
+// issuer is a CA of a test.
 type issuer struct {
 	*x509.Certificate
 	key *ecdsa.PrivateKey
@@ -39,7 +41,7 @@ func certificateTemplate(name string) *x509.Certificate {
 	}
 }
 
-// newCA makes a CA; by nil is a root.
+// newCA creates a CA; with by nil, a root.
 func newCA(t testing.TB, by *issuer, name string, change func(*x509.Certificate)) *issuer {
 	t.Helper()
 	c := certificateTemplate(name)
@@ -72,8 +74,8 @@ func issue(t testing.TB, by *issuer, c *x509.Certificate) (*x509.Certificate, *e
 	return made, key
 }
 
-// serverCertificate is the certificate of a router for names, with those between it and the
-// root.
+// serverCertificate creates a router's certificate for names, with its
+// intermediates.
 func serverCertificate(t testing.TB, by *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
 	t.Helper()
 	c := certificateTemplate("router")
@@ -89,13 +91,13 @@ func serverCertificate(t testing.TB, by *issuer, change func(*x509.Certificate),
 	return chain
 }
 
-// withoutIntermediates is a certificate without the one that has issued it.
+// withoutIntermediates removes the certificate of the issuer.
 func withoutIntermediates(c tls.Certificate) tls.Certificate {
 	c.Certificate = c.Certificate[:1]
 	return c
 }
 
-// pki is a root that is trusted, with an intermediate that routers present.
+// pki is a trusted root, and an intermediate that routers present.
 type pki struct{ root, intermediate *issuer }
 
 func newPKI(t testing.TB) pki {
@@ -112,10 +114,10 @@ func (p pki) trustedCAs() *TrustedCAs {
 type tlsRouter struct {
 	*testRouter
 	resumed, full, bytes atomic.Int64
-	names                sync.Map // that were asked for
+	names                sync.Map // SNI of the connections
 }
 
-// tlsHandler talks over TLS.
+// tlsHandler handles a connection over TLS.
 type tlsHandler func(n int, conn *tls.Conn, b *bufio.Reader)
 
 func startTLSRouter(t testing.TB, addr string, config *tls.Config, handle tlsHandler) *tlsRouter {
@@ -150,16 +152,16 @@ func (c countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answersOverTLS answers every request as it should be and keeps the connection.
+// answersOverTLS answers every request with okResponse and keeps the connection.
 func answersOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 	for readRequest(b) {
-		_, _ = io.WriteString(conn, okAnswer)
+		_, _ = io.WriteString(conn, okResponse)
 	}
 }
 
-// tlsSettings are the settings for a router that is asked by TLS from the start.
+// tlsSettings are the settings for a router with TLS from the start.
 func tlsSettings(r *testRouter, trust *TrustedCAs, names ...string) Settings {
-	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, TrustedCAs: trust, VerifyNames: names, ConnectTimeout: testTimeout}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, VerifyNames: names, ConnectTimeout: testTimeout}, TrustedCAs: trust}
 }
 
 func newClient(t testing.TB, s Settings) *Client {
@@ -170,7 +172,7 @@ func newClient(t testing.TB, s Settings) *Client {
 	return c
 }
 
-// doExchange is an exchange, and what it has found.
+// doExchange runs an exchange and returns its result.
 func doExchange(t testing.TB, c *Client, r *Request) (status int, body string, e *Error) {
 	t.Helper()
 	out, status, _, e := exchangeText(t, c, r)
@@ -178,7 +180,7 @@ func doExchange(t testing.TB, c *Client, r *Request) (status int, body string, e
 	return status, body, e
 }
 
-// wantCause checks that an exchange fails for want.
+// wantCause checks that an exchange fails with this cause.
 func wantCause(t testing.TB, c *Client, r *Request, want Cause) {
 	t.Helper()
 	if _, _, e := doExchange(t, c, r); e == nil || e.Cause != want {
@@ -186,8 +188,7 @@ func wantCause(t testing.TB, c *Client, r *Request, want Cause) {
 	}
 }
 
-// TestVerification: which routers are spoken to. No byte of a request reaches one
-// that is not.
+// TestVerification covers which routers are trusted.
 func TestVerification(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)

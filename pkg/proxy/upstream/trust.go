@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// TrustedCAs is the set of certificates that a router's has to lead to. Nothing is read
-// from the host: the process that verifies may open no file.
+// TrustedCAs are the CA certificates that verify a router. Nothing is read from the
+// host, because the process that verifies can open no file.
 type TrustedCAs struct {
-	base  *TrustedCAs // which is trusted besides
+	base  *TrustedCAs // trusted too
 	once  sync.Once
 	roots [][]byte // DER, until they are parsed
 	pool  *x509.CertPool
 }
 
-// NewTrustedCAs returns the trust in roots, certificates as DER; none trusts nothing.
-// Roots is not changed, and must not be afterwards.
+// NewTrustedCAs returns the trust in roots, certificates in DER. Without roots
+// nothing is trusted. The caller must not change roots afterwards.
 func NewTrustedCAs(roots [][]byte) *TrustedCAs { return &TrustedCAs{roots: roots} }
 
-// certPool parses the roots when the first router is verified: most hosts never
-// speak TLS. The pool then has their subjects and what they are parsed from, and
-// parses those again that a chain leads to: a host's system trust has some 150.
+// certPool parses the roots when the first router is verified; most hosts never use
+// TLS. The pool keeps their subjects and their encoding, and parses again only
+// those of a chain. A host's system trust has about 150.
 func (t *TrustedCAs) certPool() *x509.CertPool {
 	if t == nil {
 		return x509.NewCertPool()
@@ -37,7 +37,7 @@ func (t *TrustedCAs) certPool() *x509.CertPool {
 		var text bytes.Buffer
 		for _, der := range t.roots {
 			text.Reset()
-			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a bytes.Buffer takes all
+			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a bytes.Buffer never fails
 			t.pool.AppendCertsFromPEM(text.Bytes())
 		}
 		t.roots = nil
@@ -45,7 +45,8 @@ func (t *TrustedCAs) certPool() *x509.CertPool {
 	return t.pool
 }
 
-// extendedBy is the trust in what t trusts and in other roots. It is t when there are none.
+// extendedBy returns the trust in the roots of t and in other roots. Without other
+// roots it returns t.
 func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
 	if len(roots) == 0 {
 		return t

@@ -9,17 +9,18 @@ import (
 	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// openTunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
-// section 9.3.6), within conn's deadline. What is beyond the tunnel is conn from
-// then on, or what is returned in its place when some of that has come already.
-// A proxy that says no is a *proxyRefusal.
-func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, error) {
+// tunnel requests a tunnel to an address from the egress proxy on conn (RFC 9110
+// section 9.3.6), before conn's deadline. The result is conn, or a wrapper if bytes
+// from beyond the tunnel have already arrived. A refusal by the proxy is a
+// *proxyRefusal.
+func tunnel(conn net.Conn, to netip.AddrPort, authorization ingress.Secret) (net.Conn, error) {
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
 	}
-	rest, err := readConnectAnswer(conn, authorization)
+	rest, err := readConnectResponse(conn, authorization)
 	if err != nil {
 		return nil, err
 	}
@@ -30,28 +31,28 @@ func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, e
 }
 
 // appendConnect appends the request for a tunnel.
-func appendConnect(dst []byte, to netip.AddrPort, authorization Secret) []byte {
+func appendConnect(dst []byte, to netip.AddrPort, authorization ingress.Secret) []byte {
 	dst = to.AppendTo(append(dst, "CONNECT "...))
 	dst = to.AppendTo(append(dst, " HTTP/1.1\r\nHost: "...))
 	dst = append(dst, "\r\n"...)
 	return append(appendAuthorization(dst, authorization), "\r\n"...)
 }
 
-func appendAuthorization(dst []byte, authorization Secret) []byte {
-	if authorization.text == nil {
+func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
+	if authorization == (ingress.Secret{}) {
 		return dst
 	}
 	dst = append(dst, "Proxy-Authorization: "...)
-	dst = append(dst, *authorization.text...)
+	dst = append(dst, authorization.Reveal()...)
 	return append(dst, "\r\n"...)
 }
 
-// readConnectAnswer reads the head of the answer to CONNECT, and returns what came
-// after it. Framing does not count in a 2xx (RFC 9110 section 9.3.6), and any other
-// answer ends the connection.
-func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err error) {
+// readConnectResponse reads the head of the response to CONNECT, and returns the bytes
+// after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
+// response ends the connection.
+func readConnectResponse(conn io.Reader, authorization ingress.Secret) (rest []byte, err error) {
 	var (
-		a       answer
+		a       response
 		buf     = make([]byte, firstReadSize)
 		end     int
 		interim int
@@ -72,7 +73,7 @@ func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err e
 				return nil, malformed(cause.TooManyInterim)
 			}
 			end = copy(buf, buf[n:end])
-			a = answer{}
+			a = response{}
 		case a.status > 299:
 			return nil, a.parseProxyRefusal(authorization)
 		default:
@@ -81,13 +82,13 @@ func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err e
 	}
 }
 
-// readMoreHead reads more behind what is in buf, which grows up to the bound of a head.
+// readMoreHead appends received bytes to buf, which grows to at most maxResponseHead.
 func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
-	if end == maxAnswerHead {
+	if end == maxResponseHead {
 		return nil, 0, malformed(cause.HeadTooLong)
 	}
 	if end == len(buf) {
-		buf = append(buf, make([]byte, min(len(buf), maxAnswerHead-len(buf)))...)
+		buf = append(buf, make([]byte, min(len(buf), maxResponseHead-len(buf)))...)
 	}
 	n, err := conn.Read(buf[end:])
 	if n > 0 {
@@ -96,16 +97,16 @@ func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return nil, 0, fmt.Errorf("read its answer to CONNECT: %w", err)
+	return nil, 0, fmt.Errorf("cannot read the response to CONNECT: %w", err)
 }
 
-// bufferedConn is a connection of which something was read already.
+// bufferedConn is a connection with bytes that were already read.
 type bufferedConn struct {
 	net.Conn
 	buffered []byte
 }
 
-// Read returns that first.
+// Read returns the buffered bytes first.
 func (b *bufferedConn) Read(p []byte) (int, error) {
 	if len(b.buffered) == 0 {
 		return b.Conn.Read(p)

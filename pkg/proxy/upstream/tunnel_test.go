@@ -14,42 +14,44 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 const basicAuth = "Basic dXNlcjpwYXNzd29yZA==" // user:password
 
 var ingress443 = netip.MustParseAddrPort("192.0.2.6:443")
 
-// connectThrough has a proxy answer one CONNECT with text, and ends the connection unless
-// more is to follow. It returns what the proxy was sent.
-func connectThrough(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
+// connectThrough runs a proxy that answers one CONNECT with text and then closes.
+// It returns what the proxy received.
+func connectThrough(t *testing.T, text string, secret ingress.Secret) (conn net.Conn, sent string, err error) {
 	t.Helper()
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = near.Close() })
 	_ = near.SetDeadline(time.Now().Add(testTimeout))
 	_ = far.SetDeadline(time.Now().Add(testTimeout))
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		defer far.Close()
 		head, _ := readHead(bufio.NewReader(far))
-		heard <- head
-		if text != "" { // net.Pipe hands over an empty write as well
+		received <- head
+		if text != "" { // net.Pipe delivers an empty write too
 			_, _ = io.WriteString(far, text)
 		}
 	}()
 	conn, err = tunnel(near, ingress443, secret)
-	return conn, <-heard, err
+	return conn, <-received, err
 }
 
 func TestConnectRequest(t *testing.T) {
 	t.Parallel()
 	const want = "CONNECT 192.0.2.6:443 HTTP/1.1\r\nHost: 192.0.2.6:443\r\n"
 	for name, c := range map[string]struct {
-		secret Secret
+		secret ingress.Secret
 		want   string
 	}{
-		"without credentials": {Secret{}, want + "\r\n"},
-		"Basic":               {NewSecret(basicAuth), want + "Proxy-Authorization: " + basicAuth + "\r\n\r\n"},
+		"without credentials": {ingress.Secret{}, want + "\r\n"},
+		"Basic":               {ingress.NewSecret(basicAuth), want + "Proxy-Authorization: " + basicAuth + "\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,53 +60,53 @@ func TestConnectRequest(t *testing.T) {
 			}
 		})
 	}
-	six := string(appendConnect(nil, netip.MustParseAddrPort("[2001:db8::6]:443"), Secret{}))
+	six := string(appendConnect(nil, netip.MustParseAddrPort("[2001:db8::6]:443"), ingress.Secret{}))
 	if six != "CONNECT [2001:db8::6]:443 HTTP/1.1\r\nHost: [2001:db8::6]:443\r\n\r\n" {
 		t.Errorf("IPv6: %q", six)
 	}
 }
 
-func TestConnectAnswers(t *testing.T) {
+func TestConnectResponses(t *testing.T) {
 	t.Parallel()
 	const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 	for name, c := range map[string]struct {
-		answer string
-		rest   string
-		status int    // of a refusal
-		says   string // an error
+		response string
+		rest     string
+		status   int    // of a refusal
+		says     string // an error
 	}{
-		"established":            {answer: established},
-		"bytes after it":         {answer: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
-		"HTTP/1.0":               {answer: "HTTP/1.0 200 OK\r\n\r\n"},
-		"another 2xx":            {answer: "HTTP/1.1 204 No Content\r\n\r\n"},
-		"framing does not count": {answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
-		"interim":                {answer: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
-		"a long head":            {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
+		"established":            {response: established},
+		"bytes after it":         {response: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
+		"HTTP/1.0":               {response: "HTTP/1.0 200 OK\r\n\r\n"},
+		"another 2xx":            {response: "HTTP/1.1 204 No Content\r\n\r\n"},
+		"framing does not count": {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
+		"interim":                {response: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
+		"a long head":            {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
 
-		"wants credentials": {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
-		"denied":            {answer: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"no reason":         {answer: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
-		"RFC 9209":          {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
-		"a redirect":        {answer: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
-		"an endless reason": {answer: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"bytes in a reason": {answer: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"tells our secret":  {answer: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"in its own field":  {answer: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"a text as error":   {answer: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
+		"denied":               {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"no reason":            {response: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
+		"RFC 9209":             {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
+		"a redirect":           {response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
+		"an endless reason":    {response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"bytes in a reason":    {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"reveals the secret":   {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
+		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
 
-		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: unrequested protocol switch"},
-		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim responses"},
-		"TLS":                 {answer: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed answer: its answer does not begin with HTTP/1.x"},
-		"LF":                  {answer: "HTTP/1.1 200 OK\n\n", says: "malformed answer: a line does not end in CRLF"},
-		"an endless head":     {answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed answer: its head is longer than 16384 bytes"},
-		"many fields":         {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed answer: more than 128 fields"},
-		"nothing":             {says: "read its answer to CONNECT: EOF"},
-		"half an answer":      {answer: "HTTP/1.1 200 OK\r\n", says: "read its answer to CONNECT: EOF"},
-		"white space in name": {answer: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed answer: bad field line"},
+		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed response: unrequested protocol switch"},
+		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed response: more than 8 interim responses"},
+		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed response: its answer does not begin with HTTP/1.x"},
+		"LF":                  {response: "HTTP/1.1 200 OK\n\n", says: "malformed response: a line does not end in CRLF"},
+		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed response: its head is longer than 16384 bytes"},
+		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed response: more than 128 fields"},
+		"nothing":             {says: "cannot read the response to CONNECT: EOF"},
+		"half a response":     {response: "HTTP/1.1 200 OK\r\n", says: "cannot read the response to CONNECT: EOF"},
+		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed response: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, _, err := connectThrough(t, c.answer, NewSecret(basicAuth))
+			conn, _, err := connectThrough(t, c.response, ingress.NewSecret(basicAuth))
 			var no *proxyRefusal
 			switch refused := errors.As(err, &no); {
 			case refused != (c.status != 0), refused && no.status != c.status:
@@ -125,17 +127,17 @@ func TestConnectAnswers(t *testing.T) {
 	}
 }
 
-// TestSecretIsHidden: no verb of package fmt, and no encoder, shows it, wherever it
-// is a part of.
+// TestSecretIsHidden: no verb of package fmt and no encoder reveals it, in whatever
+// value it is contained.
 func TestSecretIsHidden(t *testing.T) {
 	t.Parallel()
-	hidden := NewSecret(basicAuth)
+	hidden := ingress.NewSecret(basicAuth)
 	within := struct {
-		Exported Secret
-		inner    Secret
-		list     []Secret
-		pointer  *Secret
-	}{hidden, hidden, []Secret{hidden}, &hidden}
+		Exported ingress.Secret
+		inner    ingress.Secret
+		list     []ingress.Secret
+		pointer  *ingress.Secret
+	}{hidden, hidden, []ingress.Secret{hidden}, &hidden}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%t"} {
 		for _, what := range []any{hidden, &hidden, within, &within, []any{within}} {
 			if text := fmt.Sprintf(verb, what); strings.Contains(text, "dXNl") || strings.Contains(text, "64584e6c") || strings.Contains(text, "64584E6C") {
@@ -143,7 +145,7 @@ func TestSecretIsHidden(t *testing.T) {
 			}
 		}
 	}
-	if !hidden.Equal(NewSecret(basicAuth)) || hidden.Equal(NewSecret("Basic x")) || hidden.Equal(Secret{}) || !(Secret{}).Equal(NewSecret("")) {
+	if !hidden.Equal(ingress.NewSecret(basicAuth)) || hidden.Equal(ingress.NewSecret("Basic x")) || hidden.Equal(ingress.Secret{}) || !(ingress.Secret{}).Equal(ingress.NewSecret("")) {
 		t.Error("Equal does not compare what is hidden")
 	}
 	if text, err := hidden.MarshalText(); err != nil || string(text) != "(hidden)" {
@@ -151,10 +153,10 @@ func TestSecretIsHidden(t *testing.T) {
 	}
 }
 
-// FuzzConnectAnswer holds the reader of the answer to CONNECT against net/http's:
-// a tunnel is there only when net/http sees a 2xx, and begins where net/http sees
-// the head's end, in whatever pieces it came.
-func FuzzConnectAnswer(f *testing.F) {
+// FuzzConnectResponse compares the parser of the response to CONNECT with net/http. A
+// tunnel exists only if net/http sees a 2xx. It begins at the end of net/http's
+// head, in whatever pieces the response arrives.
+func FuzzConnectResponse(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 Connection established\r\n\r\n\x16\x03\x03",
 		"HTTP/1.0 200 OK\r\nProxy-agent: x\r\n\r\n",
@@ -166,12 +168,12 @@ func FuzzConnectAnswer(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		secret := NewSecret(basicAuth)
+		secret := ingress.NewSecret(basicAuth)
 		read := bytes.NewReader(text)
-		rest, err := readConnectAnswer(read, secret)
+		rest, err := readConnectResponse(read, secret)
 		left, _ := io.ReadAll(read)
 		slowly := byteReader{bytes.NewReader(text)}
-		slowRest, slowErr := readConnectAnswer(slowly, secret)
+		slowRest, slowErr := readConnectResponse(slowly, secret)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}
@@ -186,13 +188,13 @@ func FuzzConnectAnswer(f *testing.F) {
 		if !bytes.Equal(rest, slowRest) {
 			t.Fatalf("at once %q is behind, byte by byte %q", rest, slowRest)
 		}
-		// What is before it, read as the answers that it is to net/http; the framing of
-		// the last, which does not count, is not looked at.
+		// net/http reads the bytes before it as answers. The framing of the last
+		// one is ignored.
 		r := bufio.NewReader(bytes.NewReader(text[:len(text)-len(rest)]))
 		for status := 0; status < 200; {
 			resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 			if err != nil {
-				return // it refuses framing that does not count
+				return // net/http refuses the ignored framing
 			}
 			status = resp.StatusCode
 			_ = resp.Body.Close()

@@ -18,9 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// TestMain is a router as well, in a process of its own.
+// TestMain also runs a router, in a process of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "router" {
 		os.Exit(runSilentRouter(&testing.T{}))
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// testTimeout bounds what a test waits for; it is reached only when it fails.
+// testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout
 
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
@@ -40,8 +42,8 @@ var (
 	vip6 = netip.MustParseAddr("2001:db8::5")
 )
 
-// testRouter is an ingress on a loopback address. Each connection is handled by
-// talk, with the number of the connection.
+// testRouter is an ingress on a loopback address. A connHandler handles each
+// connection.
 type testRouter struct {
 	addr  netip.AddrPort
 	close func()
@@ -50,7 +52,7 @@ type testRouter struct {
 	count int
 }
 
-// accepted is the number of connections so far.
+// accepted returns the number of connections so far.
 func (r *testRouter) accepted() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +67,7 @@ func (r *testRouter) expect(t testing.TB, want int) {
 	}
 }
 
-// readHead reads one request head, and returns what there was of it.
+// readHead reads one request head, or the part that arrived.
 func readHead(b *bufio.Reader) (string, error) {
 	var head strings.Builder
 	for {
@@ -133,7 +135,7 @@ func answersWith(text string) connHandler {
 	}
 }
 
-// answersOnce answers one request with text and ends the connection.
+// answersOnce answers one request with text and closes the connection.
 func answersOnce(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 		if readRequest(b) {
@@ -162,7 +164,7 @@ func resetsAfter(text string) connHandler {
 	}
 }
 
-// answersAndHangs answers with text and nothing more, until the client gives up.
+// answersAndHangs answers with text and then waits until the client closes.
 func answersAndHangs(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 		if readRequest(b) {
@@ -177,13 +179,13 @@ func newPlainClient(t testing.TB, r *testRouter) *Client {
 	return newClient(t, plainSettings(r))
 }
 
-// outcome is what an exchange came to.
+// outcome is the result of an exchange.
 type outcome struct {
 	Out    string
 	Status int
 	From   netip.AddrPort
 	Cause  Cause
-	Code   int // what the client is to be told
+	Code   int // ClientStatus
 	Cut    bool
 }
 
@@ -195,19 +197,20 @@ func exchangeOutcome(t testing.TB, c *Client, budget time.Duration, vip netip.Ad
 	var e *Error
 	if o.Out, o.Status, o.From, e = exchangeText(t, c, r); e != nil {
 		o.Cause, o.Cut = e.Cause, e.Truncated()
-		o.Code, _ = e.ClientAnswer()
+		o.Code = e.ClientStatus
 	}
 	return o
 }
 
-// exchangeText is an exchange, with all that the client gets and the error.
+// exchangeText runs an exchange, and returns all bytes for the client and the
+// error.
 func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, from netip.AddrPort, e *Error) {
 	t.Helper()
 	var client strings.Builder
 	status, from, err := c.Exchange(r, &client)
 	if err != nil {
 		var is bool
-		if e, is = err.(*Error); !is { //nolint:errorlint // as it is documented
+		if e, is = err.(*Error); !is { //nolint:errorlint // documented so
 			t.Fatalf("not an *Error: %v", err)
 		}
 		checkTexts(t, e)
@@ -215,47 +218,44 @@ func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, 
 	return client.String(), status, from, e
 }
 
-// newRequest is a request that has time.
+// newRequest is a request with a late deadline.
 func newRequest() *Request {
 	return &Request{Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
 }
 
-// checkTexts checks that what people read is one line that says something.
+// checkTexts checks that each text for people is one useful line.
 func checkTexts(t testing.TB, e *Error) {
 	t.Helper()
-	code, reason := e.ClientAnswer()
+	code, reason := e.ClientStatus, cause.Reply(string(e.Cause))
 	for name, text := range map[string]string{"reason": reason, "detail": e.Detail(), "error": e.Error()} {
 		if len(text) < 10 || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("%s of %s is %q", name, e.Cause, text)
 		}
 	}
 	if code != 0 && strings.ContainsAny(reason, "0123456789") {
-		t.Errorf("the client is told more than the cause: %q", reason)
-	}
-	if e.CauseID() != string(e.Cause) {
-		t.Errorf("label %q of cause %q", e.CauseID(), e.Cause)
+		t.Errorf("the client gets more than the cause: %q", reason)
 	}
 }
 
 const addedFields = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
 
-type answerTest struct {
+type responseTest struct {
 	handler        connHandler
 	isHead, http10 bool
 	want           outcome
-	twice          bool // the connection serves the next exchange
+	twice          bool // the next exchange reuses the connection
 }
 
-// forwardedUnchanged is a case in which the client gets head and body as the upstream sends them.
-func forwardedUnchanged(head, body string, status int, cause Cause) answerTest {
-	return answerTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
+// forwardedUnchanged is a case in which the client gets head and body unchanged.
+func forwardedUnchanged(head, body string, status int, cause Cause) responseTest {
+	return responseTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
-	long := strings.Repeat("x", maxBody) // the longest that is passed on
-	for name, test := range map[string]answerTest{
+	long := strings.Repeat("x", maxBody) // the longest that is forwarded
+	for name, test := range map[string]responseTest{
 		"by length": forwardedUnchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
 		"byte by byte": {
 			handler: answersBytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
@@ -279,8 +279,8 @@ func TestAnswers(t *testing.T) {
 			want:    outcome{Out: ok + "Content-Length: 65537\r\n" + addedFields, Status: 200},
 			twice:   true,
 		},
-		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: AnswerTooLarge, Code: 502}},
-		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: AnswerTooLarge, Code: 502}},
+		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: ResponseTooLarge, Code: 502}},
+		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: ResponseTooLarge, Code: 502}},
 		"chunks for HTTP/1.0 are decoded": {
 			handler: answersWith(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
 			http10:  true,
@@ -341,37 +341,37 @@ func TestAnswers(t *testing.T) {
 		"a 503 with the cluster's own page": forwardedUnchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, NoRoute),
 		"a redirect to https":               forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, RedirectToHTTPS),
 		"a redirect elsewhere":              forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, RedirectElsewhere),
-		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
+		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: ResponseTruncated, Cut: true}},
+		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: ResponseTruncated, Cut: true}},
+		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: ResponseTruncated, Cut: true}},
+		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: ResponseTruncated, Code: 502}},
+		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: ClosedWithoutResponse, Code: 502}},
 		"reset":                             {handler: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
-		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
+		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
+		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
+		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
 		"an empty body until close": {
 			handler: answersOnce(ok + "\r\n"),
 			want:    outcome{Out: ok + addedFields, Status: 200},
@@ -400,8 +400,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// joinChunks makes the size of the relayed chunks, which follows the pieces that
-// come from the network, not matter.
+// joinChunks joins the relayed chunks, whose sizes depend on the pieces from the
+// network.
 func joinChunks(o outcome) outcome {
 	head, body, ok := strings.Cut(o.Out, "\r\n\r\n")
 	if !ok || !strings.Contains(head, "chunked") {
@@ -424,20 +424,20 @@ func joinChunks(o outcome) outcome {
 	return o
 }
 
-// TestAnswerTimeout has an upstream that accepts and stays silent, or stops in
-// the middle.
-func TestAnswerTimeout(t *testing.T) {
+// TestResponseTimeout has an upstream that accepts and sends nothing, or stops in the
+// middle.
+func TestResponseTimeout(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
 		text string
 		want outcome
 	}{
-		"silent":                  {"", outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in the head":       {ok, outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
-		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + addedFields + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"silent":                  {"", outcome{Cause: ResponseTimeout, Code: 504}},
+		"stops in the head":       {ok, outcome{Cause: ResponseTimeout, Code: 504}},
+		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: ResponseTimeout, Code: 504}},
+		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: ResponseTimeout, Code: 504}},
+		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: ResponseTimeout, Cut: true}},
+		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + addedFields + "token", Status: 200, Cause: ResponseTimeout, Cut: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startRouter(t, "127.0.0.1:0", answersAndHangs(test.text))
@@ -450,11 +450,10 @@ func TestAnswerTimeout(t *testing.T) {
 	}
 }
 
-const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
+const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
 
-// TestIdleConnectionLost has an upstream that ends each connection after one
-// answer without saying so, just as the next request comes: the request is sent
-// again.
+// TestIdleConnectionLost has an upstream that closes each connection after one
+// response, just as the next request arrives. The request is sent again.
 func TestIdleConnectionLost(t *testing.T) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -462,8 +461,9 @@ func TestIdleConnectionLost(t *testing.T) {
 				if !readRequest(b) {
 					return
 				}
-				_, _ = io.WriteString(tcp, okAnswer)
-				// The next request is read, or its arrival seen, before the end.
+				_, _ = io.WriteString(tcp, okResponse)
+				// The next request is read, or its arrival detected, before the
+				// end.
 				_, _ = b.ReadByte()
 				_ = tcp.SetLinger(linger)
 			})
@@ -478,18 +478,18 @@ func TestIdleConnectionLost(t *testing.T) {
 	}
 }
 
-// TestUnrequestedAnswerOnIdleConnection has an upstream that says something unasked on a kept
-// connection: it would be read as the next answer.
-func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
-	said := make(chan struct{})
+// TestUnrequestedResponseOnIdleConnection has an upstream that sends an unrequested
+// response on an idle connection. It would be read as the next response.
+func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
+	turn := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
 		for readRequest(b) {
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 			if n == 1 {
-				// Behind the client's back: once it has put the connection away.
-				<-said
+				// After the client has put the connection into its idle list.
+				<-turn
 				_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-				said <- struct{}{}
+				turn <- struct{}{}
 			}
 		}
 	})
@@ -500,8 +500,8 @@ func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
 			t.Fatalf("exchange %d: %+v", i, got)
 		}
 		if i == 0 {
-			said <- struct{}{}
-			<-said
+			turn <- struct{}{}
+			<-turn
 		}
 	}
 	r.expect(t, 2)
@@ -517,7 +517,7 @@ func idleCount(c *Client) int {
 	return n
 }
 
-// wantIdle checks how many connections are kept after the event.
+// wantIdle checks the number of idle connections after the event.
 func wantIdle(t testing.TB, c *Client, want int, event string) {
 	t.Helper()
 	if n := idleCount(c); n != want {
@@ -528,7 +528,7 @@ func wantIdle(t testing.TB, c *Client, want int, event string) {
 func TestExpiredConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		answersWith(okAnswer)(n, tcp, b)
+		answersWith(okResponse)(n, tcp, b)
 		close(ended)
 	})
 	c := newPlainClient(t, r)
@@ -552,7 +552,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 				ready.Done()
 				ready.Wait() // so that all are open at once
 			}
-			_, _ = io.WriteString(tcp, okAnswer)
+			_, _ = io.WriteString(tcp, okResponse)
 		}
 	})
 	c := newPlainClient(t, r)
@@ -569,8 +569,8 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 }
 
 func TestUpdateClosesConnections(t *testing.T) {
-	old := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
-	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okAnswer))
+	old := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
+	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okResponse))
 	c := newPlainClient(t, old)
 	exchangeOutcome(t, c, testTimeout, vip4, false, false)
 	s := plainSettings(old)
@@ -580,7 +580,7 @@ func TestUpdateClosesConnections(t *testing.T) {
 	c.Update(plainSettings(next))
 	wantIdle(t, c, 0, "a change of the addresses")
 	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.From != next.addr {
-		t.Errorf("asked %v, want %v", got.From, next.addr)
+		t.Errorf("tried %v, want %v", got.From, next.addr)
 	}
 }
 
@@ -605,8 +605,8 @@ func TestCloseEndsExchanges(t *testing.T) {
 	}
 }
 
-// TestFamilies has one router on each loopback address, on one port, and takes
-// them away in every way that a network knows.
+// TestFamilies has one router on each loopback address, on one port, and makes them
+// unreachable in every way of a network.
 func TestFamilies(t *testing.T) {
 	nstest.Require(t)
 	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
@@ -617,9 +617,9 @@ func TestFamilies(t *testing.T) {
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
 
-	r4 := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r4 := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	port := r4.addr.Port()
-	r6 := startRouter(t, fmt.Sprintf("[::1]:%d", port), answersWith(okAnswer))
+	r6 := startRouter(t, fmt.Sprintf("[::1]:%d", port), answersWith(okResponse))
 	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, port) }
 	refusing := netip.MustParseAddr("127.0.0.77")
 
@@ -630,24 +630,24 @@ func TestFamilies(t *testing.T) {
 		cause   Cause
 		code    int
 	}{
-		"IPv4 asks IPv4":                  {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
-		"IPv6 asks IPv6":                  {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
-		"IPv6 only":                       {vip4, []netip.Addr{v6}, r6.addr, "", 0},
-		"IPv4 only":                       {vip6, []netip.Addr{v4}, r4.addr, "", 0},
-		"IPv4 refuses":                    {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
-		"IPv4 is unroutable":              {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
-		"IPv6 is unroutable":              {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
-		"IPv4 drops":                      {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
-		"IPv6 drops":                      {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
-		"the second of a family":          {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
-		"all refuse":                      {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
-		"all drop":                        {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
-		"all unroutable":                  {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
-		"the request's family is told of": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
-		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
+		"IPv4 prefers IPv4":                {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
+		"IPv6 prefers IPv6":                {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
+		"IPv6 only":                        {vip4, []netip.Addr{v6}, r6.addr, "", 0},
+		"IPv4 only":                        {vip6, []netip.Addr{v4}, r4.addr, "", 0},
+		"IPv4 refuses":                     {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
+		"IPv4 is unroutable":               {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
+		"IPv6 is unroutable":               {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
+		"IPv4 drops":                       {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
+		"IPv6 drops":                       {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
+		"the second of a family":           {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
+		"all refuse":                       {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
+		"all drop":                         {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
+		"all unroutable":                   {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
+		"the request's family is reported": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
+		"none":                             {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
+			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond}})
 			got := exchangeOutcome(t, c, testTimeout, test.vip, false, false)
 			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
 				t.Errorf("got %+v", got)
@@ -656,14 +656,14 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestSilentFamilyLeavesTime has an upstream of the request's family that
-// accepts and never answers: the other one is still asked within the budget.
+// TestSilentFamilyLeavesTime has an upstream of the request's family that accepts
+// and never answers. The other one is still tried within the deadline.
 func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Require(t)
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
-	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okAnswer))
+	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okResponse))
 	s := plainSettings(silent)
-	s.Ingress = append(s.Ingress, speaks.addr.Addr())
+	s.Addresses = append(s.Addresses, speaks.addr.Addr())
 	c := newClient(t, s)
 	if got := exchangeOutcome(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
 		t.Errorf("%+v", got)
@@ -672,9 +672,9 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	nstest.Require(t)
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
-	c := newClient(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout})
+	c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout}})
 	got := map[netip.Addr]Cause{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := Cause("")
@@ -689,9 +689,10 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestClientGone has a client that takes nothing: the upstream is not blamed.
+// TestClientGone has a client that takes no bytes. The error is not attributed to
+// the upstream.
 func TestClientGone(t *testing.T) {
-	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	c := newPlainClient(t, r)
 	gone := errors.New("gone")
 	pr, pw := io.Pipe()
@@ -704,7 +705,7 @@ func TestClientGone(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	r := startRouter(b, "127.0.0.1:0", answersWith(okAnswer))
+	r := startRouter(b, "127.0.0.1:0", answersWith(okResponse))
 	benchmark(b, newPlainClient(b, r))
 	r.expect(b, 1)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// maxSessions bounds the sessions that are kept to be resumed, by the name that was
-// asked for: without `hosts` a client can ask for any. One takes some 4 KiB.
+// maxSessions bounds the sessions that are kept for resumption, by server name.
+// Without `hosts` a client can use any name. A session takes about 4 KiB.
 const maxSessions = 64
 
-// verifier says which routers are spoken to. Its sessions are resumed under it
-// only: with another, each router is verified from the start.
+// verifier decides which routers are trusted. Its sessions can be resumed only with
+// the same verifier. Another verifier verifies each router from the start.
 type verifier struct {
 	trusted  *TrustedCAs
 	names    []string
@@ -29,26 +29,27 @@ func newVerifier(trust *TrustedCAs, names []string) *verifier {
 	return &verifier{trust, slices.Clone(names), tls.NewLRUClientSessionCache(maxSessions)}
 }
 
-// equals reports whether the verifier would be the same with these.
+// equals reports whether these parameters would give the same verifier.
 func (v *verifier) equals(trust *TrustedCAs, names []string) bool {
 	return v.trusted == trust && slices.Equal(v.names, names)
 }
 
-// config is for one connection, on which name is asked for; it may be empty.
+// config returns the TLS configuration of one connection with this server name,
+// which may be empty.
 //
-// crypto/tls itself accepts a certificate by one name, which is also what it asks
-// for. Here another than that may be right: the router answers for the API's name
-// with the certificate of the applications. So its own verification is off, and
-// verify does all of it: it is called in each handshake, also of a resumed session,
-// and before the client's last message of it. Without a nil from there no
-// connection comes about, and no byte of a request is sent.
+// crypto/tls accepts a certificate only for the name that it also sends as SNI.
+// Here another name may be valid: the router answers for the API name with the
+// certificate of the applications. The verification of crypto/tls is therefore off,
+// and verify replaces it. crypto/tls calls it in each handshake, also for a resumed
+// session, before it sends the client's last message. Unless verify returns nil,
+// there is no connection, and no byte of a request is sent.
 func (v *verifier) config(name string) *tls.Config {
 	return &tls.Config{
-		ServerName: name, // which does not go out where it is an address (RFC 6066 section 3)
+		ServerName: name, // not sent if it is an address (RFC 6066 section 3)
 		MinVersion: tls.VersionTLS12,
-		// Without the post-quantum hybrids: they make the first message one of two
-		// packets, which some middleboxes drop, for what anyone may read at the VIP
-		// in the clear.
+		// Without the post-quantum hybrids. They would split the first message into
+		// two packets, which some middleboxes drop. The content can be read at the
+		// VIP without encryption anyway.
 		CurvePreferences:   []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521},
 		ClientSessionCache: v.sessions,
 		InsecureSkipVerify: true, //nolint:gosec // see above: VerifyConnection verifies
@@ -58,8 +59,8 @@ func (v *verifier) config(name string) *tls.Config {
 	}
 }
 
-// verify accepts a router by the certificates that it presents: they lead to one
-// that is trusted, are valid now and made for servers, and the first is for name or
+// verify accepts a router by the certificates that it presents. They must chain to
+// a trusted CA, be valid now and be for servers. The first one must be for name or
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
@@ -70,16 +71,17 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	// Roots is never nil, which would have the system's read. KeyUsages empty is
-	// for servers.
+	// Roots is never nil, because nil means the system's. Empty KeyUsages mean
+	// servers.
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: v.trusted.certPool(), Intermediates: between, CurrentTime: now}); err != nil {
 		return v.chainRefusal(leaf, err, now)
 	}
 	return v.verifyName(leaf, name)
 }
 
-// verifyName: a configured name that begins with an asterisk is that of a
-// certificate, literally, which is what x509 makes of one that is no host's.
+// verifyName checks the names of a certificate. A configured name with an asterisk
+// matches the name in the certificate literally, as x509 does with a name that is
+// not a host name.
 func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 	if name != "" && leaf.VerifyHostname(name) == nil {
 		return nil
@@ -89,21 +91,22 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	why := describeCertificate(cause.NameMismatch, leaf)
-	why.Names, why.More = certificateNames(leaf)
-	return &certificateRefusal{TLSName, why}
+	details := describeCertificate(cause.NameMismatch, leaf)
+	details.Names, details.More = certificateNames(leaf)
+	return &certificateRefusal{TLSName, details}
 }
 
 func (v *verifier) chainRefusal(leaf *x509.Certificate, err error, now time.Time) error {
-	why, _ := ExplainCertificate(leaf, err, now)
-	if why.Reason == cause.Expired || why.Reason == cause.NotYetValid {
-		return &certificateRefusal{TLSExpired, why}
+	details, _ := ExplainCertificate(leaf, err, now)
+	if details.Reason == cause.Expired || details.Reason == cause.NotYetValid {
+		return &certificateRefusal{TLSExpired, details}
 	}
-	return &certificateRefusal{TLSUntrusted, why}
+	return &certificateRefusal{TLSUntrusted, details}
 }
 
-// ExplainCertificate is why a certificate was refused, which is leaf unless the error has
-// another. It is false for an error that is not about one.
+// ExplainCertificate returns why a certificate was refused. It describes leaf
+// unless the error contains another certificate. It returns false for an error that
+// is not about a certificate.
 func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause.Details, bool) {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
@@ -111,22 +114,22 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 	var other x509.HostnameError
 	switch errors.As(err, &invalid); {
 	case invalid.Reason == x509.Expired && invalid.Cert != nil:
-		why, when := describeCertificate(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
+		details, when := describeCertificate(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
 		if now.After(invalid.Cert.NotAfter) {
-			why.Reason, when = cause.Expired, invalid.Cert.NotAfter
+			details.Reason, when = cause.Expired, invalid.Cert.NotAfter
 		}
-		why.Time = max(0, min(when.Unix(), cause.LastTime))
-		return why, true
+		details.Time = max(0, min(when.Unix(), cause.LastTime))
+		return details, true
 	case invalid.Cert != nil:
-		why := describeCertificate(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
-		why.Number = int(invalid.Reason) + 1
-		return why, true
+		details := describeCertificate(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
+		details.Number = int(invalid.Reason) + 1
+		return details, true
 	case errors.As(err, &unknown):
 		return describeCertificate(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
 	case errors.As(err, &other):
-		why := describeCertificate(cause.NameMismatch, cmp.Or(leaf, other.Certificate))
-		why.Names, why.More = certificateNames(cmp.Or(leaf, other.Certificate))
-		return why, true
+		details := describeCertificate(cause.NameMismatch, cmp.Or(leaf, other.Certificate))
+		details.Names, details.More = certificateNames(cmp.Or(leaf, other.Certificate))
+		return details, true
 	default:
 		reason := cause.InvalidCertificate
 		if errors.As(err, &extension) {
@@ -136,7 +139,7 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 	}
 }
 
-// certificateRefusal is a router that is not spoken to.
+// certificateRefusal is a router whose certificate was refused.
 type certificateRefusal struct {
 	cause  Cause
 	reason cause.Details
@@ -144,26 +147,26 @@ type certificateRefusal struct {
 
 func (r *certificateRefusal) Error() string { return r.reason.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the typed parameters.
 func (r *certificateRefusal) Unwrap() error { return r.reason }
 
-// describeCertificate names a certificate by what of its names can be checked.
+// describeCertificate adds those names of a certificate that pass the check.
 func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Details {
-	why := cause.Details{Reason: reason}
+	details := cause.Details{Reason: reason}
 	if c == nil {
-		return why
+		return details
 	}
 	if cause.IsCommonName(c.Subject.CommonName) {
-		why.Subject = c.Subject.CommonName
+		details.Subject = c.Subject.CommonName
 	}
 	if cause.IsCommonName(c.Issuer.CommonName) {
-		why.Issuer = c.Issuer.CommonName
+		details.Issuer = c.Issuer.CommonName
 	}
-	return why
+	return details
 }
 
-// certificateNames are the first of those that a certificate is for, and how many others there
-// are.
+// certificateNames returns the first names that a certificate is for, and the
+// number of the others.
 func certificateNames(c *x509.Certificate) (first []string, more int) {
 	all := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {

@@ -20,23 +20,24 @@ func main() {
 	binary := flag.String("binary", "", "path of the http01-proxyd to measure (default: built from the repository)")
 	count := flag.Int("moves", 200, "number of moves, alternating between IPv4 and IPv6")
 	starts := flag.Int("starts", 20, "number of service starts")
+	slowState := flag.Bool("slow-state", false, "delay each fsync of the service by 5 s during the moves, with strace")
 	flag.Parse()
 	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error {
-		return run(ctx, l, binary, *count, *starts)
+		return run(ctx, l, binary, *count, *starts, *slowState)
 	}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-failover:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, l *lab.Lab, binary string, count, starts int) error {
+func run(ctx context.Context, l *lab.Lab, binary string, count, starts int, slowState bool) error {
 	if err := measureStarts(ctx, l, binary, starts); err != nil {
 		return err
 	}
 	if err := measureMemory(ctx, l, binary); err != nil {
 		return err
 	}
-	return measureMoves(ctx, l, binary, count)
+	return measureMoves(ctx, l, binary, count, slowState)
 }
 
 // measureStarts measures the time from fork and exec to READY=1.

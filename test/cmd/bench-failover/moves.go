@@ -28,23 +28,55 @@ type bench struct {
 	service *lab.Service
 	vips    lab.Pair
 	host    string
+
+	slowState bool // each fsync takes fsyncDelay
+	saved     int  // configurations
 }
+
+// fsyncDelay is the time of an fsync of a slow state directory.
+const fsyncDelay = 5 * time.Second
+
+// wrap returns the command that starts the service with a slow state directory.
+func (b *bench) wrap() []string {
+	if !b.slowState {
+		return nil
+	}
+	return []string{"strace", "-D", "-f", "--seccomp-bpf", "-qqq", "-o", "/dev/null", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:delay_enter=%d", fsyncDelay.Microseconds())}
+}
+
+// saveConfiguration changes the configuration file and waits until the service has read it:
+// the service saves each accepted configuration.
+func (b *bench) saveConfiguration(ctx context.Context) error {
+	b.saved++
+	if err := b.node.WriteConfig(fmt.Sprintf("%s# %d\n", b.config(), b.saved)); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(settleTime):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// settleTime is the time until a changed configuration is in force, and some more.
+const settleTime = 400 * time.Millisecond
 
 // measureMoves measures the time from RTM_NEWADDR at a netlink listener of the benchmark to
 // the last byte of the solver's answer. The path includes nftables, the service, the router
 // and cert-manager's solver. A client tries every 50 µs after the event.
-func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int) error {
+func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slowState bool) error {
 	b := &bench{
 		lab: l, node: l.Pods[0], client: l.ControlPlane[0].Node,
 		vips: lab.Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")},
-		host: "moving." + l.Domain,
+		host: "moving." + l.Domain, slowState: slowState,
 	}
 	solver, err := l.Solve(ctx, b.host, "token", answer)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = solver.Remove(context.WithoutCancel(ctx)) }()
-	b.service, err = b.node.StartService(ctx, lab.ServiceOptions{Binary: binary, Config: b.config()})
+	b.service, err = b.node.StartService(ctx, lab.ServiceOptions{Binary: binary, Config: b.config(), Wrap: b.wrap()})
 	if err != nil {
 		return err
 	}
@@ -110,6 +142,11 @@ func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
+	if b.slowState {
+		if err := b.saveConfiguration(ctx); err != nil {
+			return timing{}, err
+		}
+	}
 	t := timing{vip: vip, requested: time.Now()}
 	var err error
 	if t.announced, err = links.add(ctx, vip); err != nil {
@@ -121,6 +158,16 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 	if t.answeredAgain, err = b.awaitAnswer(ctx, vip); err != nil {
 		return t, err
 	}
+	status, err := b.service.Await(ctx, "the VIP in the table", func(s lab.Status) error {
+		if len(s.Table.Elements) == 0 {
+			return errors.New("no elements")
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	t.ruleDelay = time.Duration(status.Events.LastRuleDelay * float64(time.Microsecond))
 	if err := links.remove(vip); err != nil {
 		return t, err
 	}
@@ -140,6 +187,7 @@ type timing struct {
 	announced     time.Time // RTM_NEWADDR arrived at this program
 	answered      time.Time // last byte of the first correct answer
 	answeredAgain time.Time // last byte of a second answer right after it
+	ruleDelay     time.Duration
 }
 
 type times []timing
@@ -155,6 +203,7 @@ func (t times) series(vips lab.Pair) []series {
 	of := func(vip netip.Addr) func(timing) bool { return func(one timing) bool { return one.vip == vip } }
 	every := func(timing) bool { return true }
 	return []series{
+		{"event to committed rule, in the controller", t.pick(every, func(one timing) time.Duration { return one.ruleDelay })},
 		{"RTM_NEWADDR to first challenge, IPv4", t.pick(of(vips.V4), fromEvent)},
 		{"RTM_NEWADDR to first challenge, IPv6", t.pick(of(vips.V6), fromEvent)},
 		{"RTM_NEWADDR to first challenge, all", t.pick(every, fromEvent)},

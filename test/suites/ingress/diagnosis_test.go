@@ -241,7 +241,7 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	secure := p.appsIdentity(t)
 	// HAProxy closes before it has read all data, so the kernel sends a reset unless the
 	// end arrives first.
-	const closes = "closed-without-answer|reset"
+	const closes = "closed-without-response|reset"
 	unexpected := func(version string) diagnosisCase {
 		return diagnosisCase{
 			name: version + " that is not expected", config: directConfig("  proxyProtocol: " + version + "\n"),

@@ -94,7 +94,7 @@ func (s *testbed) expectRouterAnswers() {
 	for _, a := range all {
 		text, err := s.Internet.Raw(s.t.Context(), web(a), "GET / HTTP/1.1\r\nHost: app.lab.test\r\nConnection: close\r\n\r\n")
 		must(s.t, err)
-		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") || !strings.Contains(text, "Nothing is served here") {
+		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") || !strings.Contains(text, "No route") {
 			s.t.Errorf("the router does not answer on %s: %.200q", a, text)
 		}
 	}

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- wrk's script: one request a connection, as Let's Encrypt's validators send it,
--- with a token of its own for each. Prints what bench reads, a line a figure.
+-- Script for wrk: one request a connection, as Let's Encrypt's validators send it,
+-- each with a new token. It prints one figure a line, for the benchmark.
 
 local head, tail, seed
 local count = 0
 
--- args: a number that no other run of wrk has.
+-- args: a number that differs for each run of wrk.
 function init(args)
   seed = args[1] or "0"
   head = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SC" .. string.format("%08d", seed)

@@ -6,13 +6,13 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
-# The console is the script's alone.
+# Kernel messages must not appear on the console, which has the script's output.
 echo 1 >/proc/sys/kernel/printk
-# Here, so that the machine that packs the files needs no depmod.
+# depmod runs here because the machine that packs the files may lack it.
 depmod
 ip link set lo up
 sh /script
 echo "guest: exit status $?"
 echo o >/proc/sysrq-trigger
-# The end of process 1 would be the kernel's panic.
+# The kernel panics if process 1 exits.
 while :; do read -r _; done

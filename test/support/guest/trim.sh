@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# Run when the packages are unpacked, and nothing of them has run.
+# Runs after the packages were unpacked, without their maintainer scripts.
 set -eu
 cd "$1"
-# A test of the network needs no other part of the kernel.
+# Network tests need no other part of the kernel.
 for part in lib/modules/*/kernel/*; do
 	case "$part" in
 	*/net | */crypto | */lib | */arch | */drivers) ;;
@@ -12,7 +12,7 @@ done
 find lib/modules/*/kernel/drivers -mindepth 1 -maxdepth 1 ! -name net -exec rm -r {} +
 find lib/modules/*/kernel/drivers/net -mindepth 1 -maxdepth 1 \
 	! -name bonding ! -name veth.ko ! -name macvlan.ko ! -name dummy.ko -exec rm -r {} +
-# What the packages' own scripts would have made.
+# Files that the maintainer scripts create.
 cat usr/share/ca-certificates/mozilla/*.crt >etc/ssl/certs/ca-certificates.crt
 echo 'root:x:0:0:root:/root:/bin/sh' >etc/passwd
 echo 'root:x:0:' >etc/group

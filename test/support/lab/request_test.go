@@ -40,7 +40,7 @@ func TestRouterAnswers(t *testing.T) {
 		{
 			name: "no route", host: publishName(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
 			cause: "router-no-route",
-			shows: func(a Answer) bool { return strings.Contains(a.Body, "Nothing is served here") },
+			shows: func(a Answer) bool { return strings.Contains(a.Body, "No route") },
 		},
 		{
 			name: "redirect to https", host: redirected, status: http.StatusFound,

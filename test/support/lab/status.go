@@ -19,6 +19,12 @@ type Status struct {
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
 	Egress     EgressProxy `json:"egressProxy"`
+	Events     Events      `json:"events"`
+}
+
+// Events are what has happened since the start.
+type Events struct {
+	LastRuleDelay float64 `json:"lastRuleDelayMicroseconds"` // from the kernel's event to the committed table
 }
 
 // readyCondition is the type of the condition for the service's readiness.

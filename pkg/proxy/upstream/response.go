@@ -12,27 +12,29 @@ import (
 )
 
 const (
-	maxAnswerHead = 16 << 10
-	maxFields     = 128
-	maxInterim    = 8 // 1xx answers before the final one
+	maxResponseHead = 16 << 10
+	maxFields       = 128
+	maxInterim      = 8 // 1xx responses before the final one
 
-	// maxBody is far more than any answer that a CA reads: a key authorisation is
-	// a token, a dot and 43 characters (RFC 8555 section 8.1), of which boulder
-	// takes 128 bytes (va/http.go), and a router's pages have a few KiB.
+	// maxBody is far more than a CA reads. A key authorisation is a token, a dot
+	// and 43 characters (RFC 8555 section 8.1), of which boulder reads 128 bytes
+	// (va/http.go). The error pages of routers have a few KiB.
 	maxBody = 64 << 10
 )
 
-// errTooLarge is an answer that is not passed on, or not to its end.
+// errTooLarge is a response of which nothing more is relayed.
 var errTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
-// errMalformed is what every finding about the bytes of an answer wraps.
-var errMalformed = errors.New("malformed answer")
+// errMalformed is wrapped by every error about the bytes of a response.
+var errMalformed = errors.New("malformed response")
 
 func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
 
-func malformedBecause(why cause.Details) error { return fmt.Errorf("%w: %w", errMalformed, why) }
+func malformedBecause(details cause.Details) error {
+	return fmt.Errorf("%w: %w", errMalformed, details)
+}
 
-// framing is how the end of an answer's body is known (RFC 9112 section 6.3).
+// framing is how the end of a body is determined (RFC 9112 section 6.3).
 type framing uint8
 
 const (
@@ -44,9 +46,9 @@ const (
 
 type span struct{ from, to int }
 
-// answer is the head of one answer in the caller's buffer. The zero value is
-// ready for parse.
-type answer struct {
+// response is the head of one response in the caller's buffer. The zero value is ready
+// for parse.
+type response struct {
 	buf   []byte
 	lines httpfield.Lines
 
@@ -63,13 +65,13 @@ type answer struct {
 	connectionClose                 bool
 
 	locations      int
-	redirectTarget cause.Details // where it leads, when that is not followed
-	loopDetected   bool          // sent back to us: read for the diagnosis only
+	redirectTarget cause.Details // destination of a redirect that is not followed
+	loopDetected   bool          // the response of a proxy of this service that detected a loop: for the diagnosis only
 }
 
-// once goes on reading the head at the beginning of buf. It returns the head's
-// length when it is complete and 0 when more bytes are needed.
-func (a *answer) parse(buf []byte) (n int, err error) {
+// parse continues with the head at the beginning of buf. It returns the length of a
+// complete head, and 0 if more bytes are needed.
+func (a *response) parse(buf []byte) (n int, err error) {
 	a.buf = buf
 	for {
 		from, to, found, ok := a.lines.Next(buf)
@@ -93,8 +95,9 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 	}
 }
 
-// checkPartialLine finds a peer that does not speak HTTP/1.x without waiting for a line.
-func (a *answer) checkPartialLine() error {
+// checkPartialLine detects a peer that does not send HTTP/1.x, without waiting for
+// a line.
+func (a *response) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
@@ -103,9 +106,9 @@ func (a *answer) checkPartialLine() error {
 	return nil
 }
 
-// parseStatusLine reads RFC 9112 section 4. A missing space before an empty reason
-// is common and harmless.
-func (a *answer) parseStatusLine(at span) error {
+// parseStatusLine parses a status line (RFC 9112 section 4). A missing space before
+// an empty reason is common and harmless.
+func (a *response) parseStatusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
@@ -121,10 +124,10 @@ func (a *answer) parseStatusLine(at span) error {
 	return nil
 }
 
-// maxKnownName is the longest field name that matters here.
+// maxKnownName is the length of the longest field name that is handled here.
 const maxKnownName = len("proxy-authenticate")
 
-func (a *answer) parseField(line []byte) error {
+func (a *response) parseField(line []byte) error {
 	if a.fieldCount++; a.fieldCount > maxFields {
 		return malformed(cause.TooManyFields)
 	}
@@ -154,7 +157,7 @@ func (a *answer) parseField(line []byte) error {
 	return nil
 }
 
-func (a *answer) parseContentLength(value []byte) (err error) {
+func (a *response) parseContentLength(value []byte) (err error) {
 	a.contentLengths++
 	if !httpfield.IsDigits(value) {
 		return malformed(cause.LengthSyntax)
@@ -165,18 +168,18 @@ func (a *answer) parseContentLength(value []byte) (err error) {
 	return nil
 }
 
-// announcesFraming reports whether a Trailer field announces what a trailer may not
-// be (RFC 9110 section 6.5.1).
+// announcesFraming reports whether a Trailer field announces a field that a trailer
+// must not contain (RFC 9110 section 6.5.1).
 func announcesFraming(list []byte) bool {
 	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
 }
 
-// isInterim reports whether a final answer follows.
-func (a *answer) isInterim() bool { return a.status < 200 }
+// isInterim reports whether a final response follows.
+func (a *response) isInterim() bool { return a.status < 200 }
 
-// bodyFraming decides how the body ends. isHead says that the request was HEAD. A body
-// that announces itself as too large is refused before the client gets a byte.
-func (a *answer) bodyFraming(toHead bool) (framing, error) {
+// bodyFraming returns how the body ends. isHead means that the request was HEAD. A
+// body that announces too large a size is refused before the client gets a byte.
+func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
 		return noBody, malformed(cause.LengthRepeated)
@@ -197,10 +200,10 @@ func (a *answer) bodyFraming(toHead bool) (framing, error) {
 	}
 }
 
-// appendHead appends the head that the client gets: the status line and the
-// end-to-end fields in their order, then Via and the framing of this hop.
-// chunked says that the body goes to the client in chunks.
-func (a *answer) appendHead(dst []byte, chunked bool) []byte {
+// appendHead appends the head for the client: the status line, the end-to-end
+// fields in their order, Via, and the framing of this hop. chunked means that the
+// client gets the body in chunks.
+func (a *response) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
 	dst = append(dst, ' ')
@@ -227,14 +230,14 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 
 // isEndToEnd reports whether a field, one of lines, is end-to-end (RFC 9110 section
 // 7.6.1).
-func (a *answer) isEndToEnd(name, lines []byte) bool {
+func (a *response) isEndToEnd(name, lines []byte) bool {
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
 		return false
 	case "content-length":
-		// Whatever Connection says: the body is framed by it. A 204 has none (RFC
-		// 9110 section 8.6).
+		// Whatever Connection contains, Content-Length frames the body. A 204 has
+		// none (RFC 9110 section 8.6).
 		return a.status != 204
 	default:
 		return !a.hasConnection || !httpfield.NamedByConnection(lines, name)

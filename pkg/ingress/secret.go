@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package ingress
 
 import (
 	"encoding/base64"
@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// Secret is the value of a Proxy-Authorization field, or none. Whatever prints it,
-// or what it is a part of, shows that there is one and not which: package fmt calls
-// no method of a field that is not exported, and prints a pointer within as such.
+// Secret is the value of a Proxy-Authorization field, or none. No printed form of
+// it, or of a value that contains it, reveals the text. Package fmt calls no method
+// of an unexported field, and prints a pointer inside it as an address.
 type Secret struct{ text *string }
 
-// NewSecret hides a text; an empty one is none.
+// NewSecret hides a text. An empty text is no secret.
 func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
@@ -25,8 +25,8 @@ func NewSecret(text string) Secret {
 	return Secret{&text}
 }
 
-// Equal compares what is hidden.
-func (s Secret) Equal(other Secret) bool { return s.reveal() == other.reveal() }
+// Equal compares the hidden texts.
+func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
 // Format implements [fmt.Formatter], for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
@@ -41,20 +41,21 @@ func (s Secret) String() string {
 // GoString implements [fmt.GoStringer].
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText keeps it from what is written down, too.
+// MarshalText returns the hidden form, so that an encoder does not reveal the text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-func (s Secret) reveal() string {
+// Reveal returns the text for the request to the proxy; empty: none.
+func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
 	}
 	return *s.text
 }
 
-// AppearsIn reports whether a text that came from elsewhere, such as the proxy's
-// reason, gives it away: as it stands, or what Basic has encoded in it, each also in
-// the forms that %q and URLs have for it. The text must be whole: of one that was cut,
-// the end may hold a part of the secret.
+// AppearsIn reports whether a text from the network reveals the secret. It searches
+// for the credentials in their encoded form and as user and password, each also as
+// %q and URLs write them. The text must be complete, because a truncated text may
+// end with a part of the secret.
 func (s Secret) AppearsIn(text string) bool {
 	if s.text == nil {
 		return false
@@ -80,5 +81,5 @@ func containsEncoded(text, hidden string) bool {
 	return false
 }
 
-// trimQuotes is what is between the quotes.
+// trimQuotes removes the quotes.
 func trimQuotes(text string) string { return text[1 : len(text)-1] }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package ingress
 
 import (
 	"encoding/base64"
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSecretAppearsIn: whatever form a secret is given away in.
+// TestSecretAppearsIn covers the forms in which a text can reveal a secret.
 func TestSecretAppearsIn(t *testing.T) {
 	t.Parallel()
 	const name, word = "clüster", "pä\"ss\\ w/ord"

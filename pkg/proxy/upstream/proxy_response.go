@@ -8,18 +8,19 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// proxyRefusal is what the egress proxy itself has answered, instead of doing what
-// it was asked for.
+// proxyRefusal is a response of the egress proxy itself, which did not forward the
+// request.
 type proxyRefusal struct {
 	status int
-	code   string // what Squid or a proxy that speaks RFC 9209 gives as error; empty: none
+	code   string // the error code of Squid or of RFC 9209; empty: none
 }
 
 func (r *proxyRefusal) Error() string { return r.reason().Error() }
 
-// Unwrap returns why.
+// Unwrap returns the typed parameters.
 func (r *proxyRefusal) Unwrap() error { return r.reason() }
 
 func (r *proxyRefusal) reason() cause.Details {
@@ -29,8 +30,8 @@ func (r *proxyRefusal) reason() cause.Details {
 	return cause.Details{Reason: cause.ProxyAnswerCode, Number: r.status, Code: r.code}
 }
 
-// cause is the one of a refusal: 407 is about our credentials or that there are
-// none, and every other one about what the proxy lets through or reaches.
+// cause returns the cause of a refusal. 407 is about the credentials. Every other
+// status is about what the proxy permits or reaches.
 func (r *proxyRefusal) cause() Cause {
 	if r.status == 407 {
 		return EgressAuth
@@ -38,11 +39,12 @@ func (r *proxyRefusal) cause() Cause {
 	return EgressDenied
 }
 
-// certificateRefusal is what the answer says to an operator. Its reason phrase is any text, and
-// is dropped; so is an error code that gives away what authorizes us.
-func (a *answer) parseProxyRefusal(authorization Secret) *proxyRefusal {
+// parseProxyRefusal returns the parts of the response that an operator needs. It
+// drops the reason phrase, which can be any text, and an error code that reveals
+// the credentials.
+func (a *response) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
-	// Squid's is followed by a number.
+	// Squid adds a number to its code.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
 	if cause.IsCode(code) && !authorization.AppearsIn(code) {
 		r.code = code
@@ -50,19 +52,21 @@ func (a *answer) parseProxyRefusal(authorization Secret) *proxyRefusal {
 	return r
 }
 
-// isFromProxy reports whether the answer is the proxy's own, and not what the ingress has
-// sent through it; absolute says that the proxy was asked in plain HTTP. 407 is a
-// proxy's by definition (RFC 9110 section 15.5.8). An error that Squid makes has
-// X-Squid-Error (its src/errorpage.cc), also where an admin has set `via off`; one of
-// a proxy that knows RFC 9209 has an error in Proxy-Status. For others there is Via, which a
-// proxy must add to what it forwards (RFC 9110 section 7.6.3): where it is missing
-// from an error of the kind that proxies make, nothing was forwarded, unless X-Cache
-// shows a Squid with `via off`. That there is a Via says nothing: Squid adds it to
-// its own errors as well (all measured with Squid 5.7).
+// isFromProxy reports whether the proxy itself answered and not the ingress.
+// absolute means that the request went to the proxy in plain HTTP.
 //
-// Within a tunnel only a proxy that looks into TLS answers by itself, where it does
-// not like the router, for example: what names its error is the only sign then.
-func (a *answer) isFromProxy(absolute bool) bool {
+// 407 is a proxy's by definition (RFC 9110 section 15.5.8). An error of Squid has
+// X-Squid-Error (its src/errorpage.cc), even with `via off`. A proxy with RFC 9209
+// puts an error into Proxy-Status. For other proxies Via decides, which a proxy
+// must add to a forwarded response (RFC 9110 section 7.6.3). A proxy error without
+// Via was therefore not forwarded, unless X-Cache shows a Squid with `via off`. Via
+// alone proves nothing, because Squid adds it to its own errors too (all measured
+// with Squid 5.7).
+//
+// Inside a tunnel only a proxy that intercepts TLS answers itself, for example
+// because it rejects the router. The only sign is then a field with the name of the
+// error.
+func (a *response) isFromProxy(absolute bool) bool {
 	switch {
 	case absolute && a.status == 407:
 		return true
@@ -81,9 +85,9 @@ func (a *answer) isFromProxy(absolute bool) bool {
 	}
 }
 
-// proxyError is what a proxy says in a field of why it answers by itself; nil if
-// none does.
-func (a *answer) proxyError() []byte {
+// proxyError returns the error that a proxy names in a field of its own response;
+// nil: none.
+func (a *response) proxyError() []byte {
 	if squid := a.fieldValue("x-squid-error"); squid != nil {
 		return squid
 	}
@@ -100,9 +104,9 @@ func (a *answer) proxyError() []byte {
 	return nil
 }
 
-// statusError is the error of a Proxy-Status field (RFC 9209 section 2.1.1), but
-// for those of front doors like this one. A quoted text may hold what looks like
-// one: then it is in an answer of a proxy that has something to say all the same.
+// statusError returns the error of a Proxy-Status field (RFC 9209 section 2.1.1),
+// without those of this service. A quoted text may contain what looks like an
+// error. Such a field comes from a proxy with an error all the same.
 func statusError(list []byte) []byte {
 	for len(list) > 0 {
 		var member []byte
@@ -122,9 +126,9 @@ func statusError(list []byte) []byte {
 	return nil
 }
 
-// fieldValue is that of the first field with the name, which is in lower case; nil when
-// there is none. The answer's head must be complete and its buffer there.
-func (a *answer) fieldValue(name string) []byte {
+// fieldValue returns the value of the first field with a name, in lower case; nil:
+// none. The head of the response must be complete and still in its buffer.
+func (a *response) fieldValue(name string) []byte {
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var n, v []byte
 		n, v, rest = httpfield.Next(rest)

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// recordRuleDelay records the time from an address event to the committed table, if the
+// event has changed the held VIPs.
+func (l *Loop) recordRuleDelay(event time.Time, p plan) {
+	committed := l.applier.committed
+	if event.IsZero() || committed.Before(event) || slices.Equal(vipsInState(l.vips, report.VIPHeld), p.decision.Held) {
+		return
+	}
+	l.Tracker.SetRuleDelay(committed.Sub(event))
+}

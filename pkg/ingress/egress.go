@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+)
+
+// The bounds of an [Egress]. Credentials come from a URL of the host's configuration.
+const (
+	maxRoutes        = 2 * maxAddresses // HTTP and HTTPS
+	maxAuthorization = 64 << 10
+)
+
+// Egress is the decision which ingress addresses are reached through an egress proxy.
+// All other addresses are reached directly.
+type Egress struct {
+	Routes []EgressRoute `json:"routes,omitempty"`
+	// ProxyCAs verify the proxies' own certificates. The CAs of the ingress do not.
+	ProxyCAs CABundle `json:"proxyCAs,omitzero"`
+	// AdditionalCAs verify an ingress behind a proxy besides the CAs of the ingress,
+	// because a proxy may intercept TLS.
+	AdditionalCAs CABundle `json:"additionalCAs,omitzero"`
+}
+
+// EgressRoute is an ingress address with its port, and the proxy on its route. HTTP
+// and TLS can use different proxies.
+type EgressRoute struct {
+	Ingress netip.AddrPort `json:"ingress"`
+	Proxy   EgressProxy    `json:"proxy"`
+}
+
+// EgressProxy is an egress proxy. Its JSON form contains the secret, because the proxy
+// process needs it; every printed form hides it.
+type EgressProxy struct {
+	Name          string           // host name without credentials, for TLS with the proxy and for findings
+	TLS           bool             // TLS with the proxy itself
+	Addrs         []netip.AddrPort // of the name, which the proxy process cannot resolve
+	Authorization Secret
+}
+
+// encodedProxy is the JSON form of an EgressProxy.
+type encodedProxy struct {
+	Name          string           `json:"name"`
+	TLS           bool             `json:"tls,omitempty"`
+	Addrs         []netip.AddrPort `json:"addrs"`
+	Authorization string           `json:"authorization,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p EgressProxy) MarshalJSON() ([]byte, error) {
+	return json.Marshal(encodedProxy{p.Name, p.TLS, p.Addrs, p.Authorization.Reveal()})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *EgressProxy) UnmarshalJSON(text []byte) error {
+	var e encodedProxy
+	if err := decode(text, &e); err != nil {
+		return err
+	}
+	if len(e.Name) > maxNameBytes || len(e.Addrs) > maxAddresses || len(e.Authorization) > maxAuthorization {
+		return fmt.Errorf("%w: an egress proxy with a name of %d bytes and %d addresses", errInvalid, len(e.Name), len(e.Addrs))
+	}
+	*p = EgressProxy{e.Name, e.TLS, e.Addrs, NewSecret(e.Authorization)}
+	return nil
+}
+
+// String returns the name with the port.
+func (p EgressProxy) String() string {
+	if len(p.Addrs) == 0 {
+		return p.Name
+	}
+	return net.JoinHostPort(p.Name, strconv.Itoa(int(p.Addrs[0].Port())))
+}
+
+// Format implements [fmt.Formatter]. No verb reveals the secret.
+func (p EgressProxy) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.String()) }
+
+// Equal compares the proxies, including their secrets.
+func (p EgressProxy) Equal(other EgressProxy) bool {
+	return p.Name == other.Name && p.TLS == other.TLS && slices.Equal(p.Addrs, other.Addrs) && p.Authorization.Equal(other.Authorization)
+}
+
+// UnmarshalJSON decodes and validates the decision.
+func (e *Egress) UnmarshalJSON(text []byte) error {
+	type encoded Egress // without this method
+	if err := decode(text, (*encoded)(e)); err != nil {
+		return err
+	}
+	if len(e.Routes) > maxRoutes {
+		return fmt.Errorf("%w: %d egress routes, more than %d", errInvalid, len(e.Routes), maxRoutes)
+	}
+	return nil
+}
+
+// Equal reports whether both are the same decision.
+func (e Egress) Equal(other Egress) bool {
+	return e.ProxyCAs.Equal(other.ProxyCAs) && e.AdditionalCAs.Equal(other.AdditionalCAs) &&
+		slices.EqualFunc(e.Routes, other.Routes, func(a, b EgressRoute) bool { return a.Ingress == b.Ingress && a.Proxy.Equal(b.Proxy) })
+}
