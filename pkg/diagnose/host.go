@@ -38,16 +38,15 @@ type Options struct {
 	Token        string // of a challenge to trace; empty: none
 }
 
-// Validate returns the fault of the name or token, if any. Both become parts of a
-// request.
-func (o Options) Validate() string {
+// Validate rejects a name or token that must not become part of a request.
+func (o Options) Validate() error {
 	switch {
 	case o.Token != "" && !tokenPattern().MatchString(o.Token):
-		return fmt.Sprintf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
+		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
 	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
-		return fmt.Sprintf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
+		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	default:
-		return ""
+		return nil
 	}
 }
 
