@@ -152,7 +152,7 @@ func (e *microShiftState) vipsError() error {
 
 // microShiftFinding is the finding for that reason.
 func (h *host) microShiftFinding() (findings.Finding, bool) {
-	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in force
+	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in use
 		return findings.New(findings.MicroShiftConfigInvalid, findings.Values{"dir": h.config.MicroShift.Directory, "error": e.Err.Error()}), true
 	}
 	var f *microShiftError
