@@ -73,7 +73,6 @@ func TestImportRules(t *testing.T) {
 		"internal/settled":            nil,
 		"internal/wire":               nil,
 		"internal/heartbeat":          nil,
-		"internal/heartbeat":          nil,
 		"internal/filewatch":          nil,
 		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream"}, // the process that faces the network
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself

@@ -183,8 +183,8 @@ Message:        it is gone
 	}
 }
 
-// TestFailureRows: answers that no validator takes count, too, and the last
-// challenge is told of whatever came of it.
+// TestFailureRows: answers that no validator accepts count as failures, and the row shows
+// the last challenge with any outcome.
 func TestFailureRows(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]report.Challenge{
@@ -320,8 +320,8 @@ func fillWithHostileText(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestWriteTextReplacesControlCharacters: whatever a report says, a terminal gets text, line
-// ends and our own colours.
+// TestWriteTextReplacesControlCharacters: the output contains only text, line ends and our
+// colours, for any report.
 func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report
@@ -355,7 +355,7 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	}
 }
 
-// TestJSONHoldsNoControlCharacters, and says the same nevertheless.
+// TestJSONHoldsNoControlCharacters: control characters are escaped, and the content is the same.
 func TestJSONHoldsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report
