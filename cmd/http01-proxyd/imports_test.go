@@ -19,7 +19,7 @@ type listedPackage struct {
 	Imports    []string
 }
 
-// listPackages asks the go command for packages and what they import, tests left out.
+// listPackages returns packages and their imports, without tests, from the go command.
 func listPackages(t *testing.T, args ...string) []listedPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports"}, args...)...)
@@ -39,8 +39,8 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 	}
 }
 
-// TestImportRules holds the direction in which data flows: decisions know
-// nothing of those who carry them out.
+// TestImportRules holds the direction of imports: decisions do not import the packages
+// that apply them.
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
@@ -48,23 +48,23 @@ func TestImportRules(t *testing.T) {
 		"cmd/internal/terminal": {"pkg/report"}, // the text of the report
 		"pkg/host/address":      {"internal/rtnl"},
 		"pkg/apis/config/v1":    nil,                                 // the API's types
-		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
+		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // the configuration defines the grammar of a name
 		"pkg/findings":          {"internal/docurl"},
 		"pkg/diagnose":          nil, // may import all: it looks at all of them
 		"internal/child":        {"internal/printable", "internal/sandbox", "internal/wire"},
 		"pkg/findings/cause":    {"pkg/findings"}, // what a child reports, and its sentences: both sides link it
 		"pkg/prober":            {"internal/child", "pkg/host/resolve", "pkg/prober/protocol"},
-		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
+		// It uses the causes of upstream, and requests the ingress as the proxy does.
 		"pkg/prober/network":          {"internal/sandbox", "internal/wire", "pkg/findings/cause", "pkg/prober/protocol", "pkg/proxy/reqhead", "pkg/proxy/upstream"},
 		"pkg/prober/protocol":         {"internal/printable", "pkg/findings/cause", "pkg/ingress"},
-		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the values that say how the ingress is reached
-		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // what a proxy's URL is, is the configuration's to say
+		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the settings of the ingress as one value
+		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // the configuration defines the grammar of a proxy's URL
 		"pkg/cluster/condition":       {"pkg/report"},                                     // folds the hosts' conditions
 		"pkg/config":                  {"internal/textfile"},                              // also judges files on the admin's machine
 		"pkg/cluster":                 nil,
 		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
-		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
+		"pkg/controller/expiry":       {"pkg/report"}, // the report of a certificate
 		"pkg/exporter":                {"internal/sandbox", "internal/wire", "pkg/exporter/metrics", "pkg/exporter/protocol", "pkg/report"},
 		"pkg/exporter/protocol":       {"pkg/report"},
 		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"}, // the labels' values
@@ -78,7 +78,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
-		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // validates files as the host does, and objects as the API server does
 		"pkg/host/microshift":         {"pkg/host/address", "internal/settled", "internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
@@ -94,7 +94,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"},
-		"pkg/diagnose/simulator":      nil, // reads all rulesets by itself: package nftable knows its own table
+		"pkg/diagnose/simulator":      nil, // reads all rulesets: package nftables handles our table only
 		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
 		"pkg/diagnose/conntrack":      {"pkg/findings"},
 		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
@@ -115,7 +115,7 @@ func TestImportRules(t *testing.T) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		allowed, known := siblings[name]
 		if !known {
-			t.Errorf("%s is new: say here what it may import", name)
+			t.Errorf("%s is new: add its permitted imports here", name)
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -127,8 +127,8 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// TestLibraryImporters keeps each kernel interface and library behind the
-// one package that owns it.
+// TestLibraryImporters: only the package that owns a kernel interface or a library
+// imports it.
 func TestLibraryImporters(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
@@ -158,10 +158,10 @@ func TestLibraryImporters(t *testing.T) {
 	}
 }
 
-// TestControllerDependencies: the process with a capability speaks no HTTP and no TLS. It
-// reads certificates, with crypto/x509, only out of the admin's own file and this
-// host's: it judges whom the gate is to trust, and the gate opens no file.
-// The binary holds both, for the children, which have none.
+// TestControllerDependencies: the process with a capability links no HTTP and no TLS. It
+// parses certificates, with crypto/x509, only from files of the administrator and of the
+// host, because the proxy opens no file. The binary contains HTTP and TLS for the child
+// processes, which have no capability.
 func TestControllerDependencies(t *testing.T) {
 	t.Parallel()
 	for _, p := range listPackages(t, "-deps", module+"pkg/controller") {
@@ -170,19 +170,19 @@ func TestControllerDependencies(t *testing.T) {
 			module + "pkg/prober/network", module + "pkg/exporter", module + "pkg/exporter/metrics",
 		} {
 			if p.ImportPath == name {
-				t.Errorf("the keeper links %s", p.ImportPath)
+				t.Errorf("the controller links %s", p.ImportPath)
 			}
 		}
 	}
 }
 
-// TestHostBinaryDependencies names what must never be linked into a program of a
-// control-plane node.
+// TestHostBinaryDependencies lists packages that a program of a control-plane node must
+// not link.
 func TestHostBinaryDependencies(t *testing.T) {
 	t.Parallel()
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
-		// What renders MachineConfigs, out of embedded files, is the admin's.
+		// Only the administrator's tool renders MachineConfigs.
 		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
@@ -192,7 +192,7 @@ func TestHostBinaryDependencies(t *testing.T) {
 				t.Errorf("the host binary links %s", p.ImportPath)
 			}
 		}
-		// Protobuf keeps its defaults, less than a kilobyte, in a file.
+		// Protobuf embeds its defaults, less than a kilobyte.
 		if slices.Contains(p.Imports, "embed") && p.ImportPath != "google.golang.org/protobuf/internal/editiondefaults" {
 			t.Errorf("the host binary has files of %s in it", p.ImportPath)
 		}
