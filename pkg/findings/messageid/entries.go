@@ -205,12 +205,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "They are read periodically instead.",
 		},
 		{
-			Event: "address_overflow", ID: "2e460a9618944a2399855162fd0b00ea",
+			Event: "address-overflow", ID: "2e460a9618944a2399855162fd0b00ea",
 			Subject:     "Address events were lost",
 			Explanation: "All addresses were read again, so no change is missed.",
 		},
 		{
-			Event: "address_resubscribe", ID: "310a853eec9a42f28ea9877af376bc25",
+			Event: "address-resubscribe", ID: "310a853eec9a42f28ea9877af376bc25",
 			Subject: "The subscription to address events was renewed",
 		},
 		{

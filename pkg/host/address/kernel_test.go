@@ -358,7 +358,7 @@ func TestOverflow(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	for log.Count("event=address_overflow") == 0 {
+	for log.Count("event=address-overflow") == 0 {
 		select {
 		case <-w.Changed():
 		case <-ctx.Done():
