@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // StatusLine returns the report in one line, for STATUS= of systemd, such as "Serving:
@@ -21,7 +23,7 @@ func (r Report) StatusLine(now time.Time) string {
 	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, r.summarizeChallenges(now))
 	}
-	return truncateBytes(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxStatusLine)
+	return printable.Truncate(string(r.Condition().Reason)+": "+strings.Join(parts, ", "), maxStatusLine)
 }
 
 // maxStatusLine bounds the status line. The journal and the report have the whole
