@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TraceStep is one step in the trace of a challenge.
@@ -147,7 +147,7 @@ func describeResponder(f protocol.FetchResult) string {
 }
 
 func printableOnly(body []byte) []byte {
-	return []byte(report.OneLine(string(body[:min(len(body), 100)])))
+	return []byte(printable.Line(string(body[:min(len(body), 100)])))
 }
 
 // traceKeys describes the keys in the responses.

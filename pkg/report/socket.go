@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 const (
@@ -103,7 +105,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 			line, err := json.Marshal(said)
 			if err != nil {
 				failed(err)
-				line, _ = json.Marshal(Response{Error: OneLine(err.Error())}) // a string
+				line, _ = json.Marshal(Response{Error: printable.Line(err.Error())}) // a string
 			}
 			_, _ = conn.Write(append(line, '\n'))
 		})

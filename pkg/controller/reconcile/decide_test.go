@@ -195,7 +195,7 @@ func TestRetryDelayIsBounded(t *testing.T) {
 	t.Parallel()
 	last := retryDelay(0)
 	if last != minRetryDelay {
-		t.Errorf("the first retry comes after %v", last)
+		t.Errorf("the first retry is after %v", last)
 	}
 	for n := 1; n < 100; n++ {
 		next := retryDelay(n)
@@ -205,6 +205,6 @@ func TestRetryDelayIsBounded(t *testing.T) {
 		last = next
 	}
 	if last != maxRetryDelay {
-		t.Errorf("retries settle at %v", last)
+		t.Errorf("the longest delay is %v", last)
 	}
 }
