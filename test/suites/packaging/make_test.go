@@ -49,12 +49,12 @@ func TestVersions(t *testing.T) {
 		"no version":                {[]string{"ALLOW_DIRTY=1", "VERSION=1.2.3"}, "the version 1.2.3 is not of the form v1.2.3 or v1.2.3-rc.1: "},
 		"rehearsal":                 {[]string{"ALLOW_DIRTY=maybe"}, "invalid ALLOW_DIRTY=maybe: "},
 		"no such binary":            {[]string{"BINARY=/root/none", "VERSION=" + first}, "/root/none does not exist"},
-		"not ours":                  {[]string{"BINARY=/bin/ls"}, "make rpm: /usr/bin/ls has no record of being http01-proxyd: give another file with BINARY="},
+		"other binary":              {[]string{"BINARY=/bin/ls"}, "make rpm: /usr/bin/ls has no record of being http01-proxyd: give another file with BINARY="},
 		"other binary with VERSION": {[]string{"BINARY=/bin/ls", "VERSION=" + first}, "make rpm: /usr/bin/ls has no record of being http01-proxyd: give another file with BINARY="},
-		"the admin's":               {[]string{"BINARY=/root/" + adminTool}, "make rpm: /root/" + adminTool + " is " + adminTool + ", not http01-proxyd: give another file with BINARY="},
+		"program of the admin":      {[]string{"BINARY=/root/" + adminTool}, "make rpm: /root/" + adminTool + " is " + adminTool + ", not http01-proxyd: give another file with BINARY="},
 		"architecture":              {[]string{"ARCHITECTURE=mips", "VERSION=" + first}, "ARCHITECTURE=mips is not supported"},
-		"another's":                 {[]string{"ARCHITECTURE=" + otherArchitecture, "VERSION=" + first}, "is not a program for " + otherArchitecture},
-		"as rpm names it":           {[]string{"ARCHITECTURE=" + rpmArchitecture, "VERSION=" + first}, "." + rpmArchitecture + ".rpm"},
+		"other architecture":        {[]string{"ARCHITECTURE=" + otherArchitecture, "VERSION=" + first}, "is not a program for " + otherArchitecture},
+		"architecture of the RPM":   {[]string{"ARCHITECTURE=" + rpmArchitecture, "VERSION=" + first}, "." + rpmArchitecture + ".rpm"},
 		"no date":                   {[]string{"SOURCE_DATE_EPOCH=", "VERSION=" + first}, "give SOURCE_DATE_EPOCH"},
 	} {
 		t.Run(name, func(t *testing.T) {
