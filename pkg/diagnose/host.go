@@ -103,7 +103,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h := &host{Options: o, privileged: hasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
-		return nil, fmt.Errorf("read the host name: %w", err)
+		return nil, fmt.Errorf("cannot read the host name: %w", err)
 	}
 	h.loadConfig()
 	h.vips, h.vipsErr = discovery.VIPs(ctx, discovery.ManifestDirs{Active: o.ManifestDir, Disabled: o.DisabledManifestDir}, h.config.VIPs)
