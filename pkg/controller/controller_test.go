@@ -351,7 +351,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	conf := filepath.Join(s.dir, "keepalived", "keepalived.conf")
 	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
 	s.start(nil)
-	s.awaitNotification("READY=1\nSTATUS=NotRequired: no " + conf)
+	s.awaitNotification("READY=1\nSTATUS=NotRequired: " + conf + " does not exist")
 	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
 	s.awaitReason(report.NoVIPs)
 	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingressAddr+"]}]}\n")

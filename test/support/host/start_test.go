@@ -17,7 +17,7 @@ import (
 func TestKeepalivedStartedLater(t *testing.T) {
 	s := newService(t, false)
 	s.systemctl("start", unit)
-	s.awaitStatus("NotRequired: no /etc/keepalived/keepalived.conf")
+	s.awaitStatus("NotRequired: /etc/keepalived/keepalived.conf does not exist")
 	if listening := s.run("ss", "-Hltn"); s.hasTable() || strings.TrimSpace(listening) != "" {
 		t.Errorf("table: %t, listeners:\n%s", s.hasTable(), listening)
 	}
