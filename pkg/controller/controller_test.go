@@ -362,7 +362,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
 	}
-	s.awaitLog("port 80 of " + vip + " is released")
+	s.awaitLog("port 80 of " + vip + " is no longer redirected")
 	if log := s.log.String(); strings.Contains(log, "left this host") {
 		t.Errorf("the VIP is still on this host, and the log has the opposite:\n%s", log)
 	}
