@@ -132,7 +132,7 @@ demo: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/demo --binary $(BIN)/http01-proxyd
 
-# BENCH passes flags on; the front door alone, in a minute, is
+# BENCH passes flags. The proxies alone, in a minute:
 # BENCH='--out= --proxies haproxy,nginx,http01-proxyd --connections 64 --open 0 --pairs 0'.
 bench: build
 	$(SUDO) test/install-packages bench

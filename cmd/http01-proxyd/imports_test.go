@@ -21,7 +21,7 @@ type listedPackage struct {
 	Imports          []string
 }
 
-// listPackages asks the go command for packages and what they import, tests left out.
+// listPackages returns packages and their imports, without tests, from the go command.
 func listPackages(t *testing.T, args ...string) []listedPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Name,Imports"}, args...)...)
@@ -131,8 +131,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestLibraryImporters keeps each kernel interface and library behind the
-// one package that owns it.
+// TestLibraryImporters: only the package that owns a kernel interface or a library
+// imports it.
 func TestLibraryImporters(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
@@ -191,13 +191,13 @@ func TestProcessDependencies(t *testing.T) {
 	}
 }
 
-// TestHostBinaryDependencies names what must never be linked into a program of a
-// control-plane node.
+// TestHostBinaryDependencies lists packages that a program of a control-plane node must
+// not link.
 func TestHostBinaryDependencies(t *testing.T) {
 	t.Parallel()
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
-		// What renders MachineConfigs, out of embedded files, is the admin's.
+		// Only the administrator's tool renders MachineConfigs.
 		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
@@ -207,7 +207,7 @@ func TestHostBinaryDependencies(t *testing.T) {
 				t.Errorf("the host binary links %s", p.ImportPath)
 			}
 		}
-		// Protobuf keeps its defaults, less than a kilobyte, in a file.
+		// Protobuf embeds its defaults, less than a kilobyte.
 		if slices.Contains(p.Imports, "embed") && p.ImportPath != "google.golang.org/protobuf/internal/editiondefaults" {
 			t.Errorf("the host binary has files of %s in it", p.ImportPath)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filewatch owns the signal that one of a set of files may have changed. The
+// Package filewatch owns the signal that a file of a set may have changed. The
 // controller links it.
 //
 // It watches directories, not files. A file can be replaced by rename, a

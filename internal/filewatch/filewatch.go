@@ -24,7 +24,7 @@ const debounce = 50 * time.Millisecond
 // MaxDelay bounds how long a stream of events delays the signal of a watcher from New.
 const MaxDelay = time.Second
 
-// Watcher signals that one of the watched files may have changed.
+// Watcher signals that a watched file may have changed.
 type Watcher struct {
 	log      *slog.Logger
 	maxDelay time.Duration

@@ -140,14 +140,15 @@ func describeResponder(f protocol.FetchResult) string {
 	case forwardedByProxy(f):
 		return " (forwarded by the proxy)"
 	case f.Status == 502 || f.Status == 504:
-		return fmt.Sprintf(" (its body begins with %q)", bytes.TrimSpace(printableOnly(f.Body)))
+		return fmt.Sprintf(" (its body begins with %q)", bodyStart(f.Body))
 	default:
 		return " (not from http01-proxyd)"
 	}
 }
 
-func printableOnly(body []byte) []byte {
-	return []byte(printable.Line(string(body[:min(len(body), 100)])))
+// bodyStart is the printable start of a response body.
+func bodyStart(body []byte) string {
+	return strings.TrimSpace(printable.Truncate(string(body), 100))
 }
 
 // traceKeys describes the keys in the responses.

@@ -30,15 +30,6 @@ func (r Report) StatusLine(now time.Time) string {
 // message.
 const maxStatusLine = 1000
 
-// truncateBytes truncates s to limit bytes and marks the end.
-func truncateBytes(s string, limit int) string {
-	const mark = "…"
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-len(mark)], "") + mark
-}
-
 func (r Report) summarizeChallenges(now time.Time) string {
 	n := len(r.Challenges.Recent)
 	if n == 0 {

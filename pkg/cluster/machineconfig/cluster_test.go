@@ -476,7 +476,7 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 			},
 		},
 		"an empty mode": {defaultMode, "mode: ''\n", []string{"my.yaml:1:7: mode is also set by a.yaml: remove one of the two"}},
-		"the same port": {customMode, "metrics: {listenAddress: ':9888'}\n", []string{"cannot edit my.yaml: my.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645"}},
+		"the same port": {customMode, "metrics: {listenAddress: ':9888'}\n", []string{"cannot edit my.yaml: my.yaml:1:26: metrics.listenAddress uses the proxy's port 9888: specify another port, such as 9645"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -263,8 +263,8 @@ func DER(roots []Certificate) [][]byte {
 	return all
 }
 
-// NewCABundle returns the value that tells other processes to trust these roots. owner
-// is their source, for findings.
+// NewCABundle returns the value with these roots for other processes. owner is their
+// source, for findings.
 func NewCABundle(owner string, roots []Certificate) *ingress.CABundle {
 	return &ingress.CABundle{Roots: DER(roots), Description: Describe(owner, roots)}
 }

@@ -121,10 +121,10 @@ func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 // expectDuration expects that check ended within its time limit by its own measurement.
 func (c *cluster) expectDuration(r lab.CheckReport) {
 	c.t.Helper()
-	if r.Took <= 0 || r.Took > 15000 {
-		c.t.Errorf("duration %v ms", r.Took)
+	if r.Duration <= 0 || r.Duration > 15000 {
+		c.t.Errorf("duration %v ms", r.Duration)
 	}
-	c.t.Logf("%v ms, %v", r.Took, r.IDs())
+	c.t.Logf("%v ms, %v", r.Duration, r.IDs())
 }
 
 // texts expects the message and the remediation of a finding to contain these parts.

@@ -64,13 +64,13 @@ func TestPowerLossBeforeReady(t *testing.T) {
 	image := n.scriptImage("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+image+"\n")
 	n.runScript("systemctl start --no-block " + installer)
-	must(t, eventually(t, "a binary in place that is not proven", func(ctx context.Context) error {
+	must(t, eventually(t, "an installed binary that has not become ready", func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "test -s "+installState+"pending && cmp /usr/local/bin/http01-proxyd /proc/$(systemctl show --property=MainPID --value "+service+")/exe || grep -q hangs /usr/local/bin/http01-proxyd")
 		return err
 	}))
 	must(t, n.Kill(t.Context()))
 	must(t, n.BootTo(t.Context(), "sysinit.target"))
-	n.awaitInstaller(t, n.Host, "the previous binary is back and serves")
+	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	n.runScript("test ! -e " + installState + "pending")
 }
@@ -169,7 +169,7 @@ func TestBadBinaryIsTriedOnce(t *testing.T) {
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.scriptImage("once", "if [ \"$1\" = version ]; then echo once; else exit 1; fi\n"))
 	n.expectTimerFired()
-	n.awaitInstaller(t, n.Host, "the previous binary is back and serves", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves", "status=1/FAILURE")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	if got := n.installerStarts() - before; got != 1 {
 		t.Errorf("the installer started the service %d times with the new binary, want once", got)

@@ -198,8 +198,8 @@ func (h *host) expectCheckText(r lab.CheckReport, check string, parts ...string)
 	h.t.Helper()
 	c := r.Check(check)
 	for _, part := range parts {
-		if !strings.Contains(c.Text+"; "+c.Unseen, part) {
-			h.t.Errorf("%s: texts %q and %q, want %q", check, c.Text, c.Unseen, part)
+		if !strings.Contains(c.Text+"; "+c.NotChecked, part) {
+			h.t.Errorf("%s: texts %q and %q, want %q", check, c.Text, c.NotChecked, part)
 		}
 	}
 }
