@@ -225,7 +225,7 @@ func TestRefusedImages(t *testing.T) {
 		})
 	}
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is already installed")
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
@@ -237,7 +237,7 @@ func TestBinaryNotReady(t *testing.T) {
 	n := newServingNode(t)
 	bad := n.scriptImage("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
 	n.apply(bad)
-	n.awaitInstaller(t, n.Host, "the previous binary is back and serves")
+	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves")
 	n.awaitUnitState(service, "active")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 

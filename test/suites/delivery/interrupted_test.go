@@ -70,7 +70,7 @@ func TestPowerLossBeforeReady(t *testing.T) {
 	}))
 	must(t, n.Kill(t.Context()))
 	must(t, n.BootTo(t.Context(), "sysinit.target"))
-	n.awaitInstaller(t, n.Host, "the previous binary is back and serves")
+	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	n.runScript("test ! -e " + installState + "pending")
 }
@@ -129,7 +129,7 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is already installed")
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
 	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
 	}
@@ -169,7 +169,7 @@ func TestBadBinaryIsTriedOnce(t *testing.T) {
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.scriptImage("once", "if [ \"$1\" = version ]; then echo once; else exit 1; fi\n"))
 	n.expectTimerFired()
-	n.awaitInstaller(t, n.Host, "the previous binary is back and serves", "status=1/FAILURE")
+	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves", "status=1/FAILURE")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	if got := n.installerStarts() - before; got != 1 {
 		t.Errorf("the installer started the service %d times with the new binary, want once", got)
