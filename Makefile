@@ -31,6 +31,7 @@ BIN             := $(CURDIR)/bin
 TOOLS           := $(CURDIR)/.cache/tools
 GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
+VALE            := $(TOOLS)/vale-v3.22.0
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
@@ -39,7 +40,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
 
 all: build
 
@@ -48,7 +49,7 @@ include build/release.mk
 build:
 	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/http01-machineconfig
 
-lint: lint-go lint-shell lint-units
+lint: lint-go lint-shell lint-units lint-words
 
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
@@ -73,6 +74,19 @@ lint-units: build
 	systemd-analyze verify --man=no "$$dir"/*
 	@systemd-analyze security --offline=true --threshold=15 --no-pager systemd/http01-proxyd.service > $(BIN)/security.txt || \
 		{ cat $(BIN)/security.txt; echo "systemd/http01-proxyd.service: the exposure is above 1.5" >&2; exit 1; }; tail -n 1 $(BIN)/security.txt
+
+# The word list (.vale/http01) over all Markdown, which includes every finding, and
+# over the rendered texts: the journal catalog and the help of each command. The test
+# test/suites/words runs the list over comments, string literals, scripts and units.
+lint-words: build $(VALE)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	cp systemd/http01-proxyd.catalog "$$dir/catalog.txt" && \
+	for program in http01-proxyd http01-machineconfig; do \
+		for command in "" $$($(BIN)/$$program __complete "" 2>/dev/null | sed -n 's/\t.*//p'); do \
+			$(BIN)/$$program $$command --help > "$$dir/$$program-$$command.txt" || exit 1; \
+		done; \
+	done && \
+	$(VALE) --output=line $$(git ls-files '*.md') "$$dir"
 
 # Which tests there are, how they are split, and what `make test` leaves out is in
 # test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
@@ -206,6 +220,12 @@ $(GOFUMPT):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) $(GO) install mvdan.cc/gofumpt@v0.12.0
 	mv $(TOOLS)/gofumpt $@
+
+# Vale has grammars in C: without optimization they compile in half a minute.
+$(VALE):
+	@mkdir -p $(TOOLS)
+	CGO_ENABLED=1 CGO_CFLAGS="-O0 -w" GOBIN=$(TOOLS) $(GO) install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
+	mv $(TOOLS)/vale $@
 
 $(CONTROLLER_GEN):
 	@mkdir -p $(TOOLS)

@@ -64,8 +64,8 @@ Examples:
 				if *format != "text" && *format != "json" {
 					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
-				if mistake := o.Validate(); mistake != "" {
-					return command.UsageError(mistake)
+				if err := o.Validate(); err != nil {
+					return command.UsageError(err.Error())
 				}
 				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
 					&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +17,14 @@ import (
 const module = "github.com/http01-proxyd/http01-proxyd/"
 
 type listedPackage struct {
-	ImportPath string
-	Imports    []string
+	ImportPath, Name string
+	Imports          []string
 }
 
 // listPackages returns packages and their imports, without tests, from the go command.
 func listPackages(t *testing.T, args ...string) []listedPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Name,Imports"}, args...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -39,91 +41,93 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 	}
 }
 
-// TestImportRules holds the direction of imports: decisions do not import the packages
-// that apply them.
+// An importRule lists which folders the packages of a folder may import beside those of
+// the folder itself. The rule with the longest folder applies.
+type importRule struct {
+	folder, may, reason string
+}
+
+func importRules() []importRule {
+	const base = "internal pkg/config pkg/report pkg/findings "
+	return []importRule{
+		{"internal", "", "every process links it: it knows no package of the project"},
+		{"pkg/apis", "", "the API types are published alone"},
+		{"pkg/config", "internal", "the configuration is also judged on the administrator's machine"},
+		{"pkg/report", "internal", "the JSON contract stands alone"},
+		{"pkg/findings", "internal", "every process names causes"},
+		{"pkg/host", base, "the host is read the same way by the controller and by check"},
+		{"pkg/ingress", base, "the controller, the proxy and the prober share one value"},
+		{"pkg/proxy", base + "pkg/ingress", "the proxy faces the network: no host, no other process"},
+		{"pkg/exporter", "internal pkg/report pkg/findings", "the exporter knows the report alone"},
+		{"pkg/prober", base + "pkg/ingress pkg/host/resolve", "a client of the prober links no network code"},
+		{"pkg/prober/network", base + "pkg/ingress pkg/prober pkg/proxy/upstream pkg/proxy/reqhead", "the prober sends a request exactly as the proxy does"},
+		{"pkg/controller", base + "pkg/host pkg/ingress pkg/proxy/protocol pkg/exporter/protocol pkg/prober", "the controller knows other processes by their protocols"},
+		{"pkg/diagnose", base + "pkg/host pkg/ingress pkg/prober", "check reads the host and queries the prober"},
+		{"pkg/cluster", base + "pkg/apis pkg/ingress/trust", "files are judged as on the host"},
+		{"cmd", "internal pkg", "command lines join the parts"},
+	}
+}
+
+func below(folder, name string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+
+// TestImportRules holds the direction of imports: internal, config, report and findings
+// know nobody above them, host and ingress know those, and the processes know each other
+// by their protocols alone.
 func TestImportRules(t *testing.T) {
 	t.Parallel()
-	siblings := map[string][]string{
-		"cmd/internal/command":  nil,            // both binaries start with it
-		"cmd/internal/terminal": {"pkg/report"}, // the text of the report
-		"pkg/host/address":      {"internal/rtnl"},
-		"pkg/apis/config/v1":    nil,                                 // the API's types
-		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // the configuration defines the grammar of a name
-		"pkg/findings":          {"internal/docurl"},
-		"pkg/diagnose":          nil, // may import all: it looks at all of them
-		"internal/child":        {"internal/printable", "internal/sandbox", "internal/wire"},
-		"pkg/findings/cause":    {"pkg/findings"}, // what a child reports, and its sentences: both sides link it
-		"pkg/prober":            {"internal/child", "pkg/host/resolve", "pkg/prober/protocol"},
-		// It uses the causes of upstream, and requests the ingress as the proxy does.
-		"pkg/prober/network":          {"internal/sandbox", "internal/wire", "pkg/findings/cause", "pkg/prober/protocol", "pkg/proxy/reqhead", "pkg/proxy/upstream"},
-		"pkg/prober/protocol":         {"internal/printable", "pkg/findings/cause", "pkg/ingress"},
-		"pkg/ingress":                 {"pkg/config", "pkg/findings/cause"},               // the settings of the ingress as one value
-		"pkg/ingress/egress":          {"pkg/config", "pkg/ingress", "internal/textfile"}, // the configuration defines the grammar of a proxy's URL
-		"pkg/cluster/condition":       {"pkg/report"},                                     // folds the hosts' conditions
-		"pkg/config":                  {"internal/textfile"},                              // also judges files on the admin's machine
-		"pkg/cluster":                 nil,
-		"pkg/cluster/disruption":      nil,
-		"pkg/proxy/protocol":          {"pkg/ingress", "pkg/findings/cause", "pkg/report"},
-		"pkg/controller/expiry":       {"pkg/report"}, // the report of a certificate
-		"pkg/exporter":                {"internal/sandbox", "internal/wire", "pkg/exporter/metrics", "pkg/exporter/protocol", "pkg/report"},
-		"pkg/exporter/protocol":       {"pkg/report"},
-		"pkg/exporter/metrics":        {"pkg/findings", "pkg/report"}, // the labels' values
-		"internal/httpfield":          nil,                            // one grammar for both directions
-		"internal/printable":          nil,
-		"internal/settled":            nil,
-		"internal/wire":               nil,
-		"internal/heartbeat":          nil,
-		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "internal/heartbeat", "pkg/proxy/upstream"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
-		"pkg/host/socketowner":        nil,
-		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
-		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // validates files as the host does, and objects as the API server does
-		"pkg/host/microshift":         {"pkg/host/address", "internal/settled", "internal/textfile"},
-		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
-		"pkg/controller/ownership":    nil,
-		"pkg/host/route":              {"internal/rtnl"},
-		"pkg/host/resolve":            {"internal/textfile"},
-		"pkg/host/nftables/ruleset":   nil,
-		"internal/sandbox":            nil,
-		"pkg/report":                  nil,
-		"pkg/report/client":           {"pkg/report"},
-		"pkg/controller/tracker":      {"pkg/report"},
-		"pkg/host/systemd":            {"internal/heartbeat", "internal/heartbeat", "pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"internal/printable", "internal/textfile", "pkg/ingress"}, // also judges files on the admin's machine
-		"pkg/findings/messageid":      {"internal/docurl"},
-		"pkg/controller/challengelog": {"pkg/report"},
-		"pkg/proxy/upstream":          {"pkg/ingress", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"},
-		"pkg/diagnose/simulator":      nil, // reads all rulesets: package nftables handles our table only
-		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
-		"pkg/diagnose/conntrack":      {"pkg/findings"},
-		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
-		"pkg/diagnose/discovery":      {"pkg/config", "pkg/host/keepalived"},
-		"pkg/diagnose/network":        {"pkg/findings", "pkg/host/address", "pkg/host/route", "pkg/prober"},
-		"pkg/proxy/tcp":               {"internal/nonblock"},
-		"pkg/proxy/server":            {"pkg/proxy/upstream", "pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
-		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"internal/settled", "pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
-		"pkg/controller":              nil, // may import all: it joins the parts
-		"internal/docurl":             nil, // addresses, for all that is printed
-		"internal/nonblock":           nil,
-		"internal/nstest":             nil,
-		"internal/rtnl":               nil,
-		"internal/textfile":           nil,
-	}
-	for _, p := range listPackages(t, module+"pkg/...", module+"cmd/internal/...") {
+	used := map[string]bool{}
+	for _, p := range listPackages(t, module+"...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		allowed, known := siblings[name]
-		if !known {
-			t.Errorf("%s is new: add its permitted imports here", name)
-			continue
-		}
-		for _, imported := range p.Imports {
-			sibling, ours := strings.CutPrefix(imported, module)
-			if ours && name != "pkg/controller" && name != "pkg/diagnose" && !slices.Contains(allowed, sibling) {
-				t.Errorf("%s imports %s", name, sibling)
+		var rule importRule
+		for _, r := range importRules() {
+			if below(r.folder, name) && len(r.folder) > len(rule.folder) {
+				rule = r
 			}
 		}
+		if rule.folder == "" {
+			if p.ImportPath != strings.TrimSuffix(module, "/") { // the embedded files
+				t.Errorf("%s has no rule: add its folder to importRules", name)
+			}
+			continue
+		}
+		used[rule.folder] = true
+		for _, imported := range p.Imports {
+			sibling, ours := strings.CutPrefix(imported, module)
+			if ours && !below(rule.folder, sibling) && !slices.ContainsFunc(strings.Fields(rule.may), func(f string) bool { return below(f, sibling) }) {
+				t.Errorf("%s imports %s: %s", name, sibling, rule.reason)
+			}
+		}
+	}
+	for _, r := range importRules() {
+		if !used[r.folder] {
+			t.Errorf("no package below %s: remove its rule", r.folder)
+		}
+	}
+}
+
+// TestLayout: at most a dozen folders directly under pkg/, and a doc.go in each package.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	folders := map[string]bool{}
+	for _, p := range listPackages(t, module+"...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if parts := strings.Split(name, "/"); parts[0] == "pkg" {
+			folders[parts[1]] = true
+		}
+		if p.ImportPath == strings.TrimSuffix(module, "/") {
+			continue // the embedded files
+		}
+		begin := "// Package "
+		if p.Name == "main" {
+			begin = "// Command "
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", name, "doc.go"))
+		if err != nil || !strings.Contains(string(text), begin) {
+			t.Errorf("%s needs a doc.go with a comment that begins with %q (%v)", name, begin, err)
+		}
+	}
+	if len(folders) > 12 {
+		t.Errorf("pkg/ has %d folders", len(folders))
 	}
 }
 
@@ -158,19 +162,30 @@ func TestLibraryImporters(t *testing.T) {
 	}
 }
 
-// TestControllerDependencies: the process with a capability links no HTTP and no TLS. It
-// parses certificates, with crypto/x509, only from files of the administrator and of the
-// host, because the proxy opens no file. The binary contains HTTP and TLS for the child
-// processes, which have no capability.
-func TestControllerDependencies(t *testing.T) {
+// TestProcessDependencies: what a process must not link, with everything that it imports.
+func TestProcessDependencies(t *testing.T) {
 	t.Parallel()
-	for _, p := range listPackages(t, "-deps", module+"pkg/controller") {
-		for _, name := range []string{
-			"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus",
-			module + "pkg/prober/network", module + "pkg/exporter", module + "pkg/exporter/metrics",
-		} {
-			if p.ImportPath == name {
-				t.Errorf("the controller links %s", p.ImportPath)
+	const dbus = "github.com/godbus/dbus/v5"
+	for process, rule := range map[string]struct {
+		never  []string
+		reason string
+	}{
+		// The controller reads certificates with crypto/x509, out of files of the host
+		// only: it judges which CAs the proxy trusts, and the proxy opens no file.
+		"pkg/controller": {
+			[]string{
+				"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus", module + "pkg/proxy/upstream",
+				module + "pkg/proxy/reqhead", module + "pkg/prober/network", module + "pkg/exporter/metrics",
+			},
+			"a process with a capability links no HTTP, no TLS and no upstream exchange",
+		},
+		"pkg/proxy":          {[]string{dbus, "net/http", module + "pkg/host/systemd"}, "the proxy reaches no bus and no other HTTP implementation"},
+		"pkg/exporter":       {[]string{dbus, module + "pkg/proxy/upstream"}, "the exporter serves metrics alone"},
+		"pkg/prober/network": {[]string{dbus}, "the prober queries the network alone"},
+	} {
+		for _, p := range listPackages(t, "-deps", module+process) {
+			if slices.Contains(rule.never, p.ImportPath) {
+				t.Errorf("%s links %s: %s", process, p.ImportPath, rule.reason)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
@@ -166,7 +167,7 @@ func (w *watcher) draw(out screen, now time.Time) error {
 	columns, _ := out.size()
 	var text strings.Builder
 	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
-	text.WriteString(report.OneLine(title) + "\n\n")
+	text.WriteString(printable.Line(title) + "\n\n")
 	if w.fetchError != nil {
 		if err := terminal.WriteReport(&text, w.report(), now, w.view(columns)); err != nil {
 			return err

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filewatch owns the signal that one of a set of files may have changed. The
-// controller links it.
-//
-// It watches directories, not files. A file can be replaced by rename, a
-// ConfigMap-style mount replaces a "..data" link, and so can any other link in the
-// path. A missing file can be created later, together with its directory. The signal
-// does not contain what changed: the receiver reads the files again and compares.
-// Signals can be lost (inotify limits, network file systems), so receivers also read
-// the files periodically.
 package filewatch
 
 import (
@@ -33,7 +24,7 @@ const debounce = 50 * time.Millisecond
 // MaxDelay bounds how long a stream of events delays the signal of a watcher from New.
 const MaxDelay = time.Second
 
-// Watcher signals that one of the watched files may have changed.
+// Watcher signals that a watched file may have changed.
 type Watcher struct {
 	log      *slog.Logger
 	maxDelay time.Duration

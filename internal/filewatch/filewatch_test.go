@@ -13,8 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 )
 
-// startWatcher runs a watcher over paths and swallows the hint that fresh paths
-// give.
+// startWatcher runs a watcher over paths and receives the signal for new paths.
 func startWatcher(t *testing.T, paths ...string) *filewatch.Watcher {
 	t.Helper()
 	w, err := filewatch.New(slog.New(slog.DiscardHandler))
@@ -40,7 +39,7 @@ func expectSignal(t *testing.T, w *filewatch.Watcher, what string) {
 	select {
 	case <-w.Changed():
 	case <-time.After(20 * time.Second):
-		t.Fatalf("no hint: %s", what)
+		t.Fatalf("no signal: %s", what)
 	}
 }
 
@@ -114,8 +113,8 @@ func TestDirectoriesCreatedLater(t *testing.T) {
 	expectSignal(t, w, "all gone")
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	expectSignal(t, w, "all back")
-	// The directories came in one go: the last one may be watched only after
-	// the hint, and what is written before that must be seen all the same.
+	// The directories are created together. The last one may be watched only after the
+	// signal, and a file that is written before must cause a signal, too.
 	write(t, path, "b")
 	expectSignal(t, w, "file is back")
 }
@@ -133,22 +132,21 @@ func TestOtherFilesIgnored(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "other")
 	w, clock := startWatcher(t, path), startWatcher(t, other)
-	// The second watcher gets its hint as late as the first would.
+	// The second watcher's signal is as late as the first one's would be.
 	for range 2 {
 		write(t, other, "a")
 		expectSignal(t, clock, "the other file")
 	}
 	select {
 	case <-w.Changed():
-		t.Error("a hint for a file that is not watched")
+		t.Error("a signal for a file that is not watched")
 	default:
 	}
 	write(t, path, "a")
 	expectSignal(t, w, "the watched file")
 }
 
-// TestSymlinksAlongPath: a directory link that is flipped, and links that lead
-// to links.
+// TestSymlinksAlongPath: a replaced directory link, and links to links.
 func TestSymlinksAlongPath(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -193,7 +191,8 @@ func TestSymlinksAlongPath(t *testing.T) {
 	expectSignal(t, w, "write behind it")
 }
 
-// TestEventStreamDoesNotDelaySignal longer than it may.
+// TestEventStreamDoesNotDelaySignal: a stream of events delays the signal for maxDelay at
+// most.
 func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.crt")
@@ -214,7 +213,7 @@ func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 		case <-w.Changed():
 			hints++
 		case <-enough:
-			t.Fatalf("%d hints amid a stream of events", hints)
+			t.Fatalf("%d signals during a stream of events", hints)
 		}
 	}
 	cancel()

@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Line replaces each character that is not printable by a space: control characters,
-// line breaks, and characters that change the direction of writing. A byte that is not
-// UTF-8 becomes U+FFFD.
+// Line replaces each character that is not printable by a space. Text from other programs
+// may contain newlines, which end a field of sd_notify; control characters (including C1
+// and UTF-8 forms), which terminals execute; and bidirectional overrides and invisible
+// characters, which disguise text. A byte that is not UTF-8 becomes U+FFFD.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

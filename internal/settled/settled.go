@@ -90,7 +90,7 @@ func (f *File[K, V]) Take(found K, value V, err error) {
 // stays.
 func (f *File[K, V]) Restore(value V) { f.value, f.hasValue, f.restored = value, true, true }
 
-// Value returns the last good value. ok is false if there is none.
+// Value returns the last good value. ok is false before the first one.
 func (f *File[K, V]) Value() (value V, ok bool) { return f.value, f.hasValue }
 
 // Err returns why the current content is refused, or nil.

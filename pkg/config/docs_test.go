@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// objects holds what the API server reads; test/suites/apis judges it.
+// objects contains API objects, which test/suites/apis checks.
 const objects = "api.md"
 
 // examples returns the fenced YAML blocks of all documents with configurations.
@@ -58,8 +58,7 @@ func TestDocumentedConfigurationsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestREADMEShowsTheDefaults: the first example of README is the default
-// configuration, written out.
+// TestREADMEShowsTheDefaults: the first example of README contains every default.
 func TestREADMEShowsTheDefaults(t *testing.T) {
 	t.Parallel()
 	first := ""
@@ -72,7 +71,7 @@ func TestREADMEShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Upstream.ExplicitPorts = config.ExplicitPorts{} // they are written out
+	got.Upstream.ExplicitPorts = config.ExplicitPorts{} // the example sets them
 	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
 		t.Errorf("(-default +README):\n%s", diff)
 	}

@@ -33,7 +33,7 @@ func TestLastAcceptedRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Join(got.Hosts, " ") != strings.Join(want.Hosts, " ") {
-			t.Errorf("Load gives hosts %v, want %v", got.Hosts, want.Hosts)
+			t.Errorf("Load returned hosts %v, want %v", got.Hosts, want.Hosts)
 		}
 	}
 	entries, err := os.ReadDir(dir)
@@ -41,7 +41,7 @@ func TestLastAcceptedRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != 1 {
-		t.Errorf("the state directory holds %v, want the copy alone", entries)
+		t.Errorf("the state directory contains %v, want only the copy", entries)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestLastAcceptedSkipsUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !os.SameFile(before, after) {
-		t.Error("the copy was written again although nothing had changed")
+		t.Error("an unchanged copy was written again")
 	}
 }
 

@@ -214,8 +214,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestProblemsRedactCredentials: a proxy's URL one key off, or written as something
-// else, is refused without its password.
+// TestProblemsRedactCredentials: problems with the URL of a proxy under another key, or of
+// another type, do not contain its password.
 func TestProblemsRedactCredentials(t *testing.T) {
 	t.Parallel()
 	const url = "http://us3r:S3CR3T@proxy.example:3128"
@@ -238,8 +238,8 @@ func TestProblemsRedactCredentials(t *testing.T) {
 			t.Errorf("%s: accepted", text)
 			continue
 		}
-		if said := err.Error(); strings.Contains(strings.ToUpper(said), "S3CR3T") || strings.Contains(said, "us3r") {
-			t.Errorf("%s: it says %s", text, said)
+		if message := err.Error(); strings.Contains(strings.ToUpper(message), "S3CR3T") || strings.Contains(message, "us3r") {
+			t.Errorf("%s: %s", text, message)
 		}
 	}
 }
@@ -256,8 +256,8 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input may panic, every refusal has a place inside the file and
-// a fix, and what is accepted keeps the rules that the rest builds on.
+// FuzzParse: no input causes a panic, every problem has a position in the file and a fix,
+// and an accepted configuration has the properties that other code requires.
 func FuzzParse(f *testing.F) {
 	f.Add("mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nhosts: [a.example]\n")
 	f.Add("a: &a [*a]\n")
@@ -269,7 +269,7 @@ func FuzzParse(f *testing.F) {
 			lines := strings.Count(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text), "\n") + 2
 			for _, p := range err.(config.Problems) { //nolint:errorlint // the documented type
 				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.Fix == "" {
-					t.Errorf("problem without a place or a fix: %+v", p)
+					t.Errorf("problem without a position or a fix: %+v", p)
 				}
 			}
 			return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -208,7 +209,7 @@ func (t *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
 		s.Kind, s.Source = report.TrustNone, ""
 	}
 	if err != nil {
-		s.Error = report.OneLine(err.Error())
+		s.Error = printable.Line(err.Error())
 		var refusal *trust.Refusal
 		s.NoUsableCertificate = errors.As(err, &refusal) && refusal.NoneTrusted
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
@@ -129,7 +130,7 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("watch this host's addresses: %w", err)
 	}
 	c.cleanup.add(c.addresses.Close)
-	if c.socket, err = report.Listen(ctx, o.StatusSocket); err != nil {
+	if c.socket, err = statussocket.Listen(ctx, o.StatusSocket); err != nil {
 		return err
 	}
 	c.cleanup.add(func() error { return ignoreClosed(c.socket.Close()) })
@@ -223,7 +224,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("file watch", c.files.Run)
 	t.start("state writer", c.writer.run)
 	t.start("status socket", func(ctx context.Context) error {
-		return report.Serve(ctx, c.socket, c.report, func(err error) {
+		return statussocket.Serve(ctx, c.socket, c.report, func(err error) {
 			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
 		})
 	})

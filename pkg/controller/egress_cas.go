@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -50,10 +51,6 @@ func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, 
 	return roots, ingress.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
 }
 
-// emptySettleTime is how long a file of CAs must be empty before it counts as empty: it can
-// be in the middle of its replacement.
-const emptySettleTime = time.Second
-
 // caFileEmpty reports whether the file of CAs is empty, which means no CAs.
 func (e *egressWatcher) caFileEmpty(now time.Time) bool {
 	if !egress.IsBlank(e.ca.Path()) {
@@ -63,7 +60,7 @@ func (e *egressWatcher) caFileEmpty(now time.Time) bool {
 	if e.emptySince.IsZero() || now.Before(e.emptySince) {
 		e.emptySince = now
 	}
-	if wait := emptySettleTime - now.Sub(e.emptySince); wait > 0 && len(e.ca.Roots()) > 0 {
+	if wait := settled.RefusedDelay - now.Sub(e.emptySince); wait > 0 && len(e.ca.Roots()) > 0 {
 		e.readWithin(now, wait)
 		return false
 	}

@@ -53,7 +53,7 @@ func (c childNetworkProber) resolve(ctx context.Context, names []string) map[str
 		return all
 	}
 	defer client.Close()
-	r := client.Resolver(c.resolvConf, c.hosts)
+	r := resolve.Resolver{ConfPath: c.resolvConf, HostsPath: c.hosts, Query: client.Lookup}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for _, name := range names {
@@ -80,7 +80,7 @@ func (c childNetworkProber) probeEndpoints(ctx context.Context, probes []endpoin
 		return failures
 	}
 	defer client.Close()
-	r := client.Resolver(c.resolvConf, c.hosts)
+	r := resolve.Resolver{ConfPath: c.resolvConf, HostsPath: c.hosts, Query: client.Lookup}
 	var group sync.WaitGroup
 	for i, p := range probes {
 		group.Go(func() {

@@ -75,6 +75,7 @@ type egressWatcher struct {
 	savedAddresses map[string][]netip.Addr // of such names, over restarts
 	applied        *appliedEgress          // nil before the first routes
 	nextRead       time.Time               // of the files
+	nameError      string                  // the last error of reading the API's name
 	lastReported   report.EgressProxy
 }
 
@@ -275,10 +276,25 @@ func (e *egressWatcher) saveAccepted() {
 func (e *egressWatcher) directTargets() egress.DirectDestinations {
 	c := e.target.config.VIPs
 	d := egress.NewDirectDestinations(c, slices.Concat(c.API, e.vips), e.target.ingress, e.subnets)
-	if name, err := apiname.Read(e.apiServerURLFile); err == nil {
+	name, err := apiname.Read(e.apiServerURLFile)
+	if err == nil {
 		d.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}
+	e.logNameError(err)
 	return d
+}
+
+// logNameError logs once why the cluster's domain is not known, if there is a proxy.
+func (e *egressWatcher) logNameError(err error) {
+	message := ""
+	if err != nil && !e.acceptance.Effective().Settings.IsEmpty() {
+		message = err.Error()
+	}
+	if message != "" && message != e.nameError {
+		e.log.Warn("the cluster's domain is not known: names of the cluster can be requested through the egress proxy; add them to egressProxy.noProxy",
+			slog.String("event", "egress"), slog.Any("error", err))
+	}
+	e.nameError = message
 }
 
 // run watches, probes and resolves until ctx ends.

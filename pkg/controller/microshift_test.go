@@ -124,7 +124,7 @@ func TestMicroShiftManaged(t *testing.T) {
 	s.await("a collision", func(r report.Report) bool {
 		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 via lan0 covers it: configure another") && r.Condition().Reason == report.NotRequired
 	})
-	s.awaitLog("is not kept on lo")
+	s.awaitLog("is not on lo")
 	writeFile(t, filepath.Join(dir, "config.yaml"), "")
 	awaitOnLo(t, internal+"/32")
 	s.stop()

@@ -292,7 +292,7 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 	s.publishCauses()
 	if !sameCAs(s.sent.cas, v.cas) {
 		if s.sent.cas = v.cas; v.cas != nil {
-			s.send(protocol.Command{Trust: v.cas}, -1)
+			s.send(protocol.Command{CAs: v.cas}, -1)
 		}
 	}
 	sameEgress := s.sent.egress.Equal(v.egress)
@@ -361,7 +361,7 @@ func (s *proxySupervisor) sendReduced(c protocol.Command, err error) {
 	const fix = "shorten upstream.trustedCA, egressProxy.trustedCA or this host's list of CAs"
 	message := "a command to the proxy process is too large and was not sent"
 	switch e := egressOf(&c); {
-	case c.Trust != nil:
+	case c.CAs != nil:
 		message = "the CAs for the ingress are too many for the proxy process, which keeps the previous ones: " + fix
 	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
 		message = "the CAs for the egress proxy are too many for the proxy process, which trusts none of them: " + fix

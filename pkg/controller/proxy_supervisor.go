@@ -236,7 +236,7 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 	s.stable = time.NewTimer(s.stablePeriod())
 	s.sent = sentSettings{}
 	if s.current.cas != nil {
-		s.send(protocol.Command{Trust: s.current.cas}, -1)
+		s.send(protocol.Command{CAs: s.current.cas}, -1)
 	}
 	s.sent = sentSettings{s.current.cas, s.current.egress}
 	if s.configured {

@@ -138,8 +138,8 @@ func TestTrustIsSentFirst(t *testing.T) {
 	}
 	s.expectCommands(t, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(c protocol.Command) string {
 		switch {
-		case c.Trust != nil:
-			return fmt.Sprint("trust ", c.Trust.Roots)
+		case c.CAs != nil:
+			return fmt.Sprint("trust ", c.CAs.Roots)
 		case c.Configure != nil:
 			return "configure"
 		}
@@ -176,7 +176,7 @@ func TestTooLargeCommand(t *testing.T) {
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
 	s.process = &proxyProcess{&child.Process{Parent: near}} // no process that could be killed
 	large := [][]byte{make([]byte, 9<<20+1)}                // 12 MiB as text, which is the size of a message
-	s.send(protocol.Command{Trust: &ingress.CABundle{Roots: large}}, -1)
+	s.send(protocol.Command{CAs: &ingress.CABundle{Roots: large}}, -1)
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}

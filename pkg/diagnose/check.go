@@ -124,7 +124,7 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	}
 	results := runAll(bounded, h, applicableChecks(h), progress)
 	if ctx.Err() != nil {
-		return Report{}, fmt.Errorf("check this host: %w", context.Cause(ctx))
+		return Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
 	}
 	if o.Token == "" {
 		return h.newReport(results, nil), nil

@@ -32,7 +32,7 @@ func checkConfig(_ context.Context, h *host) Result {
 		return findingsResult([]findings.Finding{findings.New(findings.Disabled, findings.Values{"path": h.ConfigPath})}, "")
 	}
 	if _, err := os.Lstat(h.ConfigPath); errors.Is(err, fs.ErrNotExist) {
-		return okResult("%s does not exist, so the defaults are in force", h.ConfigPath)
+		return okResult("%s does not exist, so the defaults are in use", h.ConfigPath)
 	}
 	return okResult("%s", h.ConfigPath)
 }

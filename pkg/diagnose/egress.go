@@ -155,7 +155,7 @@ func (h *host) pendingEgress() (f findings.Finding, ok bool) {
 	}
 	stays := "Until then, no egress proxy is used"
 	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
-		stays = "Until then, the previous one stays in force"
+		stays = "Until then, the previous one stays in use"
 	}
 	f = findings.New(findings.EgressNotReady, findings.Values{"proxy": cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source": e.Spec.Source, "error": e.Message, "current": stays})
 	return h.warnIfUnused(f), true

@@ -16,12 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -39,16 +38,15 @@ type Options struct {
 	Token        string // of a challenge to trace; empty: none
 }
 
-// Validate returns the fault of the name or token, if any. Both become parts of a
-// request.
-func (o Options) Validate() string {
+// Validate rejects a name or token that must not become part of a request.
+func (o Options) Validate() error {
 	switch {
 	case o.Token != "" && !tokenPattern().MatchString(o.Token):
-		return fmt.Sprintf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
+		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
 	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
-		return fmt.Sprintf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
+		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	default:
-		return ""
+		return nil
 	}
 }
 
@@ -105,7 +103,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h := &host{Options: o, privileged: hasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
-		return nil, fmt.Errorf("read the host name: %w", err)
+		return nil, fmt.Errorf("cannot read the host name: %w", err)
 	}
 	h.loadConfig()
 	h.vips, h.vipsErr = discovery.VIPs(ctx, discovery.ManifestDirs{Active: o.ManifestDir, Disabled: o.DisabledManifestDir}, h.config.VIPs)
@@ -167,7 +165,7 @@ func ownershipAddresses(addresses []address.Address) []ownership.Address {
 	if err != nil {
 		links = nil
 	}
-	return reconcile.OwnershipAddresses(addresses, links)
+	return ownership.FromAddresses(addresses, links)
 }
 
 const (

@@ -25,7 +25,7 @@ func (h *host) useLastGoodVIPs() {
 	}
 }
 
-// lastGoodVIPs are the VIPs that a service has in force, or the detected ones if it has
+// lastGoodVIPs are the VIPs that a service has in use, or the detected ones if it has
 // none.
 func lastGoodVIPs(reported report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
 	switch reported.Condition().Reason {

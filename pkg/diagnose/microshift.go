@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -32,6 +32,10 @@ type microShiftState struct {
 	reason             report.Reason
 	message            string
 	decision           ownership.Decision
+}
+
+func (e *microShiftState) state() decision.State {
+	return decision.State{Snapshot: e.Snapshot, Computed: e.computed, ComputeErr: e.err}
 }
 
 // microShiftError is the reason why MicroShift's configuration leaves the service
@@ -68,8 +72,9 @@ func (h *host) loadMicroShift(ctx context.Context) {
 		h.excludeInternalVIPs(append(stored.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...))
 		return
 	}
-	p := reconcile.DecideMicroShift(h.config, e.Snapshot, e.computed, e.err, ownershipAddresses(h.addresses))
-	e.reason, e.message, e.decision, h.config = p.Reason, p.Message, p.Decision, p.Config
+	own := ownershipAddresses(h.addresses)
+	p := decision.Decide(h.config, e.state(), decision.Excluded(e.state(), own, nil), own)
+	e.reason, e.message, e.decision, h.config = p.Reason, p.Message+p.MessageSuffix, p.Decision, p.WithRouterPorts(h.config)
 	h.vips, h.vipsErr = keepalived.VIPs{Ingress: p.Ingress}, nil
 	e.nodeAddressMissing = !slices.ContainsFunc(e.computed.NodeIPs, h.hasAddress)
 	for _, addrs := range [][]netip.Addr{e.decision.Held, e.decision.Standby, e.decision.NotRequired} {
@@ -83,11 +88,11 @@ func (h *host) loadMicroShift(ctx context.Context) {
 // excludeInternalVIPs removes the VIPs that the service does not redirect. last are the
 // stored internal addresses.
 func (h *host) excludeInternalVIPs(last []netip.Addr) {
-	guarded := reconcile.ExcludedAddresses(h.microShiftState.Snapshot, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
+	excluded := decision.Excluded(h.microShiftState.state(), ownershipAddresses(h.addresses), last)
 	all := h.vips.API
-	ok := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
-	h.vips.API = slices.DeleteFunc(slices.Clone(all), ok)
-	h.internalVIPs = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !ok(a) })
+	isExcluded := func(a netip.Addr) bool { return slices.Contains(excluded, a) }
+	h.vips.API = slices.DeleteFunc(slices.Clone(all), isExcluded)
+	h.internalVIPs = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !isExcluded(a) })
 	if len(h.internalVIPs) > 0 && len(h.vips.API) == 0 && h.vipsErr == nil {
 		h.vipsErr = errInternalVIP
 	}
@@ -147,7 +152,7 @@ func (e *microShiftState) vipsError() error {
 
 // microShiftFinding is the finding for that reason.
 func (h *host) microShiftFinding() (findings.Finding, bool) {
-	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in force
+	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in use
 		return findings.New(findings.MicroShiftConfigInvalid, findings.Values{"dir": h.config.MicroShift.Directory, "error": e.Err.Error()}), true
 	}
 	var f *microShiftError

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 )
 
 // checkInternalAddress checks the addresses by which pods reach MicroShift's API
@@ -66,7 +66,7 @@ func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Fi
 	case err != nil:
 		return f, "", err
 	case link == "" && h.mistakenNodeAddress().IsValid():
-		return findings.New(findings.MicroShiftInternalAddressWithheld, findings.Values{"address": addr.String(), "mistaken": h.mistakenNodeAddress().String(), "key": reconcile.NodeKey(h.microShiftState.Config, h.microShiftState.computed, h.mistakenNodeAddress())}), "", nil
+		return findings.New(findings.MicroShiftInternalAddressWithheld, findings.Values{"address": addr.String(), "mistaken": h.mistakenNodeAddress().String(), "key": decision.NodeKey(h.microShiftState.Config, h.microShiftState.computed, h.mistakenNodeAddress())}), "", nil
 	case link == "":
 		return findings.New(findings.MicroShiftInternalAddressMissing, findings.Values{"address": addr.String()}), "", nil
 	}

@@ -90,7 +90,7 @@ func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", n.CertPath, err)
+		return nil, fmt.Errorf("cannot read %s: %w", n.CertPath, err)
 	}
 	return leaf.DNSNames, nil
 }

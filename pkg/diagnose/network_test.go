@@ -199,8 +199,8 @@ func TestValidate(t *testing.T) {
 		{Token: "x\r\nHost: y"}:                                                                    true,
 		{Token: "../x"}:                                                                            true,
 	} {
-		if got := o.Validate(); (got != "") != bad {
-			t.Errorf("%+v: %q", o, got)
+		if got := o.Validate(); (got != nil) != bad {
+			t.Errorf("%+v: %v", o, got)
 		}
 	}
 }

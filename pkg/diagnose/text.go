@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -87,7 +88,7 @@ type printer struct {
 
 func (p *printer) row(o Outcome, name, text string) {
 	fmt.Fprintf(&p.text, "%s %-*s", symbol(o, p.Colour), p.column, name)
-	text = report.OneLine(text)
+	text = printable.Line(text)
 	if text == "" {
 		p.text.WriteByte('\n')
 		return
@@ -99,7 +100,7 @@ func (p *printer) row(o Outcome, name, text string) {
 // indented prints a text below that of the last row.
 func (p *printer) indented(text string) {
 	p.text.WriteString(strings.Repeat(" ", p.column+gutter))
-	p.wrap(report.OneLine(text))
+	p.wrap(printable.Line(text))
 }
 
 // minTextWidth is the minimum width of the text column. On narrower terminals, lines

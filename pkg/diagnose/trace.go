@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TraceStep is one step in the trace of a challenge.
@@ -140,14 +140,15 @@ func describeResponder(f protocol.FetchResult) string {
 	case forwardedByProxy(f):
 		return " (forwarded by the proxy)"
 	case f.Status == 502 || f.Status == 504:
-		return fmt.Sprintf(" (its body begins with %q)", bytes.TrimSpace(printableOnly(f.Body)))
+		return fmt.Sprintf(" (its body begins with %q)", bodyStart(f.Body))
 	default:
 		return " (not from http01-proxyd)"
 	}
 }
 
-func printableOnly(body []byte) []byte {
-	return []byte(report.OneLine(string(body[:min(len(body), 100)])))
+// bodyStart is the printable start of a response body.
+func bodyStart(body []byte) string {
+	return strings.TrimSpace(printable.Truncate(string(body), 100))
 }
 
 // traceKeys describes the keys in the responses.

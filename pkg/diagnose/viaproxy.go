@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // upstreamTrust are the CAs that verify the ingress, loaded like the service does.
@@ -80,10 +81,11 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	}
 	// Without accepted settings, as after an error, no egress proxy is used.
 	routes := egress.ProxiedAddresses(h.config, setting.Settings, h.vips.Ingress, h.automaticNoProxy())
+	resolver := resolve.Resolver{ConfPath: h.ResolvConf, HostsPath: h.HostsFile, Query: h.prober.Lookup}
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
-		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
+		found, g.unresolved = resolver.Lookup(ctx, name)
 		return found
 	}
 	g.egress = egress.Decide(routes, memoize(addrs), setting, systemRoots())
@@ -91,13 +93,13 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 }
 
 // memoize resolves each name once.
-func memoize(resolve func(string) []netip.Addr) func(string) []netip.Addr {
+func memoize(lookup func(string) []netip.Addr) func(string) []netip.Addr {
 	known := make(map[string][]netip.Addr)
 	return func(name string) []netip.Addr {
 		if found, ok := known[name]; ok {
 			return found
 		}
-		known[name] = resolve(name)
+		known[name] = lookup(name)
 		return known[name]
 	}
 }
@@ -122,15 +124,15 @@ func (h *host) automaticNoProxy() []string {
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.
-func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (proberprotocol.FetchResult, error) {
+func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (protocol.FetchResult, error) {
 	if g.err != nil {
-		return proberprotocol.FetchResult{}, g.err
+		return protocol.FetchResult{}, g.err
 	}
 	settings := ingress.FromConfig(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, proberprotocol.FetchRequest{
+	page, err := h.fetch(ctx, protocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
+		ViaProxy: &protocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Upstream: settings, CAs: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()

@@ -146,7 +146,7 @@ func (h *host) judgeProxyPresent(ctx context.Context, d vipResponse) ([]findings
 		return nil, text
 	case (through.Status == 502 || through.Status == 504) && !forwardedByProxy(through):
 		// The proxy itself reports why it has no response.
-		return nil, fmt.Sprintf("%s; it answered the challenge with its own %d: %q", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
+		return nil, fmt.Sprintf("%s; it answered the challenge with its own %d: %q", text, through.Status, bodyStart(through.Body))
 	case isProxyResponse(through):
 		return []findings.Finding{h.nameNotAllowed(d.String(), h.observed.apiName(ctx))}, ""
 	case !sameResponse(through, direct.page):

@@ -82,7 +82,7 @@ func vipsEntries() []Entry {
 		},
 		{
 			ID: KeepalivedConfigIncomplete, Check: check, Level: Problem,
-			Symptom:     symptom + " Or it is `Serving` with `the last good VIPs stay in force`.",
+			Symptom:     symptom + " Or it is `Serving` with `the last good VIPs stay in use`.",
 			Message:     "The VIPs cannot be read: {error}",
 			Remediation: "Find out why the file is incomplete (a full disk? crictl logs of the keepalived pod). The service reloads it when it is complete." + explicit,
 		},

@@ -36,10 +36,10 @@ func microShiftEntries() []Entry {
 	return []Entry{
 		{
 			ID: MicroShiftConfigInvalid, Check: check, Level: Problem,
-			Symptom: "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in force.",
+			Symptom: "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
 			Message: "The configuration in {dir} is rejected: {error}",
 			Remediation: "Correct it there. microshift show-config prints MicroShift's own reading. The service reloads it automatically. " +
-				"If a good configuration is in force meanwhile, the new one applies when MicroShift restarts.",
+				"If a good configuration is in use meanwhile, the new one applies when MicroShift restarts.",
 		},
 		{
 			ID: MicroShiftRouterRemoved, Check: check, Level: Problem,

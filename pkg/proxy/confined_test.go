@@ -63,7 +63,7 @@ func TestConfinedTLS(t *testing.T) {
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
 	configure := configure(of(plain), nil)
 	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(), true, []string{"example.com"}
-	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{CAs: &ingress.CABundle{Description: "no CA"}}, -1)
 	k.command(protocol.Command{Configure: configure}, -1)
 	k.listen()
 	expect := func(what string, code int, causeID string) {
@@ -90,12 +90,12 @@ func TestConfinedTLS(t *testing.T) {
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")
-	k.command(protocol.Command{Trust: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
+	k.command(protocol.Command{CAs: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
 	configure.Upstream.TLS = true
 	k.command(protocol.Command{Configure: configure}, -1)
 	expect("TLS from the start", 200, "")
-	k.command(protocol.Command{Trust: &ingress.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{CAs: &ingress.CABundle{Description: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "tls-untrusted")
 	configure.Upstream.TLS, configure.Upstream.FollowRedirects = false, false
 	k.command(protocol.Command{Configure: configure}, -1)

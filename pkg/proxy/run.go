@@ -138,8 +138,8 @@ func (p *process) runCommand(r received) error {
 	switch {
 	case c.Configure != nil:
 		p.configure(c.Configure)
-	case c.Trust != nil:
-		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.Trust.Roots)
+	case c.CAs != nil:
+		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.CAs.Roots)
 		p.upstream.Update(p.settings)
 	case c.Egress != nil:
 		p.settings.Egress = *c.Egress

@@ -2,7 +2,11 @@
 
 package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+)
 
 // ConditionType is the type of the condition of the whole service.
 const ConditionType = "HTTP01ChallengeProxyReady"
@@ -65,7 +69,7 @@ func (r Report) Condition() Condition {
 // ServiceUnreachable returns the report for a service that has not answered since then.
 func ServiceUnreachable(since time.Time, err error) Report {
 	return Report{Conditions: []Condition{{
-		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: truncateBytes(err.Error(), maxMessage),
+		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: printable.Truncate(err.Error(), maxMessage),
 		LastTransitionTime: since.UTC().Truncate(time.Second),
 	}}}.WithEmptyLists()
 }
@@ -74,7 +78,7 @@ func ServiceUnreachable(since time.Time, err error) Report {
 // changes with the status only.
 func (c Condition) Next(ready bool, reason Reason, message string, now time.Time) Condition {
 	next := Condition{
-		Type: c.Type, Status: "False", Reason: reason, Message: truncateBytes(message, maxMessage),
+		Type: c.Type, Status: "False", Reason: reason, Message: printable.Truncate(message, maxMessage),
 		LastTransitionTime: c.LastTransitionTime,
 	}
 	if ready {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestREADMEExplainsEveryReason: an admin who meets a reason finds it there.
+// TestREADMEExplainsEveryReason: README has every reason of the condition.
 func TestREADMEExplainsEveryReason(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")

@@ -11,19 +11,6 @@ import (
 	"unicode/utf16"
 )
 
-// OneLine replaces every character that is not printable by a space. Text from other
-// programs may contain newlines, which end a field of sd_notify; control characters
-// (including C1 and UTF-8 forms), which terminals execute; and bidirectional overrides
-// and invisible characters, which disguise text.
-func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 // WriteJSON writes the report as JSON: indented, or as one line. Characters that are not
 // printable are written as \u escapes, because JSON is also read in terminals.
 func (r Report) WriteJSON(w io.Writer, indent bool) error { return WriteJSON(w, r, indent) }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // StatusLine returns the report in one line, for STATUS= of systemd, such as "Serving:
@@ -21,21 +23,12 @@ func (r Report) StatusLine(now time.Time) string {
 	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, r.summarizeChallenges(now))
 	}
-	return truncateBytes(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxStatusLine)
+	return printable.Truncate(string(r.Condition().Reason)+": "+strings.Join(parts, ", "), maxStatusLine)
 }
 
 // maxStatusLine bounds the status line. The journal and the report have the whole
 // message.
 const maxStatusLine = 1000
-
-// truncateBytes truncates s to limit bytes and marks the end.
-func truncateBytes(s string, limit int) string {
-	const mark = "…"
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-len(mark)], "") + mark
-}
 
 func (r Report) summarizeChallenges(now time.Time) string {
 	n := len(r.Challenges.Recent)

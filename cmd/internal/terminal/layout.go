@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // View is the output device of a text. The zero value is a file.
@@ -53,7 +53,7 @@ const (
 func (p *page) writeLine(spans ...span) {
 	room := p.view.Width
 	for _, s := range spans {
-		text := report.OneLine(s.text)
+		text := printable.Line(s.text)
 		if p.view.Width > 0 {
 			text = truncateWidth(text, room)
 			room -= utf8.RuneCountInString(text)
@@ -79,7 +79,7 @@ func (p *page) writeRow(label string, mark span, text string) {
 		behind = " "
 		indent += utf8.RuneCountInString(mark.text + behind)
 	}
-	for i, line := range wrap(report.OneLine(text), p.view.Width-indent) {
+	for i, line := range wrap(printable.Line(text), p.view.Width-indent) {
 		if i == 0 {
 			p.writeLine(head, mark, span{text: behind + line})
 		} else {
@@ -108,7 +108,7 @@ func (p *page) writeTable(columns []column, rows [][]span) {
 	widths := make([]int, len(columns))
 	for i := range columns {
 		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(report.OneLine(r[i].text)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(printable.Line(r[i].text)))
 		}
 	}
 	left := columns
@@ -141,7 +141,7 @@ func alignCells(columns []column, widths []int, row []span) []span {
 	}
 	line := make([]span, 0, 2*len(row))
 	for i, s := range row[:last+1] {
-		text := truncateWidth(report.OneLine(s.text), widths[i])
+		text := truncateWidth(printable.Line(s.text), widths[i])
 		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
 		between := strings.Repeat(" ", gap)
 		if i == last {

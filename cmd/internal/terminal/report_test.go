@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// fullReport has something of everything.
+// fullReport returns a report with every kind of row.
 func fullReport() report.Report {
 	b := newTracker()
 	look := servingResult()
@@ -109,7 +109,7 @@ AGE  STATUS    MS  HOST             TOKEN      CLIENT        ADDRESS            
 	}
 }
 
-// TestWriteTextToTerminal: text is wrapped, cells are cut.
+// TestWriteTextToTerminal: rows are wrapped and cells are truncated.
 func TestWriteTextToTerminal(t *testing.T) {
 	t.Parallel()
 	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
@@ -183,8 +183,8 @@ Message:        it is gone
 	}
 }
 
-// TestFailureRows: answers that no validator accepts count as failures, and the row shows
-// the last challenge with any outcome.
+// TestFailureRows: responses that fail a validation are counted, and the row of the last
+// challenge has its result.
 func TestFailureRows(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]report.Challenge{
@@ -211,7 +211,7 @@ func TestFailureRows(t *testing.T) {
 	}
 }
 
-// TestMetricsRow: where Prometheus finds them, or why it does not.
+// TestMetricsRow: the row has the address of the exporter, or why metrics are not served.
 func TestMetricsRow(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]report.Metrics{
@@ -246,7 +246,7 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
 
-// TestColourAddsNoInformation: without the colours it is the same text.
+// TestColourAddsNoInformation: the text without colours is the same.
 func TestColourAddsNoInformation(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Minute)
@@ -281,10 +281,10 @@ func TestCertificateRows(t *testing.T) {
 	}
 }
 
-// hostile is what a string of others may hold, with a word on both sides.
+// hostile is a text of another program with characters that are not printable.
 const hostile = "hos\x1b[31mt\x1b]0;title\x07\x9b31m\u009b2J\u0085\n\r\tA\u202eB\u2066C\u200bD\u2028E\u00adF\ufeffG\U000e0041H\xff\x7file"
 
-// fillWithHostileText puts hostile text wherever a report holds text.
+// fillWithHostileText sets every string of a report to the hostile text.
 func fillWithHostileText(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Interface().(type) {
@@ -316,12 +316,12 @@ func fillWithHostileText(t *testing.T, v reflect.Value) {
 		v.SetMapIndex(key, value)
 	case reflect.Bool, reflect.Int, reflect.Uint16, reflect.Uint64, reflect.Float64:
 	default:
-		t.Fatalf("a report holds a %v: see what can be in it", v.Type())
+		t.Fatalf("a report contains a %v: extend this function", v.Type())
 	}
 }
 
-// TestWriteTextReplacesControlCharacters: the output contains only text, line ends and our
-// colours, for any report.
+// TestWriteTextReplacesControlCharacters: the output contains printable text, line ends and
+// the colours only.
 func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report
@@ -338,7 +338,7 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 		for _, view := range []terminal.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
 			out := renderText(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
-				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
+				t.Errorf("%s: the output lacks the text:\n%q", name, out)
 			}
 			if view.Colour {
 				out = sgr.ReplaceAllString(out, "")
@@ -351,11 +351,11 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 		}
 	}
 	if s := worst.StatusLine(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		t.Errorf("the sentence is %q", s)
+		t.Errorf("the status line is %q", s)
 	}
 }
 
-// TestJSONHoldsNoControlCharacters: control characters are escaped, and the content is the same.
+// TestJSONHoldsNoControlCharacters: the escaped JSON has the same content.
 func TestJSONHoldsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report

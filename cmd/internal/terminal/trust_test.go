@@ -69,7 +69,7 @@ func TestTrustConditionAndRow(t *testing.T) {
 			if c := r.Condition(); c.Reason != report.Starting {
 				t.Errorf("the service's own condition is %+v", c)
 			}
-			// Again, later: the condition's time is that of its transition.
+			// The transition time does not change with the same state.
 			b.SetTrust(tt.trust, start.Add(time.Hour))
 			if c := b.Report(report.Table{}).Conditions; len(c) != 2 || !c[1].LastTransitionTime.Equal(start) {
 				t.Errorf("%+v", c)
@@ -78,7 +78,7 @@ func TestTrustConditionAndRow(t *testing.T) {
 	}
 }
 
-// TestTrustUnknown has lists in JSON, and no row.
+// TestTrustUnknown: JSON has empty lists, and the text has no row.
 func TestTrustUnknown(t *testing.T) {
 	t.Parallel()
 	r := newTracker().Report(report.Table{})

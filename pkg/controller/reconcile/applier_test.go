@@ -17,22 +17,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// fakeHost stands in for the kernel's table and the front door where the order of
-// steps and their failures matter; the real ones cannot be made to fail at a
-// chosen step. It keeps the rules that the real ones live by: a table never
-// leads to a port where nobody listens.
+// fakeHost is a fake of the table in the kernel and of the proxy. It records the steps and
+// can fail at any of them. It checks the rule that a table never redirects to a port
+// without a listener.
 type fakeHost struct {
 	t         *testing.T
-	mu        sync.Mutex // a loop's goroutine calls it, a test looks at it
+	mu        sync.Mutex // the loop's goroutine and the test use it
 	listen    []uint16
 	portInUse uint16 // by another process
 	table     *ruleset.Table
-	refuses   error // what Apply says
+	refuses   error // returned by Apply
 	steps     []string
 }
 
@@ -48,7 +47,7 @@ func (h *fakeHost) Apply(t ruleset.Table) error {
 		return h.refuses
 	}
 	if len(t.VIPs()) > 0 && !slices.Contains(h.listen, t.Port()) {
-		h.t.Errorf("the table leads to port %d, where nobody listens", t.Port())
+		h.t.Errorf("the table redirects to port %d, which has no listener", t.Port())
 	}
 	h.recordStep("apply %d %v", t.Port(), t.VIPs())
 	h.table = &t
@@ -97,7 +96,7 @@ func (h *fakeHost) Close(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
-		h.t.Error("the door closes while the table still leads to it")
+		h.t.Error("the listener is closed while the table still redirects to it")
 	}
 	h.checkDrain(ctx)
 	if len(h.listen) > 0 {
@@ -113,11 +112,12 @@ func (h *fakeHost) Retain() error {
 	return h.refuses
 }
 
-// checkDrain checks that challenges in flight get time, and no more than defaultDrainTimeout.
+// checkDrain checks that challenges in flight have time, but not more than
+// defaultDrainTimeout.
 func (h *fakeHost) checkDrain(ctx context.Context) {
 	h.t.Helper()
 	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > defaultDrainTimeout {
-		h.t.Errorf("challenges in flight get time until %v, which is bounded: %t, %v", end, bounded, ctx.Err())
+		h.t.Errorf("challenges in flight have time until %v, bounded %t, %v", end, bounded, ctx.Err())
 	}
 }
 
@@ -128,7 +128,7 @@ func (h *fakeHost) HandOver(ctx context.Context) {
 	h.recordStep("suspend")
 }
 
-// What a former process has left is taken over, or taken away.
+// TestApplierInherits: a listener and a table of the previous process are used or removed.
 func TestApplierInherits(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16) plan {
@@ -145,14 +145,14 @@ func TestApplierInherits(t *testing.T) {
 		"all, and goes on":               {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
 		"all, on another port":           {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
 		"all, and the new port is taken": {all, func(h *fakeHost) { h.portInUse = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
-		"all, and is not wanted":         {all, nil, inert, "apply 8888 [], close, remove"},
+		"all, and is not required":       {all, nil, inert, "apply 8888 [], close, remove"},
 		"all, and nftables fails":        {all, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
 		"a socket":                       {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
-		"a socket, and is not wanted":    {socket, nil, inert, "apply 8888 [], close, remove"},
-		// Without the table's rules the port would stand open to all.
+		"a socket, and is not required":  {socket, nil, inert, "apply 8888 [], close, remove"},
+		// Without the table's rules, any client could connect to the port.
 		"a socket, and nftables fails": {socket, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
 		"a table":                      {table, nil, holds(8888), "listen 8888, apply 8888 [192.0.2.5]"},
-		"a table, and is not wanted":   {table, nil, inert, "remove"},
+		"a table, and is not required": {table, nil, inert, "remove"},
 		"a table, and the port is taken": {
 			table, func(h *fakeHost) { h.portInUse = 8888 }, holds(8888), "remove",
 		},
@@ -178,14 +178,14 @@ func TestApplierInherits(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // as it is when the service ends
+	cancel() // as at the end of the service
 	h := &fakeHost{t: t, listen: []uint16{8888}}
 	w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: Inherited{Port: 8888, Table: true}})
 	if left, err := w.handOver(ctx); !left || err != nil {
 		t.Error(left, err)
 	}
 	w = newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
-	if left, err := w.handOver(ctx); left || err != nil { // nothing is open
+	if left, err := w.handOver(ctx); left || err != nil { // there is no listener
 		t.Error(left, err)
 	}
 	h.refuses = errors.New("no")
@@ -264,12 +264,12 @@ func TestApplier(t *testing.T) {
 			{func(h *fakeHost) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
 			{nil, inert, report.NotRequired, "apply 9888 [], close, remove"},
 		},
-		"a withdrawal that fails, and then the door is wanted again": {
+		"a failed withdrawal, and then the proxy is required again": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
 			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
-		"nothing to withdraw: the kernel is not asked": {
+		"nothing to withdraw: the kernel is not queried": {
 			{func(h *fakeHost) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},
 		},
 	} {

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -83,7 +84,7 @@ func decide(s observation) plan {
 		return plan{reason: report.NoVIPs, message: s.describeInternal(internal) + ": set vips.api to the address that clients use for the API" + s.internalRemediation(internal)}
 	default:
 		p.reason = report.NotRequired
-		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", joinAddrs(d.NotRequired))
+		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", address.Join(d.NotRequired))
 		return p
 	}
 	if len(internal) > 0 {
@@ -103,14 +104,7 @@ func decide(s observation) plan {
 // that are not VIPs.
 func (p *plan) setServing(kind string) {
 	p.listen = true
-	if len(p.decision.Held) == 0 {
-		p.reason, p.message = report.Standby, "not on this host: "+joinAddrs(p.decision.Standby)+kind
-		return
-	}
-	p.reason, p.message = report.Serving, "holds "+joinAddrs(p.decision.Held)+kind
-	if len(p.decision.Standby) > 0 {
-		p.message += "; not on this host: " + joinAddrs(p.decision.Standby)
-	}
+	p.reason, p.message = decision.Serving(p.decision, kind)
 }
 
 // locateVIPs returns the VIPs, or the plan for a host without VIPs.
@@ -156,14 +150,6 @@ func apiWithoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
 		return vips.API[0], true
 	}
 	return netip.Addr{}, false
-}
-
-func joinAddrs(addrs []netip.Addr) string {
-	texts := make([]string, len(addrs))
-	for i, a := range addrs {
-		texts[i] = a.String()
-	}
-	return strings.Join(texts, ", ")
 }
 
 // reportVIPs returns the API VIPs for a report, sorted by state.

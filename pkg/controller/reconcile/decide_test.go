@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -195,7 +195,7 @@ func TestRetryDelayIsBounded(t *testing.T) {
 	t.Parallel()
 	last := retryDelay(0)
 	if last != minRetryDelay {
-		t.Errorf("the first retry comes after %v", last)
+		t.Errorf("the first retry is after %v", last)
 	}
 	for n := 1; n < 100; n++ {
 		next := retryDelay(n)
@@ -205,6 +205,6 @@ func TestRetryDelayIsBounded(t *testing.T) {
 		last = next
 	}
 	if last != maxRetryDelay {
-		t.Errorf("retries settle at %v", last)
+		t.Errorf("the longest delay is %v", last)
 	}
 }

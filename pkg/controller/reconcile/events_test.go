@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// What happens is counted once, and a start is no reload.
+// TestEventCounts: each event is counted once, and a start is not a reload.
 func TestEventCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(*fixture) {})
@@ -64,13 +64,13 @@ func TestEventCounts(t *testing.T) {
 
 		w.withLock(func() {
 			if got := w.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
-				t.Errorf("in force: metrics on %v", got)
+				t.Errorf("active configuration: metrics on %v", got)
 			}
 		})
 	})
 }
 
-// A table that cannot be built anew has not been repaired.
+// TestFailedRepairIsNotCounted: only a replaced table counts as repaired.
 func TestFailedRepairIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(*fixture) {})
@@ -79,7 +79,7 @@ func TestFailedRepairIsNotCounted(t *testing.T) {
 		w.withLock(func() { w.differs, w.refuses = true, errors.New("no") })
 		idle(2 * resyncInterval)
 		if n := repairs(); n != 0 {
-			t.Errorf("%d repairs while the kernel refuses", n)
+			t.Errorf("%d repairs while the kernel returns errors", n)
 		}
 		w.withLock(func() { w.refuses = nil })
 		idle(resyncInterval)

@@ -15,9 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestInternalAddressRemembered: what was MicroShift's internal address is left alone where
-// MicroShift has it, although MicroShift is not looked at any more, by this process and
-// by the next.
+// TestInternalAddressRemembered: the last internal address of MicroShift is excluded, also
+// after microshift.directory was removed, by this process and by the next.
 func TestInternalAddressRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := t.TempDir()
@@ -55,9 +54,8 @@ func TestInternalAddressRemembered(t *testing.T) {
 	})
 }
 
-// TestInternalAddressFromDefaultDirectory: where MicroShift's configuration is as a rule it is read for
-// this, although the directory that is given is none, or another one; what was known
-// last counts as before.
+// TestInternalAddressFromDefaultDirectory: the internal address of the default directory is
+// excluded even if another directory or none is configured.
 func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0", `"" # kept`: "10.99.0.0"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,8 +75,7 @@ func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 	}
 }
 
-// TestMicroShiftDirectoryChange: what was computed of one directory's MicroShift says nothing of
-// another's.
+// TestMicroShiftDirectoryChange: the result for one directory is not used for another.
 func TestMicroShiftDirectoryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(w *fixture, dir string) {
@@ -96,7 +93,7 @@ func TestMicroShiftDirectoryChange(t *testing.T) {
 		})
 		defer w.stop()
 		if w.loop.observer.observation.microShift.computed.Internal == nil {
-			t.Fatal("nothing is computed of the first one")
+			t.Fatal("no internal addresses of the first directory")
 		}
 		at(w, "b")
 		w.fileEvents <- struct{}{}
@@ -107,8 +104,8 @@ func TestMicroShiftDirectoryChange(t *testing.T) {
 	})
 }
 
-// TestNodeAddressBesideVIPs: the node's address is looked for again, although VIPs are
-// given, as what is on lo hangs on it; no event tells that its time is up.
+// TestNodeAddressBesideVIPs: the node address is computed again even with configured VIPs,
+// because the addresses on lo depend on it. The end of its timeout causes no event.
 func TestNodeAddressBesideVIPs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(w *fixture) {
@@ -125,8 +122,8 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 	})
 }
 
-// TestInternalAddressMovesToOtherLink: an internal address that goes from lo to another link is
-// seen at once, and so is one that comes back with a network.
+// TestInternalAddressMovesToOtherLink: an internal address that moves from lo to another
+// link, or gets another prefix length, is detected at once.
 func TestInternalAddressMovesToOtherLink(t *testing.T) {
 	for name, there := range map[string]string{"another link": "10.44.0.0/32 eth1", "a network": "10.44.0.0/24 lo"} {
 		synctest.Test(t, func(t *testing.T) {

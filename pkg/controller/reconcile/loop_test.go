@@ -24,8 +24,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// fixture is what a loop lives in, inside a synctest bubble: time passes only
-// when everybody waits.
+// fixture runs a loop in a synctest bubble: time passes only when all goroutines wait.
 type fixture struct {
 	fakeHost
 	dir               string
@@ -35,16 +34,16 @@ type fixture struct {
 	addressEvents     chan struct{} // addresses
 	fileEvents        chan struct{} // files
 	held              []address.Address
-	notifications     []string // what the manager was told, and when
+	notifications     []string // to systemd, with their times
 	heartbeats        []time.Duration
 	verified          int
-	differs           bool          // what Verify finds, until Apply
-	configured        config.Config // the last that Configured got
-	successorExpected bool          // another process follows
-	inherited         Inherited     // by a former one
-	loopbackWant      []netip.Addr  // what lo is to have
-	loopbackRetain    []netip.Addr  // what lo is not to lose
-	loopbackErr       error         // what Keep says
+	differs           bool          // result of Verify, until Apply
+	configured        config.Config // the last argument of OnConfig
+	successorExpected bool          // another process will start
+	inherited         Inherited     // from the previous process
+	loopbackWant      []netip.Addr  // arguments of Ensure
+	loopbackRetain    []netip.Addr
+	loopbackErr       error // returned by Ensure
 	log               *slog.Logger
 	start             time.Time
 	stop              func()
@@ -55,18 +54,18 @@ func (w *fixture) Snapshot() (held []address.Address, err error) {
 	return held, nil
 }
 
-// fakeAddresses and hinted are the two sides that share method names.
+// fakeAddresses and fakeFiles have methods of the same name.
 type fakeAddresses struct{ *fixture }
 
 func (a fakeAddresses) Changed() <-chan struct{} { return a.addressEvents }
 func (fakeAddresses) TakeEventTime() time.Time   { return time.Now() }
 
-// Links are those of a host that has its addresses on eth0, as a rule.
+// Links returns lo and two other links.
 func (fakeAddresses) Links() ([]address.Link, error) {
 	return []address.Link{{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true}}, nil
 }
 
-// Ensure stands in for the kernel's lo: real ones are in package advertise.
+// Ensure records its arguments. Package loopback has the tests with a kernel.
 func (a fakeAddresses) Ensure(want, stay []netip.Addr) error {
 	a.withLock(func() { a.loopbackWant, a.loopbackRetain = want, stay })
 	return a.loopbackErr
@@ -92,7 +91,7 @@ func (w *fixture) recordNotification(what string) {
 	w.withLock(func() { w.notifications = append(w.notifications, time.Since(w.start).String()+" "+what) })
 }
 
-// withLock reads or changes what the loop's goroutine works with.
+// withLock reads or changes state that the loop's goroutine uses.
 func (w *fixture) withLock(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,9 +103,9 @@ func (w *fixture) verifyCount() (n int) {
 	return n
 }
 
-func (w *fixture) takeNotifications() (told []string) {
-	w.withLock(func() { told, w.notifications = w.notifications, nil })
-	return told
+func (w *fixture) takeNotifications() (sent []string) {
+	w.withLock(func() { sent, w.notifications = w.notifications, nil })
+	return sent
 }
 
 func (w *fixture) takeSteps() (steps []string) {
@@ -114,7 +113,7 @@ func (w *fixture) takeSteps() (steps []string) {
 	return steps
 }
 
-// startLoop starts the loop; prepare may change the world before.
+// startLoop starts the loop after prepare.
 func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	t.Helper()
 	w := &fixture{
@@ -151,7 +150,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	return w
 }
 
-// write writes a file of the world's directory, and makes its folder.
+// write writes a file in the directory of the fixture.
 func (w *fixture) write(name, text string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, filepath.FromSlash(name))
@@ -164,24 +163,24 @@ func (w *fixture) configure(text string) {
 	w.write("config.yaml", text)
 }
 
-// microShift configures a host without keepalived, with MicroShift's directory and
-// what follows it.
+// microShift configures a host without keepalived, with a directory of MicroShift and more
+// keys of microshift.
 func (w *fixture) microShift(dir, more string) {
 	w.t.Helper()
 	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(w.dir, dir) + more + "}\n")
 }
 
-// keepalived configures a host with keepalived, and writes its configuration.
+// keepalived configures a host with keepalived and writes keepalived.conf.
 func (w *fixture) keepalived(text string) {
 	w.t.Helper()
 	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
 	w.write("keepalived.conf", text)
 }
 
-// defaultRoute is the kernel's table of routes, with one by eth0.
+// defaultRoute is a route table of the kernel with a default route on eth0.
 const defaultRoute = "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
 
-// parsePrefixes are addresses like "192.0.2.9/24 eth0", on the links of addresses.Links.
+// parsePrefixes parses addresses such as "192.0.2.9/24 eth0", on the links of Links.
 func parsePrefixes(texts ...string) (all []address.Address) {
 	index := map[string]uint32{"lo": 1, "eth0": 2, "eth1": 3}
 	for _, text := range texts {
@@ -202,7 +201,7 @@ func (w *fixture) expect(when string, reason report.Reason, part string) report.
 	return c
 }
 
-// must ends the test on an error.
+// must ends the test after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -210,7 +209,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// advance lets time go by, with an address event in each step of it.
+// advance waits, with an address event in each step.
 func (w *fixture) advance(d, step time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		<-time.After(step)
@@ -257,7 +256,7 @@ func TestAddressEventsDoNotDelayScheduledWork(t *testing.T) {
 		verified := w.verifyCount()
 		w.advance(95*time.Second, 10*time.Second)
 		if w.verifyCount() != verified {
-			t.Errorf("a table is verified where there is none")
+			t.Errorf("a table that does not exist is verified")
 		}
 	})
 }
@@ -270,7 +269,7 @@ func TestResyncEvery30Seconds(t *testing.T) {
 		if n := w.verifyCount(); n != 3 {
 			t.Errorf("the table was verified %d times in 95 s", n)
 		}
-		// A change without any hint: inotify has lost it.
+		// A change without an event: inotify has lost it.
 		w.configure(`mode: ""`)
 		w.advance(31*time.Second, 7*time.Second)
 		w.expect("without a hint", report.Disabled, "")
@@ -281,24 +280,24 @@ func TestFailuresAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(w *fixture) { w.refuses = errors.New("no") })
 		defer w.stop()
-		if told := w.takeNotifications(); len(told) != 0 {
-			t.Errorf("ready although nothing works: %v", told)
+		if sent := w.takeNotifications(); len(sent) != 0 {
+			t.Errorf("ready although the table cannot be applied: %v", sent)
 		}
 		idle(20 * time.Second)
 		tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails")
 		if tries < 7 || tries > 12 {
-			t.Errorf("%d tries in 20 s", tries)
+			t.Errorf("%d attempts in 20 s", tries)
 		}
 		if diff := cmp.Diff([]string{"2s ready"}, w.takeNotifications()); diff != "" {
-			t.Errorf("a start that does not work counts as over after the grace (-want +got):\n%s", diff)
+			t.Errorf("no notification after the start timeout (-want +got):\n%s", diff)
 		}
 		w.withLock(func() { w.refuses = nil })
 		idle(maxRetryDelay)
 		w.expect("after the cause has gone", report.Standby, "")
 		w.takeSteps()
 		idle(20 * time.Second)
-		if more := w.takeSteps(); len(more) > 1 { // the look at everything falls in between
-			t.Errorf("success is retried: %v", more)
+		if more := w.takeSteps(); len(more) > 1 { // the complete pass falls in between
+			t.Errorf("a success is retried: %v", more)
 		}
 	})
 }
@@ -309,13 +308,13 @@ func TestAddressEventsDoNotMultiplyRetries(t *testing.T) {
 		defer w.stop()
 		w.advance(10*time.Second, 10*time.Millisecond)
 		if tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails"); tries < 5 || tries > 9 {
-			t.Errorf("%d tries in 10 s of address events", tries)
+			t.Errorf("%d attempts in 10 s of address events", tries)
 		}
-		// What has changed is tried at once.
+		// A changed plan is applied at once.
 		w.withLock(func() { w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}} })
 		w.advance(10*time.Millisecond, 10*time.Millisecond)
 		if tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails"); tries != 1 {
-			t.Errorf("%d tries for a VIP that has come", tries)
+			t.Errorf("%d attempts for a VIP that has arrived", tries)
 		}
 	})
 }
@@ -341,7 +340,7 @@ func TestReadyImmediately(t *testing.T) {
 		}
 		w.stop()
 		if last := w.steps[len(w.steps)-1]; last != "remove" || w.table != nil {
-			t.Errorf("the end leaves %v, the last step is %q", w.table, last)
+			t.Errorf("after the end the table is %v, the last step is %q", w.table, last)
 		}
 	})
 }
@@ -351,13 +350,13 @@ func TestHandsOverToNextProcess(t *testing.T) {
 		w := startLoop(t, func(w *fixture) { w.successorExpected = true })
 		w.stop()
 		if last := w.steps[len(w.steps)-2:]; !slices.Equal(last, []string{"suspend", "leave"}) || w.table == nil {
-			t.Errorf("the end leaves the table %v, the last steps are %q", w.table, last)
+			t.Errorf("after the end the table is %v, the last steps are %q", w.table, last)
 		}
 	})
 }
 
-// What the last run has left stays as it is while this one has not seen all that
-// it decides by, and no longer than a start may take.
+// TestInheritedStateKeptUntilObserved: listener and table of the previous process stay until
+// the first complete observation, but not longer than startTimeout.
 func TestInheritedStateKeptUntilObserved(t *testing.T) {
 	for name, mended := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
 		t.Run(name, func(t *testing.T) {
@@ -417,13 +416,13 @@ func TestConfigurationSettles(t *testing.T) {
 		port(8888, "before the text has settled")
 		idle(60 * time.Millisecond)
 		port(9888, "after it has")
-		if told := w.takeNotifications(); len(told) != 2 || !strings.HasSuffix(told[0], " reloading") || !strings.HasSuffix(told[1], " ready") {
-			t.Errorf("the manager was told %v", told)
+		if sent := w.takeNotifications(); len(sent) != 2 || !strings.HasSuffix(sent[0], " reloading") || !strings.HasSuffix(sent[1], " ready") {
+			t.Errorf("the notifications are %v", sent)
 		}
 		w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 		w.loop.Reload()
 		synctest.Wait()
-		port(8888, "when the admin asks for a reload")
+		port(8888, "after a requested reload")
 		w.configure("")
 		hint()
 		idle(2 * time.Second)
@@ -438,11 +437,11 @@ func TestHeartbeat(t *testing.T) {
 		w.stop()
 		for i := 1; i < len(w.heartbeats); i++ {
 			if gap := w.heartbeats[i] - w.heartbeats[i-1]; gap > heartbeatInterval {
-				t.Errorf("no beat for %v", gap)
+				t.Errorf("no heartbeat for %v", gap)
 			}
 		}
 		if n := len(w.heartbeats); n < 24 {
-			t.Errorf("%d beats in two minutes", n)
+			t.Errorf("%d heartbeats in two minutes", n)
 		}
 	})
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
 // microShift is the state of MicroShift on this host.
@@ -24,6 +24,10 @@ type microShift struct {
 	microshift.Snapshot
 	computed microshift.Computed
 	err      error // why computed is incomplete
+}
+
+func (m microShift) state() decision.State {
+	return decision.State{Snapshot: m.Snapshot, Computed: m.computed, ComputeErr: m.err}
 }
 
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
@@ -39,89 +43,14 @@ func (s observation) needsNodeAddress() bool {
 	return s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
 }
 
-// maxFilesNamed bounds the files in a message.
-const maxFilesNamed = 3
-
-// pendingRestart returns an error that names the files that changed after MicroShift has
-// read them, or nil.
-func pendingRestart(changed []string) error {
-	if len(changed) == 0 {
-		return nil
-	}
-	names := strings.Join(changed[:min(len(changed), maxFilesNamed)], ", ")
-	if more := len(changed) - maxFilesNamed; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Errorf("%s changed since MicroShift was started: it takes effect after systemctl restart microshift", names)
-}
-
-// decideMicroShift returns the plan for a MicroShift host: the API has the addresses of
-// the node, and the ingress is MicroShift's router. The message always names files that
-// are not in effect.
+// decideMicroShift returns the plan for a MicroShift host.
 func decideMicroShift(s observation) plan {
-	p, m := planMicroShift(s), s.microShift
-	if m.Known && m.Err != nil {
-		p.messageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in use)", m.Err)
-	} else if err := pendingRestart(m.ChangedSinceStart); err != nil {
-		p.messageSuffix = fmt.Sprintf(" (MicroShift's configuration: %v)", err)
+	p := decision.Decide(s.config, s.microShift.state(), s.excluded(), s.addresses)
+	return plan{
+		reason: p.Reason, message: p.Message, unreachableMessage: p.UnreachableMessage, messageSuffix: p.MessageSuffix,
+		decision: p.Decision, listen: p.Serves, port: s.config.InternalPort, ingress: p.Ingress,
+		routerHTTP: p.RouterHTTP, routerHTTPS: p.RouterHTTPS,
 	}
-	return p
-}
-
-func planMicroShift(s observation) plan {
-	m := s.microShift
-	none := func(reason report.Reason, format string, args ...any) plan {
-		return plan{reason: reason, message: fmt.Sprintf(format, args...)}
-	}
-	switch {
-	case !m.Known:
-		return none(report.NoVIPs, "%v", m.Err)
-	case m.err != nil:
-		return none(report.NoVIPs, "MicroShift: %v", m.err)
-	case m.computed.Router.Removed:
-		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so no router can answer challenges: "+
-			"set it to Managed, or set vips.api and vips.ingress for your own router")
-	}
-	nodes, router := m.computed.NodeIPs, m.computed.Router
-	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.ListensOn(a, microshift.ChallengePort) })
-	led := exclude(free, s.excluded())
-	absent := slices.DeleteFunc(slices.Clone(nodes), s.hasAddress)
-	p := plan{port: s.config.InternalPort, ingress: m.computed.UpstreamAddresses(), routerHTTP: router.HTTP, routerHTTPS: router.HTTPS}
-	switch {
-	case len(free) == 0:
-		p.reason = report.NotRequired
-		p.decision = ownership.Decide(nodes, nodes, nil)
-		p.message = fmt.Sprintf("MicroShift's router serves %s, according to its configuration", describePort(nodes, router.HTTP))
-	case len(led) == 0 && !m.computed.AdvertiseAddressGiven:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first address after the service network, which is never redirected: "+
-			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration", joinAddrs(free))
-	case len(led) == 0:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: "+
-			"delete that key, or configure the router to listen there on port 80", joinAddrs(free))
-	case len(exclude(led, absent)) == 0:
-		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s", joinAddrs(absent), absentNodeAddressFix)
-	case len(p.ingress) == 0:
-		return none(report.UpstreamUnreachable, "MicroShift's router has no listen address: this host has no address of ingress.listenAddress: correct it in MicroShift's configuration")
-	default:
-		p.decision = ownership.Decide(led, nil, s.addresses)
-		p.decision.NotRequired = exclude(nodes, free)
-		p.setServing(" (MicroShift's node address)")
-		at := p.withRouterPorts(s.config)
-		p.unreachableMessage = fmt.Sprintf("MicroShift's router accepts no connections on %s: oc get pod,service -n openshift-ingress shows whether "+
-			"router-default runs and has that address; http01-proxyd check queries it", describePort(p.ingress, at.Upstream.InitialPort()))
-		if len(p.decision.Standby) > 0 {
-			p.message += ": " + absentNodeAddressFix
-		}
-	}
-	return p
-}
-
-// absentNodeAddressFix is the remediation for a node address that the host does not have.
-// No other host takes over a node address.
-const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link"
-
-func describePort(addrs []netip.Addr, port uint16) string {
-	return fmt.Sprintf("port %d of %s", port, joinAddrs(addrs))
 }
 
 // exclude returns the elements of addrs that others does not contain.
@@ -132,13 +61,7 @@ func exclude(addrs, others []netip.Addr) []netip.Addr {
 // withRouterPorts returns the configuration with the ports of MicroShift's router, unless
 // the configuration sets ports.
 func (p plan) withRouterPorts(c config.Config) config.Config {
-	if p.routerHTTP != 0 && !c.Upstream.ExplicitPorts.HTTP {
-		c.Upstream.Port = p.routerHTTP
-	}
-	if p.routerHTTPS != 0 && !c.Upstream.ExplicitPorts.HTTPS {
-		c.Upstream.HTTPSPort = p.routerHTTPS
-	}
-	return c
+	return decision.Plan{RouterHTTP: p.routerHTTP, RouterHTTPS: p.routerHTTPS}.WithRouterPorts(c)
 }
 
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.
@@ -164,7 +87,7 @@ func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Dur
 	e.observation.microShift.Snapshot = answer
 	unused := answer.Err
 	if unused == nil {
-		unused = pendingRestart(answer.ChangedSinceStart)
+		unused = decision.PendingRestart(answer.ChangedSinceStart)
 	}
 	e.logOnChange("microshift", "MicroShift's configuration is not used as it is", unused)
 	e.logOnChange("microshift-kept", "cannot use MicroShift's configuration that an earlier process saved", answer.RestoreErr)
@@ -189,22 +112,6 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 		e.observation.rememberedInternal = m.computed.Internal
 	}
 	return nil
-}
-
-// MicroShiftPlan is the plan of the service on a MicroShift host, for check.
-type MicroShiftPlan struct {
-	Reason   report.Reason
-	Message  string
-	Decision ownership.Decision
-	Ingress  []netip.Addr
-	Config   config.Config // with the router's ports
-}
-
-// DecideMicroShift returns the plan of the service on a MicroShift host; err is why
-// computed is incomplete.
-func DecideMicroShift(c config.Config, a microshift.Snapshot, computed microshift.Computed, err error, addresses []ownership.Address) MicroShiftPlan {
-	p := decideMicroShift(observation{config: c, configKnown: true, addresses: addresses, microShift: microShift{a, computed, err}})
-	return MicroShiftPlan{Reason: p.reason, Message: p.message + p.messageSuffix, Decision: p.decision, Ingress: p.ingress, Config: p.withRouterPorts(c)}
 }
 
 // nodeAddressRetry is the interval of reads while the node address is missing: a new
@@ -282,7 +189,7 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
 	for _, a := range heldBack {
 		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: "+
-			"set node.%s in MicroShift's configuration", a, NodeKey(s.microShift.Config, s.microShift.computed, a)))
+			"set node.%s in MicroShift's configuration", a, decision.NodeKey(s.microShift.Config, s.microShift.computed, a)))
 	}
 	if err != nil {
 		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -292,15 +199,6 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	}
 	l.loopback = next
 	return next.message
-}
-
-// NodeKey returns the configuration key of the node address that an internal address would
-// replace.
-func NodeKey(c microshift.Config, computed microshift.Computed, internal netip.Addr) string {
-	if c.NodeIP.IsValid() || internal != computed.Internal[0] {
-		return "nodeIPv6"
-	}
-	return "nodeIP"
 }
 
 // loopbackState is the arguments and the result of the last Ensure.

@@ -17,13 +17,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// microShiftObservation is a sight of a MicroShift host with one node address of each family.
+// microShiftObservation returns the observation of a MicroShift host with one node address
+// of each family.
 func microShiftObservation(t *testing.T, config string, change func(*microshift.Computed)) observation {
 	t.Helper()
 	s := observation{
@@ -40,7 +41,7 @@ func microShiftObservation(t *testing.T, config string, change func(*microshift.
 	return s
 }
 
-// setSingleAddress has an address be on a link as a single one, and nowhere else.
+// setSingleAddress moves an address to a link as a single address.
 func (s *observation) setSingleAddress(addr, link string) {
 	a := netip.MustParseAddr(addr)
 	s.addresses = slices.DeleteFunc(s.addresses, func(b ownership.Address) bool { return b.IP == a })
@@ -57,7 +58,7 @@ func TestDecideMicroShift(t *testing.T) {
 		says    string
 		held    string
 		ingress string
-		ports   [2]uint16 // of the ingress, as the door is configured
+		ports   [2]uint16 // of the ingress
 	}{
 		"router on the node's port 80": {
 			reason: report.NotRequired, says: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
@@ -254,7 +255,7 @@ func TestDecideMicroShift(t *testing.T) {
 			sight:  func(s *observation) { s.setSingleAddress("10.44.0.0", "lo") },
 			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
-		"its directory is not here, and its address is to be managed": {
+		"its directory does not exist, and manageAdvertiseAddress is set": {
 			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
 			sight:  func(s *observation) { s.microShift = microShift{} },
 			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
@@ -311,7 +312,7 @@ func TestInternalAddresses(t *testing.T) {
 		"not known":      {change: func(c *microshift.Computed) { c.Internal = nil }, unknown: true},
 		"one would be taken for the node's": {
 			change: func(c *microshift.Computed) { c.MisdetectedAsNodeIP = addrs("fd02::1:0") },
-			want:   "[10.44.0.0]", heldBack: "[fd02::1:0]", // 10.44.0.0 is there already
+			want:   "[10.44.0.0]", heldBack: "[fd02::1:0]", // the host has 10.44.0.0
 		},
 		"one would be, and the other is not there": {
 			change: func(c *microshift.Computed) {
@@ -345,14 +346,14 @@ func TestInternalAddresses(t *testing.T) {
 				}
 			}
 			if fmt.Sprint(want) != tt.want || fmt.Sprint(heldBack) != tt.heldBack || known == tt.unknown {
-				t.Errorf("%v, held back %v, known %v", want, heldBack, known)
+				t.Errorf("%v, withheld %v, known %v", want, heldBack, known)
 			}
 		})
 	}
 }
 
-// TestMicroShiftChangesApplied: its files are taken while the service runs, and lo is
-// kept as they ask.
+// TestMicroShiftChangesApplied: changes of MicroShift's files take effect while the service
+// runs, including the addresses on lo.
 func TestMicroShiftChangesApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(w *fixture) {
@@ -365,7 +366,7 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 			t.Helper()
 			w.withLock(func() {
 				if got := fmt.Sprint(w.loopbackWant); got != want {
-					t.Errorf("%s: lo is to have %s, want %s", when, got, want)
+					t.Errorf("%s: the arguments of Ensure are %s, want %s", when, got, want)
 				}
 			})
 		}
@@ -401,8 +402,8 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 	})
 }
 
-// TestNodeAddressOnOtherLink: where a default route leads to a link without an address, one
-// is waited for, and then another link's is taken, until it comes after all.
+// TestNodeAddressOnOtherLink: while the link of the default route has no address, the loop
+// waits, then uses the address of another link until the first link has one.
 func TestNodeAddressOnOtherLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startLoop(t, func(w *fixture) {
@@ -427,8 +428,8 @@ func TestNodeAddressOnOtherLink(t *testing.T) {
 	})
 }
 
-// TestMicroShiftStart: what MicroShift has read at its start is in force until its
-// next one, however its files are changed, and lo is kept for that.
+// TestMicroShiftStart: the configuration that MicroShift has read at its start is used until
+// its next start, also for the addresses on lo.
 func TestMicroShiftStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var link string

@@ -15,9 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestNoVIPsMessages: on a host with keepalived's static pod, while
-// keepalived.conf comes, is no good and goes again. Nothing stays in force where
-// nothing was.
+// TestNoVIPsMessages: the messages on a host with keepalived's static pod, while
+// keepalived.conf is created, incomplete and deleted again.
 func TestNoVIPsMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +29,7 @@ func TestNoVIPsMessages(t *testing.T) {
 		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
 		for _, step := range []struct{ does, conf, says, not string }{
 			{"absent", "", "although keepalived's static pod does", "platform"},
-			{"no ingress", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "stay in force"},
+			{"no ingress", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "stay in use"},
 			{"half-written", orphan[:40], "is incomplete", "has API VIP"},
 			{"no ingress again", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "is incomplete"},
 			{"gone", "", "although keepalived's static pod does", "has API VIP"},
@@ -47,8 +46,8 @@ func TestNoVIPsMessages(t *testing.T) {
 			}
 		}
 		w.stop()
-		if said := log.String(); strings.Contains(said, "stay in force") || !strings.Contains(said, "there are no last good VIPs") {
-			t.Errorf("logged:\n%s", said)
+		if logged := log.String(); strings.Contains(logged, "stay in use") || !strings.Contains(logged, "there are no last good VIPs") {
+			t.Errorf("logged:\n%s", logged)
 		}
 	})
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
 // observer reads the state of the host and keeps the last one.
@@ -155,7 +156,7 @@ func (e *observer) observe() (observation, error) {
 	if err != nil {
 		return e.observation, err
 	}
-	e.observation.addresses = OwnershipAddresses(found, links)
+	e.observation.addresses = ownership.FromAddresses(found, links)
 	if err := e.computeMicroShift(links, found); err != nil {
 		return e.observation, err
 	}
@@ -165,21 +166,8 @@ func (e *observer) observe() (observation, error) {
 // links returns the links of the host if their names are needed. A host may have hundreds
 // of links, so they are not read for every change of an address.
 func (e *observer) links(found []address.Address) ([]address.Link, error) {
-	if !e.observation.microShift.Present && !NeedsLinkNames(found, e.observation.knownInternal()) {
+	if !e.observation.microShift.Present && !decision.NeedsLinkNames(found, e.observation.knownInternal()) {
 		return nil, nil
 	}
 	return e.addresses.Links()
-}
-
-// OwnershipAddresses returns the addresses in the form that ownership requires.
-func OwnershipAddresses(found []address.Address, links []address.Link) []ownership.Address {
-	names := make(map[uint32]string, len(links))
-	for _, l := range links {
-		names[l.Index] = l.Name
-	}
-	out := make([]ownership.Address, len(found))
-	for i, a := range found {
-		out[i] = ownership.Address{IP: a.IP, Bits: a.Bits, Link: names[a.Link], Tentative: a.Tentative, DADFailed: a.DADFailed}
-	}
-	return out
 }

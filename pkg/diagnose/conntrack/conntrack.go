@@ -62,7 +62,7 @@ func Read() (c Stats, err error) {
 		return c, nil
 	}
 	if err != nil {
-		return c, fmt.Errorf("read connection tracking statistics: %w", err)
+		return c, fmt.Errorf("cannot read connection tracking statistics: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	c.dropped, err = sumDropped(f)
@@ -72,11 +72,11 @@ func Read() (c Stats, err error) {
 func readNumber(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, fmt.Errorf("read connection tracking usage: %w", err)
+		return 0, fmt.Errorf("cannot read connection tracking usage: %w", err)
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read connection tracking usage: %w", err)
+		return 0, fmt.Errorf("cannot read connection tracking usage: %w", err)
 	}
 	return n, nil
 }
@@ -97,11 +97,11 @@ func sumDropped(statistics io.Reader) (uint64, error) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if at < 0 || at >= len(fields) {
-			return 0, errors.New("read connection tracking statistics: no column \"drop\"")
+			return 0, errors.New("cannot read connection tracking statistics: no column \"drop\"")
 		}
 		n, err := strconv.ParseUint(fields[at], 16, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read connection tracking statistics: %w", err)
+			return 0, fmt.Errorf("cannot read connection tracking statistics: %w", err)
 		}
 		sum += n
 	}

@@ -36,7 +36,7 @@ func newNeighbourProbe(client *prober.Client, w Path, addr netip.Addr, own []add
 	}
 	links, err := net.Interfaces()
 	if err != nil {
-		return n, fmt.Errorf("list the links: %w", err)
+		return n, fmt.Errorf("cannot list the links: %w", err)
 	}
 	for _, l := range links {
 		if len(l.HardwareAddr) > 0 && (w.Local || !isVRRPMAC(l.HardwareAddr)) {

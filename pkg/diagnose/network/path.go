@@ -41,7 +41,7 @@ func PathTo(addr netip.Addr, own []address.Address, isVIP func(netip.Addr) bool)
 	}
 	var err error
 	if w.Link, err = net.InterfaceByIndex(int(index)); err != nil {
-		return w, fmt.Errorf("read link %d towards %v: %w", index, addr, err)
+		return w, fmt.Errorf("cannot read link %d towards %v: %w", index, addr, err)
 	}
 	if !w.Source.IsValid() || isVIP(w.Source) {
 		w.Source = closestOwnAddress(addr, index, own, isVIP)

@@ -50,11 +50,11 @@ const (
 func OpenKernelRuleset(deadline time.Time) (*KernelRuleset, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a netfilter netlink socket: %w", err)
+		return nil, fmt.Errorf("cannot open a netfilter netlink socket: %w", err)
 	}
 	k := &KernelRuleset{conn: conn, rulesByChain: make(map[chainKey][]Rule), setsByName: make(map[setKey]set), setProperties: make(map[Table]map[string]set)}
 	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, errors.Join(fmt.Errorf("set the deadline of a netlink socket: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("cannot set the deadline of a netlink socket: %w", err), conn.Close())
 	}
 	if k.chains, err = k.listChains(); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -69,7 +69,7 @@ func (k *KernelRuleset) Close() error { return k.conn.Close() }
 func (k *KernelRuleset) Generation() (uint32, error) {
 	answers, err := k.query(unix.NFT_MSG_GETGEN, 0, 0, nil)
 	if err != nil || len(answers) == 0 {
-		return 0, errors.Join(err, errors.New("read the ruleset's generation"))
+		return 0, errors.Join(err, errors.New("cannot read the ruleset's generation"))
 	}
 	return answers[0].uint32At(unix.NFTA_GEN_ID), nil
 }
@@ -86,7 +86,7 @@ func (k *KernelRuleset) query(kind uint16, family Family, flags netlink.HeaderFl
 	}
 	body, err := e.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("encode a ruleset query: %w", err)
+		return nil, fmt.Errorf("cannot encode a ruleset query: %w", err)
 	}
 	messages, err := k.conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), Flags: netlink.Request | flags},
@@ -114,7 +114,7 @@ type reply struct {
 func (k *KernelRuleset) dormantTables() (map[Table]bool, error) {
 	answers, err := k.query(unix.NFT_MSG_GETTABLE, 0, netlink.Dump, nil)
 	if err != nil {
-		return nil, fmt.Errorf("list the tables: %w", err)
+		return nil, fmt.Errorf("cannot list the tables: %w", err)
 	}
 	off := make(map[Table]bool)
 	for _, a := range answers {
@@ -132,7 +132,7 @@ func (k *KernelRuleset) listChains() ([]Chain, error) {
 	}
 	answers, err := k.query(unix.NFT_MSG_GETCHAIN, 0, netlink.Dump, nil)
 	if err != nil {
-		return nil, fmt.Errorf("list the chains of all tables: %w", err)
+		return nil, fmt.Errorf("cannot list the chains of all tables: %w", err)
 	}
 	var list []Chain
 	for _, a := range answers {
@@ -162,7 +162,7 @@ func (k *KernelRuleset) chainRules(t Table, chain string) ([]Rule, error) {
 		e.String(unix.NFTA_RULE_CHAIN, chain)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the rules of chain %s %s: %w", t, chain, err)
+		return nil, fmt.Errorf("cannot list the rules of chain %s %s: %w", t, chain, err)
 	}
 	list := make([]Rule, 0, len(answers))
 	for _, a := range answers {
@@ -199,7 +199,7 @@ func (k *KernelRuleset) namedSet(t Table, name string) (set, error) {
 		e.String(unix.NFTA_SET_ELEM_LIST_SET, name)
 	})
 	if err != nil {
-		return set{}, fmt.Errorf("list the elements of set %s %s: %w", t, name, err)
+		return set{}, fmt.Errorf("cannot list the elements of set %s %s: %w", t, name, err)
 	}
 	for _, a := range answers {
 		forEachAttribute(a.attributes[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, b []byte) {
@@ -238,7 +238,7 @@ func (k *KernelRuleset) tableSets(t Table) (map[string]set, error) {
 		e.String(unix.NFTA_SET_TABLE, t.Name)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the sets of table %s: %w", t, err)
+		return nil, fmt.Errorf("cannot list the sets of table %s: %w", t, err)
 	}
 	sets := make(map[string]set, len(answers))
 	for _, a := range answers {

@@ -64,7 +64,7 @@ func simulate(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, e
 	w := &baseChainWalk{evaluator: evaluator{packet: p, hook: base.Hook, table: base.Table, ruleset: r}, base: base, rulesLeft: maxRules}
 	done, err := w.walkChain(base.Name, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("simulate a packet in chain %s: %w", base, err)
+		return nil, nil, fmt.Errorf("cannot simulate a packet in chain %s: %w", base, err)
 	}
 	if done.fallsThrough {
 		kind := Accepted

@@ -85,7 +85,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "config", ID: "4350cc1721e54f21acd552a09ddbef12",
 			Subject:     "The configuration was read",
-			Explanation: "An invalid file changes nothing. The last good configuration stays in force, and\nthe message contains line and column of the fault.",
+			Explanation: "An invalid file changes nothing. The last good configuration stays in use, and\nthe message contains line and column of the fault.",
 		},
 		{
 			Event: "table", ID: "9ed89eddd6844325b600e6129ec04ece",
@@ -155,12 +155,12 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "egress", ID: "dc5479fd3eb744bba7395e80d8026fc2",
 			Subject:     "The egress proxy settings have changed",
-			Explanation: "The file or the configuration contains another egress proxy. It is used once the\nendpoints of egressProxy.readinessEndpoints have answered through it. Until then,\nthe accepted one stays in force.",
+			Explanation: "The file or the configuration contains another egress proxy. It is used once the\nendpoints of egressProxy.readinessEndpoints have answered through it. Until then,\nthe accepted one stays in use.",
 		},
 		{
 			Event: "egress-accepted", ID: "63d8dbe161c54279bbe5861d728c9670",
 			Subject:     "The egress proxy is accepted",
-			Explanation: "@HTTP_PROXY@ for http and @HTTPS_PROXY@ for https, from @SOURCE@, are in force. With\negressProxy.upstream: auto, ingress addresses outside of the no-proxy list are\nreached through it. `http01-proxyd status` lists them.",
+			Explanation: "@HTTP_PROXY@ for http and @HTTPS_PROXY@ for https, from @SOURCE@, are in use. With\negressProxy.upstream: auto, ingress addresses outside of the no-proxy list are\nreached through it. `http01-proxyd status` lists them.",
 		},
 		{
 			Event: "egress-pending", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
@@ -170,7 +170,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "egress-refused", ID: "5d052b00c49e40ccaf8e6003f9b4fe4c",
 			Subject:     "The egress proxy settings are rejected",
-			Explanation: "ERROR contains the fault and the line, never the value, which may be a password.\nThe accepted settings stay in force. On OpenShift, the machine-config-operator\nwrites the files from proxy/cluster.",
+			Explanation: "ERROR contains the fault and the line, never the value, which may be a password.\nThe accepted settings stay in use. On OpenShift, the machine-config-operator\nwrites the files from proxy/cluster.",
 		},
 		{
 			Event: "egress-resolve", ID: "161e62da1f8c4a11870ff4474856b6c6",
@@ -205,12 +205,12 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "They are read periodically instead.",
 		},
 		{
-			Event: "address_overflow", ID: "2e460a9618944a2399855162fd0b00ea",
+			Event: "address-overflow", ID: "2e460a9618944a2399855162fd0b00ea",
 			Subject:     "Address events were lost",
 			Explanation: "All addresses were read again, so no change is missed.",
 		},
 		{
-			Event: "address_resubscribe", ID: "310a853eec9a42f28ea9877af376bc25",
+			Event: "address-resubscribe", ID: "310a853eec9a42f28ea9877af376bc25",
 			Subject: "The subscription to address events was renewed",
 		},
 		{

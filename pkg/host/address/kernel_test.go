@@ -25,8 +25,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// testTimeout bounds how long a test waits for the kernel on a busy machine;
-// nothing is asserted about how long it takes.
+// testTimeout bounds how long a test waits for the kernel on a busy machine.
 const testTimeout = 60 * time.Second
 
 func ip(t *testing.T, args ...string) string {
@@ -34,11 +33,11 @@ func ip(t *testing.T, args ...string) string {
 	return nstest.Run(t, "ip", args...)
 }
 
-// link makes a link with the given ip-link arguments, and removes it at the end.
+// link adds a link with the given ip-link arguments, and deletes it after the test.
 func link(t *testing.T, name string, args ...string) {
 	t.Helper()
 	ip(t, append([]string{"link", "add", name}, args...)...)
-	// The test's context is done by then, and the test may have removed it.
+	// The context of the test has ended by then, and the test may have deleted the link.
 	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "ip", "link", "del", name).Run() })
 	ip(t, "link", "set", name, "up")
 }
@@ -79,8 +78,7 @@ func runWatcher(t *testing.T, w *Watcher) {
 	})
 }
 
-// await takes snapshots, a further one at each Changed and at no other time,
-// until one is as wanted.
+// await takes a snapshot, and another one after each Changed only, until ok accepts one.
 func await(t *testing.T, w *Watcher, what string, ok func([]Address) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -120,8 +118,7 @@ func lacks(want string) func([]Address) bool {
 	return func(list []Address) bool { return !contains(want)(list) }
 }
 
-// clearSignal takes the signal of past events away, so that the next one is about
-// something new.
+// clearSignal discards the signal of past events.
 func clearSignal(t *testing.T, w *Watcher) {
 	t.Helper()
 	select {
@@ -130,7 +127,7 @@ func clearSignal(t *testing.T, w *Watcher) {
 	}
 }
 
-// ipAddresses is what ip(8) says about the addresses, which serves as the oracle.
+// ipAddresses returns the addresses according to ip(8), the oracle of these tests.
 func ipAddresses(t *testing.T) []Address {
 	t.Helper()
 	var links []struct {
@@ -275,8 +272,8 @@ func TestVIPsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestDuplicateAddressDetection: an address that nobody else has becomes final, and
-// one that v1 answers for while v0 still probes for it is marked.
+// TestDuplicateAddressDetection: a unique address becomes usable, and one that v1 has while
+// v0 probes for it is marked as failed.
 func TestDuplicateAddressDetection(t *testing.T) {
 	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
@@ -315,8 +312,8 @@ func TestLinkDeleted(t *testing.T) {
 	})
 }
 
-// keepalived announces an address again and again; each announcement wakes, and
-// none changes what the snapshot says.
+// TestRepeatedAnnouncement: keepalived announces an address repeatedly. Each announcement
+// causes a signal and no other snapshot.
 func TestRepeatedAnnouncement(t *testing.T) {
 	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
@@ -351,7 +348,7 @@ func TestOverflow(t *testing.T) {
 	for i := range 500 {
 		fmt.Fprintf(&batch, "addr add 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
 	}
-	batch.WriteString("addr add 192.0.2.5/32 dev v0\n") // its event finds the queue full
+	batch.WriteString("addr add 192.0.2.5/32 dev v0\n") // the queue is full when its event is sent
 	nstest.RunWithInput(t, batch.String(), "ip", "-batch", "-")
 
 	runWatcher(t, w)
@@ -361,11 +358,11 @@ func TestOverflow(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	for log.Count("event=address_overflow") == 0 {
+	for log.Count("event=address-overflow") == 0 {
 		select {
 		case <-w.Changed():
 		case <-ctx.Done():
-			t.Fatal("the kernel never reported ENOBUFS: the test provokes nothing")
+			t.Fatal("the kernel did not report ENOBUFS, so the test has no effect")
 		}
 	}
 
@@ -374,8 +371,8 @@ func TestOverflow(t *testing.T) {
 	await(t, w, "events arrive after an overflow", lacks("192.0.2.5"))
 }
 
-// Snapshots that are taken while addresses change are each one that ip(8) could
-// have shown: an address that is never touched is in every one of them.
+// TestSnapshotDuringChanges: an address that does not change is in every snapshot that is
+// taken while other addresses change.
 func TestSnapshotDuringChanges(t *testing.T) {
 	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
@@ -400,11 +397,11 @@ func TestSnapshotDuringChanges(t *testing.T) {
 	for running := true; running; {
 		list, err := w.Snapshot()
 		switch {
-		case errors.Is(err, errInterrupted): // bounded, and said so
+		case errors.Is(err, errInterrupted): // the number of dumps is bounded
 		case err != nil:
 			t.Fatal(err)
 		case !contains("192.0.2.5")(list):
-			t.Fatalf("a dump missed an address that was never touched: %d addresses, from %v on", len(list), list[1])
+			t.Fatalf("a dump lacks an unchanged address: %d addresses, from %v on", len(list), list[1])
 		}
 		select {
 		case <-done:
@@ -417,8 +414,8 @@ func TestSnapshotDuringChanges(t *testing.T) {
 	}
 }
 
-// A socket that breaks is replaced, through failing attempts, and what changed
-// meanwhile is not missed.
+// TestBrokenSocketIsReplaced: a broken socket is replaced after failed attempts, and changes
+// in the meantime are signalled.
 func TestBrokenSocketIsReplaced(t *testing.T) {
 	var log nstest.Log
 	w := openWatcher(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -429,7 +426,7 @@ func TestBrokenSocketIsReplaced(t *testing.T) {
 		if attempts++; attempts <= 2 {
 			return nil, errors.New("no sockets left")
 		}
-		ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0") // makes no event that anyone hears
+		ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0") // no socket receives its event
 		return subscribe()
 	}
 	if err := w.events.Close(); err != nil {
@@ -445,7 +442,7 @@ func TestBrokenSocketIsReplaced(t *testing.T) {
 	await(t, w, "events arrive over the new socket", lacks("192.0.2.5"))
 }
 
-// The dump socket is replaced as well.
+// TestSnapshotAfterBrokenDumpSocket: the dump socket is replaced as well.
 func TestSnapshotAfterBrokenDumpSocket(t *testing.T) {
 	w := startWatcher(t)
 	if _, err := w.Snapshot(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// findOnLoopback finds an address on lo.
+// findOnLoopback returns an address on lo.
 func findOnLoopback(t *testing.T, addr netip.Addr) (found Address, there bool) {
 	t.Helper()
 	all, err := List()
@@ -27,8 +27,7 @@ func findOnLoopback(t *testing.T, addr netip.Addr) (found Address, there bool) {
 	return Address{}, false
 }
 
-// TestLoopback puts single addresses on lo and takes them away, and has what `ip`
-// says of them as oracle.
+// TestLoopback adds single addresses to lo and removes them, with ip(8) as the oracle.
 func TestLoopback(t *testing.T) {
 	nstest.Require(t)
 	for text, shown := range map[string]string{
@@ -38,7 +37,7 @@ func TestLoopback(t *testing.T) {
 		addr := netip.MustParseAddr(text)
 		shows := func(when, want string) {
 			t.Helper()
-			// The kernel looks at a new IPv6 address even here, for a moment.
+			// A new IPv6 address is tentative for a moment, even on lo.
 			if got := strings.Replace(ip(t, "-o", "address", "show", "dev", "lo", "to", text), "tentative ", "", 1); want == "" && got != "" || !strings.Contains(got, want) {
 				t.Errorf("%s, %s: ip shows %q, want %q", text, when, got, want)
 			}
@@ -55,13 +54,13 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("%s, a second time: %v, %v", text, added, err)
 		}
 		shows("a second time", shown)
-		for range 2 { // what is not there is no error
+		for range 2 { // an address that does not exist is no error
 			if err := RemoveFromLoopback(addr); err != nil {
 				t.Errorf("%s: %v", text, err)
 			}
 			shows("taken away", "")
 		}
-		// That of another link, and that of another length, are others.
+		// An address of another link or prefix length is not removed.
 		link(t, "other0", "type", "veth", "peer", "name", "other1")
 		ip(t, "address", "add", text, "dev", "other0")
 		length := map[bool]string{true: "/24", false: "/64"}[addr.Is4()]
@@ -71,7 +70,7 @@ func TestLoopback(t *testing.T) {
 		}
 		ip(t, "address", "del", text+length, "dev", "lo")
 		if got := ip(t, "-o", "address", "show", "dev", "other0", "to", text); got == "" {
-			t.Errorf("%s is taken from another link", text)
+			t.Errorf("%s is removed from another link", text)
 		}
 		ip(t, "link", "del", "other0")
 	}

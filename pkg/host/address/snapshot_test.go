@@ -42,7 +42,7 @@ func TestFromMessage(t *testing.T) {
 		{"an address of a wrong length", &rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{Local: net.IP{1, 2, 3}}}, nil},
 		{"tentative", message(0, unix.IFA_F_TENTATIVE), want(func(a *Address) { a.Tentative = true })},
 		{"tentative by the header alone", message(unix.IFA_F_TENTATIVE, 0), want(func(a *Address) { a.Tentative = true })},
-		// The kernel uses an optimistic address while it still probes for it.
+		// The kernel uses an optimistic address while it probes for it.
 		{"optimistic", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC), want(func(*Address) {})},
 		{"failed", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED), want(func(a *Address) { a.Tentative, a.DADFailed = true, true })},
 		{"flags above the header's eight bits", message(0, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_PERMANENT), want(func(*Address) {})},
@@ -68,7 +68,7 @@ func TestFromMessage(t *testing.T) {
 	}
 }
 
-// datagram encodes messages as the kernel sends them.
+// datagram encodes messages like the kernel.
 func datagram(t *testing.T, messages ...netlink.Message) []byte {
 	t.Helper()
 	var b []byte
@@ -87,7 +87,7 @@ func datagram(t *testing.T, messages ...netlink.Message) []byte {
 func TestFamilyDump(t *testing.T) {
 	t.Parallel()
 	address := func(family uint8, ip net.IP, flags netlink.HeaderFlags) netlink.Message {
-		// An attribute of a type that nobody knows yet is in every message.
+		// Every message has an attribute of an unknown type.
 		data, err := (&rtnetlink.AddressMessage{Family: family, Attributes: &rtnetlink.AddressAttributes{Address: ip}}).MarshalBinary()
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestFamilyDump(t *testing.T) {
 			d := familyDump{family: unix.AF_INET6, sequence: 7}
 			err := d.add(datagram(t, tt.messages...))
 			if !errors.Is(err, tt.err) || len(d.addresses) != tt.addresses || d.interrupted != tt.torn || d.done != tt.done {
-				t.Errorf("%+v, error %v; want %d addresses, torn %v, done %v, error %v", d, err, tt.addresses, tt.torn, tt.done, tt.err)
+				t.Errorf("%+v, error %v; want %d addresses, interrupted %v, done %v, error %v", d, err, tt.addresses, tt.torn, tt.done, tt.err)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestFamilyDump(t *testing.T) {
 			d := familyDump{family: unix.AF_INET6, sequence: 7}
 			_ = d.add(b[:n]) // must not panic
 			if len(d.addresses) != 0 {
-				t.Errorf("%d of %d bytes made an address", n, len(b))
+				t.Errorf("%d of %d bytes contain an address", n, len(b))
 			}
 		}
 	})
@@ -156,8 +156,8 @@ func TestRetryInterrupted(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
 		name        string
-		interrupted int   // so many dumps first
-		then        error // of the dump after them
+		interrupted int   // number of interrupted dumps
+		then        error // of the next dump
 		wantCalls   int
 		wantErr     error
 	}{

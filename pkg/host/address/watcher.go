@@ -133,7 +133,7 @@ func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 		case err == nil:
 		case errors.Is(err, unix.ENOBUFS):
 			w.log.LogAttrs(ctx, slog.LevelInfo, "address events lost; reading all addresses again",
-				slog.String("event", "address_overflow"))
+				slog.String("event", "address-overflow"))
 		case errors.Is(err, unix.EINTR):
 		default:
 			return err
@@ -168,7 +168,7 @@ func (w *Watcher) reopen(ctx context.Context, cause error) error {
 			return err
 		}
 		w.log.LogAttrs(ctx, slog.LevelWarn, "subscription to address events lost; subscribing again",
-			slog.String("event", "address_resubscribe"), slog.Any("error", cause), slog.Duration("pause", pause))
+			slog.String("event", "address-resubscribe"), slog.Any("error", cause), slog.Duration("pause", pause))
 		if !sleep(ctx, pause) {
 			return nil
 		}

@@ -11,35 +11,20 @@ import (
 	"os"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-)
-
-const (
-	// settleDelay is how long a changed file must be unchanged before it is used. A
-	// file that is written in place is empty for a moment, which would mean no proxy.
-	settleDelay = 100 * time.Millisecond
-	// settleDelayRefused applies to a file that is refused, empty or missing: it may be
-	// in the middle of a replacement.
-	settleDelayRefused = time.Second
 )
 
 // File is the node's file of variables and its settings. One goroutine owns it.
 type File struct {
-	path           string
-	accepted       *content
-	unsettled      *content // the last content, while it has not settled
-	unsettledSince time.Time
+	path string
+	file settled.File[content, ProxySettings]
 }
 
 type content struct {
-	sum       [sha256.Size]byte
-	settings  ProxySettings
-	readError string // the reason why the file is refused
-	empty     bool   // or absent
-}
-
-func (c content) equal(o content) bool {
-	return c.sum == o.sum && c.readError == o.readError && c.empty == o.empty
+	sum     [sha256.Size]byte
+	refused string // why, or empty
+	empty   bool   // or absent
 }
 
 // NewFile returns the file at path.
@@ -51,52 +36,45 @@ func (f *File) Path() string { return f.path }
 // Refresh reads the file. again is the time until the next call while the file may
 // still be written; 0 otherwise.
 func (f *File) Refresh(now time.Time) (again time.Duration) {
-	found := f.read()
+	found, settings, err := f.read()
+	delay := settled.ChangeDelay
+	_, read := f.file.Current()
 	switch {
-	case f.accepted == nil || f.accepted.equal(found):
-		f.accepted, f.unsettled = &found, nil
-		return 0
-	case f.unsettled == nil || !f.unsettled.equal(found) || now.Before(f.unsettledSince):
-		f.unsettled, f.unsettledSince = &found, now
+	case !read:
+		delay = 0
+	case found.empty || found.refused != "":
+		delay = settled.RefusedDelay
 	}
-	if wait := found.requiredDelay() - now.Sub(f.unsettledSince); wait > 0 {
-		return wait
+	if again = f.file.Wait(found, delay, now); again == 0 {
+		f.file.Take(found, settings, err)
 	}
-	f.accepted, f.unsettled = &found, nil
-	return 0
-}
-
-func (c content) requiredDelay() time.Duration {
-	if c.empty || c.readError != "" {
-		return settleDelayRefused
-	}
-	return settleDelay
+	return again
 }
 
 // Settings returns the settings in the file. A missing file means no proxy.
 func (f *File) Settings() (ProxySettings, error) {
-	switch {
-	case f.accepted == nil:
+	if _, read := f.file.Current(); !read {
 		return ProxySettings{}, fmt.Errorf("%s has not been read", f.path)
-	case f.accepted.readError != "":
-		return ProxySettings{}, errors.New(f.accepted.readError)
-	default:
-		return f.accepted.settings, nil
 	}
+	if err := f.file.Err(); err != nil {
+		return ProxySettings{}, err
+	}
+	settings, _ := f.file.Value()
+	return settings, nil
 }
 
-func (f *File) read() (c content) {
+func (f *File) read() (c content, settings ProxySettings, err error) {
 	text, err := textfile.Read(f.path, MaxFile)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		c.sum, c.empty = sha256.Sum256(text), len(text) == 0
-		c.settings, err = ParseSettings(f.path, text)
+		settings, err = ParseSettings(f.path, text)
 	} else if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644), or set the proxy in egressProxy of config.yaml", err)
 	}
 	if err != nil {
-		c.readError = err.Error()
+		c.refused = err.Error()
 	}
-	return c
+	return c, settings, err
 }
 
 // ParseSettings parses the text of a file of variables. Errors contain the path and the

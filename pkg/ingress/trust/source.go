@@ -15,18 +15,9 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
-)
-
-const (
-	// settleDelay is how long a changed file must be unchanged before it is used. A
-	// file that is written in place is incomplete for a moment, and part of a bundle is
-	// also a valid bundle.
-	settleDelay = 100 * time.Millisecond
-	// settleDelayRefused applies to a file that is refused or missing: it may be in the
-	// middle of a replacement.
-	settleDelayRefused = time.Second
 )
 
 // Source is a file of CAs and the certificates in force. One goroutine owns it.
@@ -35,20 +26,17 @@ type Source struct {
 	limit    int
 	lastGood LastGoodCopy // the zero value: no copy is kept
 
-	// The result of the last accepted file content.
-	accepted   *content
-	assessment Bundle // of the file, without its Roots
-	err        error  // why the file is refused
+	file       settled.File[content, inForce]
+	assessment Bundle // of the current content, without its Roots
 
-	roots        []Certificate // in force
-	loaded       bool          // a good file, or that there is no file, is in force
-	usesLastGood bool          // an earlier file is in force
-	origin       string        // the path of the file in force
+	stamp       fileStamp // of the last read
+	pendingCopy []byte    // the copy that must still be written, or nil
+}
 
-	stamp          fileStamp // of the last read
-	unsettled      *content  // the last content, while it has not settled
-	unsettledSince time.Time
-	pendingCopy    []byte // the copy that must still be written, or nil
+// inForce is what a good file puts into force. A missing file is good and has no roots.
+type inForce struct {
+	roots []Certificate
+	path  string
 }
 
 // NewSource returns the source of an administrator's bundle. lastGood stores a copy of
@@ -65,23 +53,31 @@ func (s *Source) Path() string { return s.path }
 
 // Origin returns the path of the file that the certificates in force come from. After a
 // restart with another path it may be an earlier path.
-func (s *Source) Origin() string { return cmp.Or(s.origin, s.path) }
+func (s *Source) Origin() string { return cmp.Or(s.inForce().path, s.path) }
 
 // Roots returns the certificates in force: the last good ones while the file is
 // refused. They must not be changed.
-func (s *Source) Roots() []Certificate { return s.roots }
+func (s *Source) Roots() []Certificate { return s.inForce().roots }
+
+func (s *Source) inForce() inForce {
+	v, _ := s.file.Value()
+	return v
+}
 
 // Err returns why the file is refused, or nil.
-func (s *Source) Err() error { return s.err }
+func (s *Source) Err() error { return s.file.Err() }
 
 // Assessment returns the result for the current file, without the certificates.
 func (s *Source) Assessment() Bundle { return s.assessment }
 
 // Absent reports whether the last good state is that there is no file.
-func (s *Source) Absent() bool { return s.loaded && len(s.roots) == 0 }
+func (s *Source) Absent() bool { return s.Loaded() && len(s.Roots()) == 0 }
 
 // Loaded reports whether a state is in force: certificates, or that there is no file.
-func (s *Source) Loaded() bool { return s.loaded }
+func (s *Source) Loaded() bool {
+	_, ok := s.file.Value()
+	return ok
+}
 
 // content is what was read from the file.
 type content struct {
@@ -110,20 +106,15 @@ func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.D
 	}
 	bundle, found, err := s.read(now)
 	s.stamp = mark
-	if s.accepted != nil && *s.accepted == found && s.assessment.ValidAt(now) {
-		s.unsettled = nil
-		if !s.loaded && s.useLastGood(now) {
-			return true, s.untilReassessment(now)
-		}
-		return false, s.untilReassessment(now)
+	delay := found.requiredDelay()
+	if current, read := s.file.Current(); !read || current.sameContent(found) {
+		delay = 0
 	}
-	if s.accepted != nil && !s.accepted.sameContent(found) {
-		if s.unsettled == nil || *s.unsettled != found {
-			s.unsettled, s.unsettledSince = &found, now
-		}
-		if wait := found.requiredDelay() - now.Sub(s.unsettledSince); wait > 0 {
-			return false, wait
-		}
+	if wait := s.file.Wait(found, delay, now); wait > 0 {
+		return false, wait
+	}
+	if s.file.Is(found) && s.assessment.ValidAt(now) {
+		return !s.Loaded() && s.useLastGood(now), s.untilReassessment(now)
 	}
 	s.accept(bundle, err, found, now)
 	return true, s.untilReassessment(now)
@@ -132,16 +123,17 @@ func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.D
 // unchanged reports whether the file has been read and its stamp is the same. Files
 // that could not be read are retried, also before anything is in force.
 func (s *Source) unchanged(mark fileStamp) bool {
-	return s.loaded && s.accepted != nil && !s.accepted.unreadable && s.unsettled == nil && mark == s.stamp
+	current, read := s.file.Current()
+	return s.Loaded() && read && !current.unreadable && !s.file.Pending() && mark == s.stamp
 }
 
 func (c content) sameContent(d content) bool { return c.sum == d.sum && c.absent == d.absent }
 
 func (c content) requiredDelay() time.Duration {
 	if c.absent || c.refused {
-		return settleDelayRefused
+		return settled.RefusedDelay
 	}
-	return settleDelay
+	return settled.ChangeDelay
 }
 
 // untilReassessment returns how long the assessment is valid; 0 means unlimited.
@@ -194,16 +186,12 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
-	s.accepted, s.assessment, s.err, s.unsettled = &found, bundle, err, nil
-	if err == nil {
-		s.roots, s.loaded, s.usesLastGood, s.origin = roots, true, false, s.path
-		if s.lastGood != (LastGoodCopy{}) {
-			s.pendingCopy = encodeCopy(s.path, roots)
-		}
-		return
-	}
-	s.usesLastGood = s.loaded
-	if !s.loaded {
+	s.file.Take(found, inForce{roots, s.path}, err)
+	s.assessment = bundle
+	switch {
+	case err == nil && s.lastGood != (LastGoodCopy{}):
+		s.pendingCopy = encodeCopy(s.path, roots)
+	case err != nil && !s.Loaded():
 		s.useLastGood(now)
 	}
 }
@@ -221,13 +209,13 @@ func (s *Source) useLastGood(now time.Time) bool {
 			return false
 		}
 	}
-	s.roots, s.loaded, s.usesLastGood, s.origin = bundle.Roots, true, true, origin
+	s.file.Restore(inForce{bundle.Roots, origin})
 	return true
 }
 
 // UsesLastGood reports whether the certificates in force are not those of the current
 // file.
-func (s *Source) UsesLastGood() bool { return s.usesLastGood }
+func (s *Source) UsesLastGood() bool { return s.file.Stale() }
 
 // UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
 // to date. It can be called in another goroutine, because an fsync can take seconds.

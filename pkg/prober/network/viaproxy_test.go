@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
-	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const challenge = "/.well-known/acme-challenge/token"
@@ -52,39 +52,39 @@ func TestViaProxy(t *testing.T) {
 	trusts := func(description string, roots ...[]byte) *ingress.CABundle {
 		return &ingress.CABundle{Roots: roots, Description: description}
 	}
-	good := proberprotocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
+	good := protocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
 	for name, tt := range map[string]struct {
 		host   string
 		change func(*ingress.Upstream)
 		trust  *ingress.CABundle
 		egress *ingress.Egress
-		want   proberprotocol.FetchResult
+		want   protocol.FetchResult
 		detail string
 	}{
 		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
-			want: proberprotocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
+			want: protocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
 		},
 		"another CA": {
-			trust: trusts("the CA of /ca.crt"), want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
+			trust: trusts("the CA of /ca.crt"), want: protocol.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
 			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
-			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
+			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: protocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
 			detail: `and not for "api.example.org"`,
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
 			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
-			want:   proberprotocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
+			want:   protocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
 			egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{
 				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: ingress.NewSecret("Basic c2VjcmV0"),
 			}}}},
-			want:   proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
+			want:   protocol.FetchResult{UpstreamAddr: secure, Cause: "egress-auth", ViaEgressProxy: true},
 			detail: "it answers 407 Proxy Authentication Required",
 		},
 	} {
@@ -96,16 +96,16 @@ func TestViaProxy(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&q.ViaProxy.Upstream)
 			}
-			a, err := c.Query(withTimeout(t, testTimeout), proberprotocol.Request{Fetch: q})
+			a, err := c.Query(withTimeout(t, testTimeout), protocol.Request{Fetch: q})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(a.Fetch.Details.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
 				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Details)
 			}
-			ignored := cmpopts.IgnoreFields(proberprotocol.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
+			ignored := cmpopts.IgnoreFields(protocol.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
-			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(proberprotocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
+			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(protocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -113,17 +113,17 @@ func TestViaProxy(t *testing.T) {
 }
 
 // bodyUnless leaves out the page of a redirect, which is the server's.
-func bodyUnless(want proberprotocol.FetchResult) []string {
+func bodyUnless(want protocol.FetchResult) []string {
 	if want.Status == http.StatusFound {
 		return []string{"Body", "Length", "ContentType"}
 	}
 	return nil
 }
 
-func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *proberprotocol.FetchRequest {
-	return &proberprotocol.FetchRequest{
+func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *protocol.FetchRequest {
+	return &protocol.FetchRequest{
 		Addr: plain, Host: "example.com", Path: challenge, UserAgent: "test",
-		ViaProxy: &proberprotocol.ProxyExchange{
+		ViaProxy: &protocol.ProxyExchange{
 			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
 			Upstream: ingress.Upstream{
 				Addresses: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true,
@@ -150,7 +150,7 @@ func TestViaProxyTimeout(t *testing.T) {
 	q := proxyFetchRequest(silent, silent, &ingress.CABundle{}, nil)
 	q.ViaProxy.Upstream.TLS = true
 	const limit = 5 * time.Second
-	a, err := c.Query(withTimeout(t, limit), proberprotocol.Request{Fetch: q})
+	a, err := c.Query(withTimeout(t, limit), protocol.Request{Fetch: q})
 	if err != nil {
 		t.Fatal(err)
 	}

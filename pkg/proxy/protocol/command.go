@@ -11,7 +11,7 @@ import (
 // Command is a message of the controller. Exactly one field is set.
 type Command struct {
 	Configure     *Configure        `json:"configure,omitempty"`
-	Trust         *ingress.CABundle `json:"trust,omitempty"`
+	CAs           *ingress.CABundle `json:"cas,omitempty"`
 	Egress        *ingress.Egress   `json:"egress,omitempty"` // a decision for the upstream settings in force
 	Listen        *Listen           `json:"listen,omitempty"` // the listening socket comes with it
 	StopListening *StopListening    `json:"stopListening,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -50,7 +51,7 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 	case err != nil:
 		return report.Report{}, fmt.Errorf("%w: %w", ErrInvalidReport, err)
 	case response.Error != "":
-		return report.Report{}, fmt.Errorf("%w: %s", ErrInvalidReport, report.OneLine(response.Error))
+		return report.Report{}, fmt.Errorf("%w: %s", ErrInvalidReport, printable.Line(response.Error))
 	}
 	return r, nil
 }

@@ -17,21 +17,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// startServer answers on a fresh socket until the test or stop ends it.
+// startServer serves reports on a new socket until stop is called.
 func startServer(t *testing.T, path string, current func() report.Report) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ln, err := report.Listen(ctx, path)
+	ln, err := statussocket.Listen(ctx, path)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
+	go func() { ended <- statussocket.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -61,14 +62,14 @@ func TestFetchReturnsReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mode := info.Mode().Perm(); mode != 0o600 {
-		t.Errorf("the socket's mode is %o: who can ask learns which names get certificates", mode)
+		t.Errorf("the mode of the socket is %o: the report contains the names of certificates", mode)
 	}
 	got, err := client.Fetch(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if age := time.Since(got.Time); age < -time.Minute || age > time.Minute {
-		t.Errorf("it says that it is of %v", got.Time)
+		t.Errorf("the time of the report is %v", got.Time)
 	}
 	got.Time = time.Time{}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
@@ -78,14 +79,14 @@ func TestFetchReturnsReport(t *testing.T) {
 		t.Errorf("Serve: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the socket is left behind: %v", err)
+		t.Errorf("the socket was not removed: %v", err)
 	}
 }
 
 func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
-	// Larger than a socket buffer, so that writing to a silent client blocks.
+	// Larger than a socket buffer, so that a write to a client that does not read blocks.
 	big := strings.Repeat("x", 1<<20)
 	stop := startServer(t, path, func() report.Report {
 		return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Message: big}}}
@@ -119,7 +120,7 @@ func TestListenReplacesOnlyStaleSocket(t *testing.T) {
 	dead.SetUnlinkOnClose(false) // as after SIGKILL
 	dead.Close()
 	stop := startServer(t, path, func() report.Report { return report.Report{Version: "alive"} })
-	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
+	if _, err := statussocket.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
 		t.Errorf("a second instance: %v", err)
 	}
 	if got, err := client.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
@@ -136,7 +137,7 @@ func TestListenKeepsOtherFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := statussocket.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -152,7 +153,7 @@ func TestFetchWithoutService(t *testing.T) {
 	}
 }
 
-// TestServeReportsEncodingError: a client learns why there is none.
+// TestServeReportsEncodingError: the client gets the reason instead of a report.
 func TestServeReportsEncodingError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
@@ -168,8 +169,8 @@ func TestServeReportsEncodingError(t *testing.T) {
 	}
 }
 
-// TestFetchInvalidReport: whatever answers in its place is told apart from a service
-// that does not answer.
+// TestFetchInvalidReport: an invalid response is distinguished from a service that does not
+// answer.
 func TestFetchInvalidReport(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n", "another type": `{"vips":1}`} {

@@ -29,8 +29,8 @@ func (c *cluster) expectHealthy(n *lab.Node) {
 	for range 5 {
 		unseen = nil
 		for _, result := range c.expectFindings(n, []string{}).Checks {
-			if result.Outcome != "ok" || result.Unseen != "" {
-				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text, result.Unseen))
+			if result.Outcome != "ok" || result.NotChecked != "" {
+				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text, result.NotChecked))
 			}
 		}
 		if len(unseen) == 0 {

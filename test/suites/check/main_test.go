@@ -51,7 +51,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 		t.Skip("needs root: network namespaces")
 	}
 	c := &cluster{Lab: shared.lab, t: t}
-	must(t, c.Settled(t.Context()))
+	must(t, c.AwaitVIPs(t.Context()))
 	c.startClusterServices()
 	for i, m := range c.ControlPlane {
 		o := lab.ServiceOptions{Binary: shared.binary}
@@ -121,13 +121,13 @@ func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 // expectDuration expects that check ended within its time limit by its own measurement.
 func (c *cluster) expectDuration(r lab.CheckReport) {
 	c.t.Helper()
-	if r.Took <= 0 || r.Took > 15000 {
-		c.t.Errorf("duration %v ms", r.Took)
+	if r.Duration <= 0 || r.Duration > 15000 {
+		c.t.Errorf("duration %v ms", r.Duration)
 	}
-	c.t.Logf("%v ms, %v", r.Took, r.IDs())
+	c.t.Logf("%v ms, %v", r.Duration, r.IDs())
 }
 
-// texts expects the message and the remediation of a finding to contain these parts.
+// expectText expects the message and the remediation of a finding to contain these parts.
 func (c *cluster) expectText(r lab.CheckReport, id string, parts ...string) {
 	c.t.Helper()
 	texts := r.Texts(id)

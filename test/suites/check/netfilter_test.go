@@ -79,7 +79,7 @@ func TestNftablesMissing(t *testing.T) {
 	r, parsed := lab.ParseCheck(out)
 	must(t, parsed)
 	c.expectReport(r, exitCode(err), []string{"nftables-unsupported"})
-	c.expectText(r, "nftables-unsupported", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
+	c.expectText(r, "nftables-unsupported", "the kernel requires CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }
 
 // TestNftablesDenied runs the service without its capability.
@@ -87,7 +87,7 @@ func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
 	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
 	r := c.expectFindings(c.holder(), []string{"nftables-permission-denied"})
-	c.expectText(r, "nftables-permission-denied", "no CAP_NET_ADMIN in its effective set")
+	c.expectText(r, "nftables-permission-denied", "this process lacks CAP_NET_ADMIN")
 }
 
 // TestNftablesRefused runs a second service on a host where the first one owns the table.

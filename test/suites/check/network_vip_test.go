@@ -94,7 +94,7 @@ func (c *cluster) restartKeepalived(nodes ...*lab.ControlPlaneNode) func(context
 		for _, m := range nodes {
 			err = errors.Join(err, m.StartKeepalived(ctx))
 		}
-		return errors.Join(err, c.Settled(ctx))
+		return errors.Join(err, c.AwaitVIPs(ctx))
 	}
 }
 
@@ -323,8 +323,8 @@ func wantTrace(t *testing.T, r lab.CheckReport, want ...string) {
 	t.Helper()
 	var got []string
 	for _, h := range r.Trace {
-		got = append(got, h.Hop+" "+h.Outcome)
-		if h.Hop == "connect" && h.Took <= 0 {
+		got = append(got, h.Step+" "+h.Outcome)
+		if h.Step == "connect" && h.Duration <= 0 {
 			t.Errorf("a hop without time: %+v", h)
 		}
 	}

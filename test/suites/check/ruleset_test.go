@@ -118,7 +118,7 @@ func TestSkippedRules(t *testing.T) {
 	c.loadFaultRules(c.holder(), "chain marked { type filter hook input priority 4; meta mark 0x1 drop; }\n"+
 		"chain input { type filter hook input priority 5; tcp dport 8888 drop; }")
 	r := c.expectFindings(c.holder(), []string{"input-drops"})
-	if got := r.Check("ruleset").Unseen; !strings.Contains(got, " in chain inet fault marked") {
+	if got := r.Check("ruleset").NotChecked; !strings.Contains(got, " in chain inet fault marked") {
 		t.Errorf("unchecked: %q", got)
 	}
 	text, _, err := c.holder().CheckText(t.Context(), shared.binary)

@@ -40,9 +40,9 @@ func TestTrustedCA(t *testing.T) {
 		name, text, reason string
 		ids, texts         []string
 	}{
-		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
+		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": the file contains no certificate"}},
 		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
-		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": there is no certificate in it"}},
+		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": the file contains no certificate"}},
 		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {

@@ -64,7 +64,7 @@ func TestPowerLossBeforeReady(t *testing.T) {
 	image := n.scriptImage("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+image+"\n")
 	n.runScript("systemctl start --no-block " + installer)
-	must(t, eventually(t, "a binary in place that is not proven", func(ctx context.Context) error {
+	must(t, eventually(t, "an installed binary that has not become ready", func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", "test -s "+installState+"pending && cmp /usr/local/bin/http01-proxyd /proc/$(systemctl show --property=MainPID --value "+service+")/exe || grep -q hangs /usr/local/bin/http01-proxyd")
 		return err
 	}))

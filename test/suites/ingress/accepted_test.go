@@ -78,7 +78,7 @@ func TestSpecAndAccepted(t *testing.T) {
 	for _, bad := range []struct{ name, text string }{
 		{"half written", string(good[:len(good)/2])},
 		{"another scheme", string(envFile("socks5://" + lab.EgressName + ":1080"))},
-		{"no URL", string(envFile("http://[::1"))},
+		{"an invalid URL", string(envFile("http://[::1"))},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			replaceFile(t, path, []byte(bad.text))

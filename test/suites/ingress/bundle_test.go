@@ -55,9 +55,9 @@ func TestBundleChanges(t *testing.T) {
 		text []byte
 	}{
 		{"empty", nil},
-		{"no certificate in it", []byte("hello\n")},
+		{"without a certificate", []byte("hello\n")},
 		{"half written", good[:len(good)/2]},
-		{"a private key inside", slices.Concat(other, signer.Key)},
+		{"with a private key", slices.Concat(other, signer.Key)},
 		{"DER", der(t, other)},
 		{"not a CA", p.appsIdentity(t).Chain[:strings.Index(string(p.appsIdentity(t).Chain), "-----END")]},
 	} {

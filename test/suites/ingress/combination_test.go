@@ -194,7 +194,7 @@ func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
 	port := map[bool]string{false: ":80", true: ":443"}[f.secure]
 	for _, hop := range p.check(t, nil, "--token", token).Trace {
-		if hop.Outcome != "ok" || hop.Hop == "ingress" && !strings.HasSuffix(hop.To, port) {
+		if hop.Outcome != "ok" || hop.Step == "ingress" && !strings.HasSuffix(hop.To, port) {
 			t.Errorf("%+v", hop)
 		}
 	}

@@ -203,7 +203,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 		elsewhere("to another scheme", "ftp://"+apiName+acmePath),
 		elsewhere("to an address", "https://198.51.100.10"+acmePath),
 		{
-			name: "not to be followed", router: secure, set: redirectsToHTTPS,
+			name: "redirects are not followed", router: secure, set: redirectsToHTTPS,
 			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "redirect-to-https", finds: "route-redirects-https", status: 302,
 		},
 		{

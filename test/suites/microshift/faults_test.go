@@ -58,19 +58,19 @@ func TestFaults(t *testing.T) {
 			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
 		},
 		{
-			name: "no address behind the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-invalid"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
+			name: "no address after the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
+			want: []string{"microshift-config-invalid"}, firstTexts: []string{"no address follows network.serviceNetwork 255.255.0.0/16"},
 		},
 		{
 			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
 			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"},
 		},
 		{
-			name: "a router on an address that is not here", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
+			name: "a router on an address of another host", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
 			want: []string{"microshift-router-no-address"},
 		},
 		{
-			name: "a node's address that is not here", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
+			name: "a node address of another host", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
 			want: []string{"microshift-node-address-missing", "microshift-api-server-unreachable"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
 		},
 		{
@@ -225,7 +225,7 @@ func TestAPIServerSilent(t *testing.T) {
 	h.addInternal("10.44.0.0")
 	h.start(h.config(""), "NotRequired")
 	r := h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "(also 10.44.0.0:6443)", "systemctl status microshift")
 }
 
 // TestNamedCertificateRenewed renews a certificate while the API server runs. The server
@@ -268,8 +268,8 @@ func TestServersSilent(t *testing.T) {
 	must(t, err)
 	h.start(h.config(""), "NotRequired")
 	r := h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
-	if c := r.Check("certificate"); strings.Contains(c.Text+c.Unseen, "time") {
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "(also ["+h.v6().String()+"]:6443)", "(also 10.44.0.0:6443)")
+	if c := r.Check("certificate"); strings.Contains(c.Text+c.NotChecked, "time") {
 		t.Errorf("not enough time: %+v", c)
 	}
 	_, err = h.node().Run(t.Context(), "nft", "delete table inet silent")
@@ -288,7 +288,7 @@ func TestServiceAddress(t *testing.T) {
 	h.start(h.config(""), "NotRequired")
 	r := h.check()
 	h.expectCheckText(r, "certificate", `10.43.0.1 (without SNI): issued by "kube-apiserver-service-network-signer"`)
-	if text := r.Check("certificate").Text; strings.Contains(text, "not asked") {
+	if text := r.Check("certificate").NotChecked; strings.Contains(text, "is not on this host") {
 		t.Errorf("the address was not queried: %s", text)
 	}
 	_, err = h.node().Run(t.Context(), "nft", "delete table ip services")
@@ -308,6 +308,6 @@ func TestConfiguredVIPs(t *testing.T) {
 	h.certificate(lab.Pair{V4: h.v4()})
 	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api")
 	r := h.check("microshift-internal-address-as-vip")
-	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has")
+	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is the internal address of MicroShift's API server")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo")
 }

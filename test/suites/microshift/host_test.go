@@ -148,7 +148,7 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	return s
 }
 
-// firstTexts waits for a reason and a part of the message.
+// awaitMessage waits for a reason and a part of the message.
 func (h *host) awaitMessage(s *lab.Service, reason, part string) lab.Status {
 	h.t.Helper()
 	return h.awaitCondition(s, reason, func(message string) bool { return strings.Contains(message, part) })
@@ -198,8 +198,8 @@ func (h *host) expectCheckText(r lab.CheckReport, check string, parts ...string)
 	h.t.Helper()
 	c := r.Check(check)
 	for _, part := range parts {
-		if !strings.Contains(c.Text+"; "+c.Unseen, part) {
-			h.t.Errorf("%s: texts %q and %q, want %q", check, c.Text, c.Unseen, part)
+		if !strings.Contains(c.Text+"; "+c.NotChecked, part) {
+			h.t.Errorf("%s: texts %q and %q, want %q", check, c.Text, c.NotChecked, part)
 		}
 	}
 }

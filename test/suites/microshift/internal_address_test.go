@@ -49,7 +49,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			h.expectNotRedirected()
 			r, _, err := h.node().Check(t.Context(), shared.binary)
 			must(t, err)
-			h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has the internal address", "put it on another link than lo and br-ex")
+			h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is the internal address of MicroShift's API server", "add it to another link than lo and br-ex")
 			must(t, s.Stop(t.Context()))
 
 			// Beside a VIP, and added after the service has started.

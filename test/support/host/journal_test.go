@@ -58,7 +58,7 @@ func TestJournal(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`).MatchString(e["DURATION_MS"]) {
 			t.Errorf("DURATION_MS=%q", e["DURATION_MS"])
 		}
-		message := fmt.Sprintf(`^challenge %s… for "%s": .* from %s is answered 200 by %s in [0-9.]+ ms$`,
+		message := fmt.Sprintf(`^challenge %s… for "%s": .* from %s got 200 from %s in [0-9.]+ ms$`,
 			tokens[i][:8], regexp.QuoteMeta(apiName), s.client[i], regexp.QuoteMeta(want["UPSTREAM"]))
 		if !regexp.MustCompile(message).MatchString(e["MESSAGE"]) {
 			t.Errorf("MESSAGE=%q, want %s", e["MESSAGE"], message)

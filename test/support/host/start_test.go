@@ -69,7 +69,7 @@ func TestStatusIsForRoot(t *testing.T) {
 		out, err := s.node.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
-		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may ask") {
+		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may connect") {
 			t.Errorf("as %s, wrong error: %v", user, err)
 		}
 	}

@@ -14,29 +14,29 @@ import (
 // CheckReport is the output of `http01-proxyd check -o json`. Operators' scripts read this
 // format, so it is declared here a second time to detect changes.
 type CheckReport struct {
-	Host    string        `json:"host"`
-	Outcome string        `json:"outcome"`
-	Checks  []CheckResult `json:"checks"`
-	Trace   []CheckHop    `json:"trace"`
-	Took    float64       `json:"durationMs"`
+	Host     string        `json:"host"`
+	Outcome  string        `json:"outcome"`
+	Checks   []CheckResult `json:"checks"`
+	Trace    []CheckHop    `json:"trace"`
+	Duration float64       `json:"durationMs"`
 }
 
 // CheckHop is one step of a challenge.
 type CheckHop struct {
-	Hop     string  `json:"step"`
-	To      string  `json:"to"`
-	Outcome string  `json:"outcome"`
-	Text    string  `json:"text"`
-	Took    float64 `json:"durationMs"`
+	Step     string  `json:"step"`
+	To       string  `json:"to"`
+	Outcome  string  `json:"outcome"`
+	Text     string  `json:"text"`
+	Duration float64 `json:"durationMs"`
 }
 
 // CheckResult is the result of one check.
 type CheckResult struct {
-	Name     string         `json:"name"`
-	Outcome  string         `json:"outcome"`
-	Text     string         `json:"text"`
-	Unseen   string         `json:"notChecked"`
-	Findings []CheckFinding `json:"findings"`
+	Name       string         `json:"name"`
+	Outcome    string         `json:"outcome"`
+	Text       string         `json:"text"`
+	NotChecked string         `json:"notChecked"`
+	Findings   []CheckFinding `json:"findings"`
 }
 
 // CheckFinding is one fault.
@@ -58,7 +58,7 @@ func (r CheckReport) IDs() []string {
 	return ids
 }
 
-// Message returns the messages of the findings with an ID, each with its remediation.
+// Texts returns the messages of the findings with an ID, each with its remediation.
 func (r CheckReport) Texts(id string) (texts []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
 func addrs(texts ...string) []netip.Addr {
@@ -123,8 +123,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// randomAddrs takes up to n of a small universe, so that collisions between the three
-// inputs are frequent, some of them in mapped form and some invalid.
+// randomAddrs returns up to n addresses of a small set, so that the three inputs often have
+// the same ones. Some are IPv4-mapped and some are invalid.
 func randomAddrs(r *rand.Rand, n int) []netip.Addr {
 	universe := addrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "::ffff:192.0.2.3", "2001:db8::1", "2001:db8::2")
 	universe = append(universe, netip.Addr{})
@@ -168,14 +168,14 @@ func TestDecideProperties(t *testing.T) {
 		}
 		for _, a := range d.NotRequired {
 			if !slices.ContainsFunc(ingress, func(i netip.Addr) bool { return i.Unmap() == a }) {
-				t.Fatalf("Decide(%v, %v, %v) = %v: %v is no ingress VIP", api, ingress, held, d, a)
+				t.Fatalf("Decide(%v, %v, %v) = %v: %v is not an ingress VIP", api, ingress, held, d, a)
 			}
 		}
 		for _, a := range d.Held {
 			if !slices.ContainsFunc(held, func(h ownership.Address) bool {
 				return h.IP.Unmap() == a && !h.Tentative && !h.DADFailed
 			}) {
-				t.Fatalf("Decide(%v, %v, %v) = %v: %v is not usable here", api, ingress, held, d, a)
+				t.Fatalf("Decide(%v, %v, %v) = %v: %v is not usable on this host", api, ingress, held, d, a)
 			}
 		}
 

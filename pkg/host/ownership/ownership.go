@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership owns the decision which API VIPs this host holds: a pure function
-// of the VIPs and the host's addresses. The controller and check link it.
 package ownership
 
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
 // Address is one address of the host. Flags that do not affect the decision
@@ -63,4 +63,18 @@ func addrSet(addrs []netip.Addr) map[netip.Addr]bool {
 		}
 	}
 	return s
+}
+
+// FromAddresses converts the addresses of the host. Without links, they have no link
+// names.
+func FromAddresses(found []address.Address, links []address.Link) []Address {
+	names := make(map[uint32]string, len(links))
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
+	out := make([]Address, len(found))
+	for i, a := range found {
+		out[i] = Address{IP: a.IP, Bits: a.Bits, Link: names[a.Link], Tentative: a.Tentative, DADFailed: a.DADFailed}
+	}
+	return out
 }

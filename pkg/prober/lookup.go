@@ -8,20 +8,15 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // lookupTimeout bounds the request to one DNS server.
 const lookupTimeout = 3 * time.Second
 
-// Resolver resolves names with the files of this host. The prober process queries the
-// servers.
-func (c *Client) Resolver(conf, hosts string) resolve.Resolver {
-	return resolve.Resolver{ConfPath: conf, HostsPath: hosts, Query: c.lookup}
-}
-
-func (c *Client) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
+// Lookup queries one DNS server for the addresses of a name. It is the query function of
+// a resolver with the files of this host (pkg/host/resolve).
+func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	r, err := c.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
