@@ -120,7 +120,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("anything else: %d %q", code, body)
 	}
 	r := s.await("one challenge, one refusal, ingress probed", func(r report.Report) bool {
-		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && r.Upstreams[0].Reachable
+		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Upstreams) == 1 && r.Upstreams[0].Reachable
 	})
 	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
 		t.Errorf("table %+v", r.Table)

@@ -530,7 +530,7 @@ func (a *admin) bootsWithoutRegistry() {
 	a.awaitRelease(second)
 	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
 	for _, m := range a.ControlPlane {
-		a.awaitInstallerOn(m, "is already installed")
+		a.awaitInstallerOn(m, "is installed, unchanged")
 	}
 	must(a.t, a.Registry.Up(ctx))
 	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {
