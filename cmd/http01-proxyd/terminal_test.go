@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -198,13 +199,13 @@ func newService(t *testing.T) service {
 func (s service) start(current func() report.Report) (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	ln, err := report.Listen(ctx, s.path)
+	ln, err := statussocket.Listen(ctx, s.path)
 	if err != nil {
 		cancel()
 		s.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { panic(err) }) }()
+	go func() { ended <- statussocket.Serve(ctx, ln, current, func(err error) { panic(err) }) }()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
@@ -129,7 +130,7 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("watch this host's addresses: %w", err)
 	}
 	c.cleanup.add(c.addresses.Close)
-	if c.socket, err = report.Listen(ctx, o.StatusSocket); err != nil {
+	if c.socket, err = statussocket.Listen(ctx, o.StatusSocket); err != nil {
 		return err
 	}
 	c.cleanup.add(func() error { return ignoreClosed(c.socket.Close()) })
@@ -158,15 +159,15 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	if err := c.firstProxy.awaitAlive(); err != nil {
 		return err
 	}
-	causes, probe := newCauseSnapshot(), newTrigger()
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, probe)
+	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
-		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, listeners: listeners,
+		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, targets: targets, listeners: listeners,
 		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit,
 	})
-	c.upstreams = newUpstreamCheck(c.tracker, c.supervisor.probeUpstreams, causes, probe)
+	c.upstreams = newUpstreamCheck(c.supervisor.probeUpstreams, causes, targets)
 	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
 	return nil
 }
@@ -174,7 +175,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 // newLoop constructs the reconcile loop over everything before it.
 func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) {
 	proxy := &proxyClient{
-		supervisor: c.supervisor, upstreams: c.upstreams, start: c.cas.settings.put,
+		supervisor: c.supervisor, start: c.cas.settings.put,
 		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
 	}
 	var heartbeat func()
@@ -223,7 +224,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("file watch", c.files.Run)
 	t.start("state writer", c.writer.run)
 	t.start("status socket", func(ctx context.Context) error {
-		return report.Serve(ctx, c.socket, c.report, func(err error) {
+		return statussocket.Serve(ctx, c.socket, c.report, func(err error) {
 			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
 		})
 	})

@@ -157,6 +157,26 @@ func mergeFiles(files []file) (merged map[string]any, of string, err error) {
 	return merged, "", nil
 }
 
+// mergePatch applies a JSON merge patch (RFC 7386) to the content of earlier files. Mappings
+// are merged, all other values including lists are replaced, and null removes a key.
+func mergePatch(target, patch map[string]any) map[string]any {
+	if target == nil {
+		target = make(map[string]any, len(patch))
+	}
+	for name, value := range patch {
+		switch v := value.(type) {
+		case nil:
+			delete(target, name)
+		case map[string]any:
+			before, _ := target[name].(map[string]any)
+			target[name] = mergePatch(before, v)
+		default:
+			target[name] = v
+		}
+	}
+	return target
+}
+
 var errNotMapping = errors.New("the content is not a mapping: write keys and values")
 
 // errNoKeys applies to files that contain only comments, for example. MicroShift cannot merge

@@ -35,17 +35,26 @@ type listeningSocket struct {
 	cgroup uint64 // ID of the cgroup (version 2) in which it was created; 0 before Linux 5.7
 }
 
-// listListening returns the sockets that listen on a TCP port of any address. It returns an
-// error if it found none and a family could not be queried.
-func listListening(port uint16) ([]listeningSocket, error) {
+// dial opens a sock_diag socket with a deadline.
+func dial() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open a sock_diag socket: %w", err)
 	}
-	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
-		return nil, fmt.Errorf("set the deadline of the sock_diag socket: %w", err)
+		return nil, errors.Join(fmt.Errorf("set the deadline of the sock_diag socket: %w", err), conn.Close())
 	}
+	return conn, nil
+}
+
+// listListening returns the sockets that listen on a TCP port of any address. It returns an
+// error if it found none and a family could not be queried.
+func listListening(port uint16) ([]listeningSocket, error) {
+	conn, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
 	// AF_UNSPEC has no handler, so each family needs a request. A socket for both families is
 	// AF_INET6.
 	v4, err4 := querySockets(conn, unix.AF_INET, port)
@@ -79,14 +88,11 @@ func querySockets(conn *netlink.Conn, family uint8, port uint16) ([]listeningSoc
 // local, accepted or not. local is the address of the host's socket, after any address
 // translation.
 func HasConnection(local, remote netip.AddrPort) (bool, error) {
-	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
+	conn, err := dial()
 	if err != nil {
-		return false, fmt.Errorf("open a sock_diag socket: %w", err)
+		return false, err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
-		return false, fmt.Errorf("set the deadline of the sock_diag socket: %w", err)
-	}
 	answers, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request},
 		Data:   exactRequest(local, remote),

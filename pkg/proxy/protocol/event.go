@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// MaxChallenges bounds the challenges that one [Stats] describes.
+// MaxChallenges bounds the challenges of one [Stats].
 const MaxChallenges = 32
 
 // MaxRequestSums bounds the sums of one [Stats]. The next one reports the others.

@@ -250,9 +250,9 @@ const (
 	okResponse       = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
 )
 
-// startIngress accepts connections and calls talk with each connection and a reader
+// startIngress accepts connections and calls handler with each connection and a reader
 // of it.
-func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
+func startIngress(t testing.TB, addr string, handler func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
 	t.Helper()
 	ln := listen(t, addr)
 	var all sync.WaitGroup
@@ -271,7 +271,7 @@ func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufi
 			open[tcp] = struct{}{}
 			mu.Unlock()
 			all.Go(func() {
-				talk(tcp, bufio.NewReader(tcp))
+				handler(tcp, bufio.NewReader(tcp))
 				_ = tcp.Close()
 			})
 		}

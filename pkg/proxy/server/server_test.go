@@ -252,11 +252,11 @@ func TestUpstreamErrors(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		talk   func(*net.TCPConn, *bufio.Reader)
-		budget time.Duration
-		status int
-		body   string
-		cause  string
+		handler func(*net.TCPConn, *bufio.Reader)
+		budget  time.Duration
+		status  int
+		body    string
+		cause   string
 	}{
 		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
 		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-response"},
@@ -270,8 +270,8 @@ func TestUpstreamErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
-			if test.talk != nil {
-				router = startIngress(t, "127.0.0.1:0", test.talk)
+			if test.handler != nil {
+				router = startIngress(t, "127.0.0.1:0", test.handler)
 			} else {
 				ln := listen(t, "127.0.0.1:0")
 				router = ln.Addr().(*net.TCPAddr).AddrPort()

@@ -110,17 +110,17 @@ func TestIsFromProxy(t *testing.T) {
 	for name, c := range map[string]struct {
 		response string
 		byProxy  bool
-		says     string
+		message  string
 	}{
 		"the solver's":                    {response: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
 		"through one without":             {response: "HTTP/1.1 200 OK\r\n\r\n"},
 		"the router's 503":                {response: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
 		"the solver's 404":                {response: "HTTP/1.1 404 Not Found\r\n\r\n"},
-		"credentials":                     {response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, says: "it answers 407 Proxy Authentication Required"},
-		"Squid's own":                     {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, says: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
-		"Squid denies":                    {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, says: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
-		"one without Via":                 {response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, says: "it answers 504 Gateway Timeout"},
-		"RFC 9209":                        {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, says: "it answers 502 Bad Gateway (dns_timeout)"},
+		"credentials":                     {response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, message: "it answers 407 Proxy Authentication Required"},
+		"Squid's own":                     {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, message: "it answers 503 Service Unavailable (ERR_DNS_FAIL)"},
+		"Squid denies":                    {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, message: "it answers 403 Forbidden (ERR_ACCESS_DENIED)"},
+		"one without Via":                 {response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, message: "it answers 504 Gateway Timeout"},
+		"RFC 9209":                        {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, message: "it answers 502 Bad Gateway (dns_timeout)"},
 		"one without error":               {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
 		"a 503 behind Squid with via off": {response: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
 		"this service's":                  {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
@@ -136,11 +136,11 @@ func TestIsFromProxy(t *testing.T) {
 			if got := a.isFromProxy(true); got != c.byProxy {
 				t.Errorf("by the proxy: %v", got)
 			}
-			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.says, "(")) {
+			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.message, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if says := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && says != c.says {
-				t.Errorf("the refusal is %q, want %q", says, c.says)
+			if message := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && message != c.message {
+				t.Errorf("the refusal is %q, want %q", message, c.message)
 			}
 		})
 	}

@@ -31,45 +31,45 @@ func TestPlainThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	for name, test := range map[string]struct {
-		proxy  *fakeEgressProxy
-		secret string
-		talk   connHandler
-		want   Cause
-		code   int    // for the client
-		status int    // that was relayed
-		says   string // in the sentence for the operator
+		proxy   *fakeEgressProxy
+		secret  string
+		handler connHandler
+		want    Cause
+		code    int    // for the client
+		status  int    // that was relayed
+		message string // in the sentence for the operator
 	}{
-		"open":       {talk: answersWith(okResponse), status: 200},
-		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
-		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okResponse), status: 200},
-		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okResponse), status: 200},
+		"open":       {handler: answersWith(okResponse), status: 200},
+		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), handler: answersWith(okResponse), status: 200},
+		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, handler: answersWith(okResponse), status: 200},
+		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), handler: answersWith(okResponse), status: 200},
 
-		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
-		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okResponse), want: EgressAuth, code: 502, says: "407"},
-		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
+		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), handler: answersWith(okResponse), want: EgressAuth, code: 502, message: "407 Proxy Authentication Required"},
+		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, handler: answersWith(okResponse), want: EgressAuth, code: 502, message: "407"},
+		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, handler: answersWith(okResponse), want: EgressDenied, code: 502, message: "503 Service Unavailable (ERR_DNS_FAIL)"},
 		"not allowed": {
 			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
-			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
+			handler: answersWith(okResponse), want: EgressDenied, code: 502, message: "403 Forbidden (ERR_ACCESS_DENIED)",
 		},
 		"reveals the password": {
 			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: answersWith(okResponse), want: EgressDenied, code: 502, says: "403 Forbidden. ",
+			handler: answersWith(okResponse), want: EgressDenied, code: 502, message: "403 Forbidden. ",
 		},
-		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, talk: answersWith(okResponse), want: MalformedResponse, code: 502, says: "through the egress proxy " + proxyName},
-		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
-		"router's 503": {talk: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
+		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, handler: answersWith(okResponse), want: MalformedResponse, code: 502, message: "through the egress proxy " + proxyName},
+		"router's 404": {handler: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
+		"router's 503": {handler: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, message: "through the egress proxy " + proxyName},
 		"finds the API VIP": {
-			talk: answersWith("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
-			want: EgressLoop, status: 502, says: "upstream.scheme: https",
+			handler: answersWith("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
+			want:    EgressLoop, status: 502, message: "upstream.scheme: https",
 		},
 		"a name of its own": {
-			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: `"other.example"`,
+			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, handler: answersWith(okResponse), want: EgressTLS, code: 502, message: `"other.example"`,
 		},
-		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okResponse), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
+		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, handler: answersWith(okResponse), want: EgressTLS, code: 502, message: "egressProxy.trustedCA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := startRouter(t, "127.0.0.1:0", test.talk)
+			r := startRouter(t, "127.0.0.1:0", test.handler)
 			s := plainSettings(r)
 			at := string(appendAuthority(nil, api, s.Port))
 			proxy := test.proxy
@@ -97,7 +97,7 @@ func TestPlainThroughProxy(t *testing.T) {
 					code = e.ClientStatus
 					checkSecretHidden(t, e.Detail(), e.Error(), e.Err)
 				}
-				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
 					t.Errorf("%d, %v: %+v", status, e, e)
 				}
 			}
@@ -121,15 +121,15 @@ func TestTLSThroughProxy(t *testing.T) {
 	t.Parallel()
 	p, man := newPKI(t), newPKI(t)
 	for name, test := range map[string]struct {
-		proxy  *fakeEgressProxy
-		secret string
-		config *tls.Config // of the router
-		talk   tlsHandler
-		roots  [][]byte // Egress.AdditionalCAs
-		own    [][]byte // Egress.ProxyCAs
-		want   Cause
-		code   int
-		says   string
+		proxy   *fakeEgressProxy
+		secret  string
+		config  *tls.Config // of the router
+		handler tlsHandler
+		roots   [][]byte // Egress.AdditionalCAs
+		own     [][]byte // Egress.ProxyCAs
+		want    Cause
+		code    int
+		message string
 	}{
 		"open":          {},
 		"Basic":         {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials()},
@@ -143,48 +143,48 @@ func TestTLSThroughProxy(t *testing.T) {
 		// Squid does so when it rejects the router (ERR_CANNOT_FORWARD).
 		"looks into it, answers": {
 			proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw},
-			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
+			handler: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CANNOT_FORWARD 0\r\nContent-Length: 6\r\n\r\n<html>")
 			},
-			want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
+			want: EgressDenied, code: 502, message: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
 		},
 		// An ingress may send the same, which cannot be distinguished. The
 		// remediation contains this case.
 		"ingress with Proxy-Status": {
-			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
+			handler: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
-			want: EgressDenied, code: 502, says: "An ingress that sets an error in Proxy-Status",
+			want: EgressDenied, code: 502, message: "An ingress that sets an error in Proxy-Status",
 		},
-		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: TLSUntrusted, code: 502, says: "egressProxy.trustedCA"},
-		"of another root":            {config: man.config(t, api), want: TLSUntrusted, code: 502, says: "through the egress proxy " + proxyName},
-		"of another name":            {config: p.config(t, "x.example"), want: TLSName, code: 502, says: `"x.example"`},
-		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
+		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: TLSUntrusted, code: 502, message: "egressProxy.trustedCA"},
+		"of another root":            {config: man.config(t, api), want: TLSUntrusted, code: 502, message: "through the egress proxy " + proxyName},
+		"of another name":            {config: p.config(t, "x.example"), want: TLSName, code: 502, message: `"x.example"`},
+		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, message: "407 Proxy Authentication Required"},
 		"not allowed": {
-			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, message: "403 Forbidden",
 		},
-		"no proxy":        {proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
-		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
+		"no proxy":        {proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, message: "bad status line"},
+		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, message: "Lab Issuing CA"},
 		// The CAs of one do not apply to the other.
-		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
+		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, message: "Lab Issuing CA"},
 		"ingress of the proxy's root": {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
-			want: TLSUntrusted, code: 502, says: "Lab Issuing CA",
+			want: TLSUntrusted, code: 502, message: "Lab Issuing CA",
 		},
-		"expects no TLS": {proxy: &fakeEgressProxy{tls: &tls.Config{}}, want: EgressTLS, code: 502, says: "TLS to the egress proxy"},
+		"expects no TLS": {proxy: &fakeEgressProxy{tls: &tls.Config{}}, want: EgressTLS, code: 502, message: "TLS to the egress proxy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if test.config == nil {
 				test.config = p.config(t, api)
 			}
-			answers := test.talk != nil
+			answers := test.handler != nil
 			if !answers {
-				test.talk = answersOverTLS
+				test.handler = answersOverTLS
 			}
-			r := startTLSRouter(t, "127.0.0.1:0", test.config, test.talk)
+			r := startTLSRouter(t, "127.0.0.1:0", test.config, test.handler)
 			proxy := test.proxy
 			if proxy == nil {
 				proxy = &fakeEgressProxy{}
@@ -206,7 +206,7 @@ func TestTLSThroughProxy(t *testing.T) {
 				return
 			}
 			_, _, e := doExchange(t, c, newRequest())
-			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
 				t.Fatalf("%v: %+v", e, e)
 			}
 			checkSecretHidden(t, s, c, e, e.Detail(), e.Error(), e.Err)
@@ -226,10 +226,10 @@ func TestProxyDoesNotServe(t *testing.T) {
 	closes := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { readRequest(b) })
 	p := newPKI(t)
 	for name, test := range map[string]struct {
-		addrs  []netip.AddrPort
-		secure bool // the ingress uses TLS
-		code   int
-		says   string
+		addrs   []netip.AddrPort
+		secure  bool // the ingress uses TLS
+		code    int
+		message string
 	}{
 		"refuses":            {[]netip.AddrPort{gone.addr}, false, 502, "connection refused"},
 		"refuses, TLS":       {[]netip.AddrPort{gone.addr, gone.addr}, true, 502, "connection refused"},
@@ -249,7 +249,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 			s.Egress.Routes = []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, Addrs: test.addrs}}}
 			c := newClient(t, s)
 			_, _, e := doExchange(t, c, newRequest())
-			if e == nil || e.Cause != EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.says) || !strings.Contains(e.Detail(), proxyName) {
+			if e == nil || e.Cause != EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.message) || !strings.Contains(e.Detail(), proxyName) {
 				t.Errorf("%v: %+v", e, e)
 			}
 			if test.secure || !strings.HasPrefix(name, "closes") {

@@ -353,10 +353,10 @@ func TestNoTLS(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		talk connHandler
-		want Cause
-		code int
-		says string
+		handler connHandler
+		want    Cause
+		code    int
+		message string
 	}{
 		"plain HTTP": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -393,13 +393,13 @@ func TestNoTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := startRouter(t, "127.0.0.1:0", test.talk)
+			r := startRouter(t, "127.0.0.1:0", test.handler)
 			s := tlsSettings(r, p.trustedCAs())
 			if test.want == ResponseTimeout {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
 			_, _, e := doExchange(t, newClient(t, s), newRequest())
-			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
 				t.Errorf("%+v", e)
 			}
 		})

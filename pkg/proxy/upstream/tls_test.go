@@ -200,12 +200,12 @@ func TestVerification(t *testing.T) {
 	})
 	const api, apps = "api.example.com", "*.apps.example.com"
 	for name, test := range map[string]struct {
-		cert  tls.Certificate
-		names []string
-		host  string
-		empty bool // nothing is trusted
-		want  Cause
-		says  []string
+		cert    tls.Certificate
+		names   []string
+		host    string
+		empty   bool // nothing is trusted
+		want    Cause
+		message []string
 	}{
 		"the host's own":                 {cert: serverCertificate(t, p.intermediate, nil, api), host: api},
 		"one of several":                 {cert: serverCertificate(t, p.intermediate, nil, "x.example.com", api), host: api},
@@ -217,18 +217,18 @@ func TestVerification(t *testing.T) {
 		"an address of IPv6":             {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("2001:db8::5")} }), host: "[2001:db8::5]"},
 		"no host, but a name":            {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps}},
 		"no host":                        {cert: serverCertificate(t, p.intermediate, nil, api), want: TLSName},
-		"another name":                   {cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api, want: TLSName, says: []string{`"router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
-		"a wildcard is not its members":  {cert: serverCertificate(t, p.intermediate, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: TLSName, says: []string{`"console.apps.example.com"`}},
+		"another name":                   {cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api, want: TLSName, message: []string{`"router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
+		"a wildcard is not its members":  {cert: serverCertificate(t, p.intermediate, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: TLSName, message: []string{`"console.apps.example.com"`}},
 		"a wildcard one label too short": {cert: serverCertificate(t, p.intermediate, nil, "*.com"), host: api, want: TLSName},
-		"a name of the subject only":     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: TLSName, says: []string{"no name"}},
-		"another CA":                     {cert: serverCertificate(t, other, nil, api), host: api, want: TLSUntrusted, says: []string{`"router"`, `"Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
+		"a name of the subject only":     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: TLSName, message: []string{"no name"}},
+		"another CA":                     {cert: serverCertificate(t, other, nil, api), host: api, want: TLSUntrusted, message: []string{`"router"`, `"Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
 		"another CA, and name":           {cert: serverCertificate(t, other, nil, "x"), host: api, want: TLSUntrusted},
 		"self-signed":                    {cert: serverCertificate(t, nil, nil, api), host: api, want: TLSUntrusted},
 		"nothing is trusted":             {cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true, want: TLSUntrusted},
-		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: TLSUntrusted, says: []string{`"Lab Issuing CA"`, "intermediate"}},
-		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: TLSExpired, says: []string{"has expired on 20", `"router"`}},
-		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, says: []string{"is not valid before 20"}},
-		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: TLSExpired, says: []string{`"Old Issuing CA"`}},
+		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: TLSUntrusted, message: []string{`"Lab Issuing CA"`, "intermediate"}},
+		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: TLSExpired, message: []string{"has expired on 20", `"router"`}},
+		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, message: []string{"is not valid before 20"}},
+		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: TLSExpired, message: []string{`"Old Issuing CA"`}},
 		"issued by what is no CA":        {cert: serverCertificate(t, leaf, nil, api), host: api, want: TLSUntrusted},
 		"outside of the CA's names":      {cert: serverCertificate(t, narrow, nil, api), host: api, want: TLSUntrusted},
 		"for clients":                    {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api, want: TLSUntrusted},
@@ -257,7 +257,7 @@ func TestVerification(t *testing.T) {
 				if e == nil || e.Cause != test.want || e.ClientStatus != 502 || status != 0 || body != "" {
 					t.Fatalf("%d %q, %v", status, body, e)
 				}
-				for _, text := range test.says {
+				for _, text := range test.message {
 					if !strings.Contains(e.Detail(), text) {
 						t.Errorf("%q is not in %q", text, e.Detail())
 					}

@@ -73,7 +73,7 @@ func TestConnectResponses(t *testing.T) {
 		response string
 		rest     string
 		status   int    // of a refusal
-		says     string // an error
+		message  string // an error
 	}{
 		"established":            {response: established},
 		"bytes after it":         {response: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
@@ -83,26 +83,26 @@ func TestConnectResponses(t *testing.T) {
 		"interim":                {response: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
 		"a long head":            {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
 
-		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
-		"denied":               {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"no reason":            {response: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503 Service Unavailable"},
-		"RFC 9209":             {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
-		"a redirect":           {response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
-		"an endless reason":    {response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"bytes in a reason":    {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
-		"reveals the secret":   {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
-		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, message: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED)"},
+		"denied":               {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, message: "it answers 403 Forbidden"},
+		"no reason":            {response: "HTTP/1.1 503\r\n\r\n", status: 503, message: "it answers 503 Service Unavailable"},
+		"RFC 9209":             {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, message: "it answers 502 Bad Gateway (connection_refused)"},
+		"a redirect":           {response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, message: "it answers 302 Found"},
+		"an endless reason":    {response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, message: "it answers 403 Forbidden"},
+		"bytes in a reason":    {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, message: "it answers 403 Forbidden"},
+		"reveals the secret":   {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, message: "it answers 407 Proxy Authentication Required"},
+		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, message: "it answers 407 Proxy Authentication Required"},
+		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, message: "it answers 403 Forbidden"},
 
-		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed response: unrequested protocol switch"},
-		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed response: more than 8 interim responses"},
-		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed response: its answer does not begin with HTTP/1.x"},
-		"LF":                  {response: "HTTP/1.1 200 OK\n\n", says: "malformed response: a line does not end in CRLF"},
-		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed response: its head is longer than 16384 bytes"},
-		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed response: more than 128 fields"},
-		"nothing":             {says: "cannot read the response to CONNECT: EOF"},
-		"half a response":     {response: "HTTP/1.1 200 OK\r\n", says: "cannot read the response to CONNECT: EOF"},
-		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed response: bad field line"},
+		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", message: "malformed response: unrequested protocol switch"},
+		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), message: "malformed response: more than 8 interim responses"},
+		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", message: "malformed response: its answer does not begin with HTTP/1.x"},
+		"LF":                  {response: "HTTP/1.1 200 OK\n\n", message: "malformed response: a line does not end in CRLF"},
+		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), message: "malformed response: its head is longer than 16384 bytes"},
+		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), message: "malformed response: more than 128 fields"},
+		"nothing":             {message: "cannot read the response to CONNECT: EOF"},
+		"half a response":     {response: "HTTP/1.1 200 OK\r\n", message: "cannot read the response to CONNECT: EOF"},
+		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", message: "malformed response: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,9 +111,9 @@ func TestConnectResponses(t *testing.T) {
 			switch refused := errors.As(err, &no); {
 			case refused != (c.status != 0), refused && no.status != c.status:
 				t.Errorf("refused %v: %v", refused, err)
-			case c.says != "" && (err == nil || err.Error() != c.says):
-				t.Errorf("got  %v\nwant %s", err, c.says)
-			case c.says == "" && err != nil:
+			case c.message != "" && (err == nil || err.Error() != c.message):
+				t.Errorf("got  %v\nwant %s", err, c.message)
+			case c.message == "" && err != nil:
 				t.Error(err)
 			}
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
@@ -25,13 +26,13 @@ import (
 func startServer(t *testing.T, path string, current func() report.Report) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ln, err := report.Listen(ctx, path)
+	ln, err := statussocket.Listen(ctx, path)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
+	go func() { ended <- statussocket.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -119,7 +120,7 @@ func TestListenReplacesOnlyStaleSocket(t *testing.T) {
 	dead.SetUnlinkOnClose(false) // as after SIGKILL
 	dead.Close()
 	stop := startServer(t, path, func() report.Report { return report.Report{Version: "alive"} })
-	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
+	if _, err := statussocket.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
 		t.Errorf("a second instance: %v", err)
 	}
 	if got, err := client.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
@@ -136,7 +137,7 @@ func TestListenKeepsOtherFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := statussocket.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {

@@ -20,7 +20,7 @@ import (
 // distort times of this size.
 func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.Time, err error) {
 	request := []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: " + b.host + "\r\nConnection: close\r\n\r\n")
-	err = b.client.Inside(func() error {
+	err = b.client.InNamespace(func() error {
 		buffer := make([]byte, 64<<10)
 		// Without this a sleep can last 50 µs longer than requested (PR_SET_TIMERSLACK).
 		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {

@@ -35,7 +35,7 @@ type arrival struct {
 
 func openLinks(n *lab.Node, name string) (*links, error) {
 	l := &links{arrived: make(chan arrival, 64), done: make(chan struct{})}
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		link, err := net.InterfaceByName(name)
 		if err != nil {
 			return fmt.Errorf("find the link: %w", err)

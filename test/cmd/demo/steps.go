@@ -67,7 +67,7 @@ func (d *demo) up(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	holder, err := d.lab.Holder(ctx, d.lab.API.V4)
+	holder, err := d.lab.VIPHolder(ctx, d.lab.API.V4)
 	if err != nil {
 		return "", err
 	}
@@ -183,7 +183,7 @@ func (d *demo) failover(ctx context.Context) (string, error) {
 	if err := d.lab.ControlPlane[0].StopKeepalived(ctx); err != nil {
 		return "", err
 	}
-	if err := d.lab.Settled(ctx); err != nil {
+	if err := d.lab.AwaitVIPs(ctx); err != nil {
 		return "", err
 	}
 	moved := time.Since(started)

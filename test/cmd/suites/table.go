@@ -117,7 +117,7 @@ func table() map[string]suite {
 		},
 		"test/suites/monitoring": {onlyAll: true},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
-		"test/suites/words": {onlyAll: true},
+		"test/suites/words":      {onlyAll: true},
 		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,
 			together: []string{"TestBond", "TestVLAN"},

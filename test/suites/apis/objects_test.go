@@ -213,7 +213,7 @@ func TestObjects(t *testing.T) {
 // the object is accepted.
 type wholeCase struct{ name, object, want string }
 
-// The returns objects with the field in a wrong place, and other objects.
+// wholeCases returns objects with the field in a wrong place, and other objects.
 func wholeCases() []wholeCase {
 	good := string(objectWith("{mode: DefaultDeployment}"))
 	return []wholeCase{

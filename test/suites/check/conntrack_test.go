@@ -56,7 +56,7 @@ func openConntrack(t *testing.T, n *lab.Node) *conntrackTable {
 
 func dialNetfilter(t *testing.T, n *lab.Node) (conn *netlink.Conn) {
 	t.Helper()
-	must(t, n.Inside(func() (err error) {
+	must(t, n.InNamespace(func() (err error) {
 		conn, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
 		return err
 	}))
@@ -119,7 +119,7 @@ func (c *conntrackTable) entry(number uint32) []byte {
 
 // sendPackets sends packets that start connections until the context ends.
 func (c *conntrackTable) sendPackets(ctx context.Context) {
-	_ = c.node.Inside(func() error {
+	_ = c.node.InNamespace(func() error {
 		s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 		if err != nil {
 			return err

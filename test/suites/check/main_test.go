@@ -51,7 +51,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 		t.Skip("needs root: network namespaces")
 	}
 	c := &cluster{Lab: shared.lab, t: t}
-	must(t, c.Settled(t.Context()))
+	must(t, c.AwaitVIPs(t.Context()))
 	c.startClusterServices()
 	for i, m := range c.ControlPlane {
 		o := lab.ServiceOptions{Binary: shared.binary}
@@ -127,7 +127,7 @@ func (c *cluster) expectDuration(r lab.CheckReport) {
 	c.t.Logf("%v ms, %v", r.Duration, r.IDs())
 }
 
-// texts expects the message and the remediation of a finding to contain these parts.
+// expectText expects the message and the remediation of a finding to contain these parts.
 func (c *cluster) expectText(r lab.CheckReport, id string, parts ...string) {
 	c.t.Helper()
 	texts := r.Texts(id)

@@ -192,7 +192,7 @@ func (c *cluster) setCertificates(f func(name string, local netip.Addr) *tls.Cer
 	})
 }
 
-// writeTestFile replaces a file of the standby node until the test ends.
+// replaceHostFile replaces a file of the standby node until the test ends.
 func (c *cluster) replaceHostFile(name, text string) {
 	c.t.Helper()
 	must(c.t, c.standby().WriteHostFile(name, text))

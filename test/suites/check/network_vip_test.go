@@ -94,7 +94,7 @@ func (c *cluster) restartKeepalived(nodes ...*lab.ControlPlaneNode) func(context
 		for _, m := range nodes {
 			err = errors.Join(err, m.StartKeepalived(ctx))
 		}
-		return errors.Join(err, c.Settled(ctx))
+		return errors.Join(err, c.AwaitVIPs(ctx))
 	}
 }
 

@@ -113,7 +113,7 @@ func TestFedoraCoreOS(t *testing.T) {
 	must(t, w.PowerOff(t.Context()))
 	w.applyIgnition(parentConfig(t, config))
 	must(t, w.Boot(t.Context()))
-	must(t, w.Settled(t.Context()))
+	must(t, w.AwaitVIPs(t.Context()))
 	if got, err := w.ReadFile("/etc/motd"); err != nil || got != "hello\n" {
 		t.Errorf("the administrator's own part is missing: %q, %v", got, err)
 	}

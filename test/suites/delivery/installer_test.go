@@ -225,7 +225,7 @@ func TestRefusedImages(t *testing.T) {
 		})
 	}
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is already installed")
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}

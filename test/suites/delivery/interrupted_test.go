@@ -129,7 +129,7 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.images[first])
-	n.awaitInstaller(t, n.Host, "is already installed")
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
 	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
 	}

@@ -291,7 +291,7 @@ func TestRemovalReboots(t *testing.T) {
 		must(t, a.cluster.Resume(t.Context()))
 	})
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
-	must(t, a.Settled(t.Context()))
+	must(t, a.AwaitVIPs(t.Context()))
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return checkLeftovers(ctx, m) })
 	recovery := a.book.onlyBlock(t, "Recover")
 	for _, m := range a.ControlPlane {
@@ -300,7 +300,7 @@ func TestRemovalReboots(t *testing.T) {
 	a.expectUnchanged(before)
 }
 
-// leftovers expects that binary and state exist, that no unit of the service runs or
+// checkLeftovers expects that binary and state exist, that no unit of the service runs or
 // failed, and that there is no table.
 func checkLeftovers(ctx context.Context, m *host.Host) error {
 	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
@@ -506,7 +506,7 @@ func (a *admin) unknownKeyInOldBinary() {
 	holder := a.ControlPlane[0]
 	must(a.t, holder.Kill(ctx))
 	must(a.t, holder.Boot(ctx))
-	must(a.t, a.Settled(ctx))
+	must(a.t, a.AwaitVIPs(ctx))
 	for _, m := range a.ControlPlane {
 		got := must1(a.AwaitState(ctx, m, "InvalidConfig"))(a.t)
 		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
@@ -526,11 +526,11 @@ func (a *admin) bootsWithoutRegistry() {
 	pulls := a.Registry.Pulls()
 	begin := time.Now()
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
-	must(a.t, a.Settled(ctx))
+	must(a.t, a.AwaitVIPs(ctx))
 	a.awaitRelease(second)
 	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
 	for _, m := range a.ControlPlane {
-		a.awaitInstallerOn(m, "is already installed")
+		a.awaitInstallerOn(m, "is installed, unchanged")
 	}
 	must(a.t, a.Registry.Up(ctx))
 	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {

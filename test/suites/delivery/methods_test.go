@@ -77,7 +77,7 @@ func (w *installMethod) runOnHost(name string, args ...string) string {
 func (w *installMethod) reboot() {
 	w.t.Helper()
 	must(w.t, w.Reboot(w.t.Context()))
-	must(w.t, w.Settled(w.t.Context()))
+	must(w.t, w.AwaitVIPs(w.t.Context()))
 }
 
 // expectServing waits until the service runs a program, and orders a certificate.

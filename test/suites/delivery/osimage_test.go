@@ -84,7 +84,7 @@ func TestOSImage(t *testing.T) {
 	}
 }
 
-// waits expects that the service without its binary is skipped and not failed.
+// expectSkipped expects that the service without its binary is skipped and not failed.
 func (w *installMethod) expectSkipped() {
 	w.t.Helper()
 	got := must1(w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState"))(w.t)

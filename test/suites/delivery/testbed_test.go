@@ -127,7 +127,7 @@ func useCluster(t *testing.T) *testbed {
 			t.Log(shared.Diagnosis(context.Background()))
 		}
 	})
-	must(t, shared.Settled(t.Context()))
+	must(t, shared.AwaitVIPs(t.Context()))
 	return shared
 }
 

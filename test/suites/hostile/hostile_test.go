@@ -25,7 +25,7 @@ var shared struct {
 	binary string
 }
 
-// given names a program that attacks, such as an older one, in place of the built one.
+// binaryVariable names a program that attacks, such as an older one, in place of the built one.
 const binaryVariable = "HTTP01_PROXYD_HOSTILE"
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func startAttacked(t *testing.T, attack string) *service {
 func startAttackedWith(t *testing.T, attack, config string) *service {
 	t.Helper()
 	l := shared.lab
-	must(t, l.Settled(t.Context()))
+	must(t, l.AwaitVIPs(t.Context()))
 	s := &service{T: t, node: l.ControlPlane[0].Node}
 	if info, err := os.Stat(s.logFile()); err == nil {
 		s.from = info.Size()

@@ -32,7 +32,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Skip("needs root: network namespaces")
 	}
 	p := &fixture{Lab: shared.lab}
-	must(t, p.Settled(t.Context()))
+	must(t, p.AwaitVIPs(t.Context()))
 	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
 	must(t, p.Internet.SetName(t.Context(), lab.EgressName, p.Egress.Addresses))
 	must(t, p.holder().UseDNS())

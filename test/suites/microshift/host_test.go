@@ -148,7 +148,7 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	return s
 }
 
-// firstTexts waits for a reason and a part of the message.
+// awaitMessage waits for a reason and a part of the message.
 func (h *host) awaitMessage(s *lab.Service, reason, part string) lab.Status {
 	h.t.Helper()
 	return h.awaitCondition(s, reason, func(message string) bool { return strings.Contains(message, part) })

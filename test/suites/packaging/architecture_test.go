@@ -7,7 +7,7 @@ import "runtime"
 // architecture is that of this machine.
 const architecture = runtime.GOARCH
 
-// foreign is an architecture of other machines.
+// otherArchitecture is an architecture of other machines.
 var otherArchitecture = map[bool]string{true: "arm64", false: "amd64"}[architecture == "amd64"]
 
 // rpmArchitecture is rpm's name of the architecture in packaging/build-rpm.

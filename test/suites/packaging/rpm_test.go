@@ -176,7 +176,7 @@ func expectInstalled(t *testing.T, h *host.Host) {
 	expectJournalCatalog(t, h)
 }
 
-// explained expects that journalctl -x has the catalog.
+// expectJournalCatalog expects that journalctl -x has the catalog.
 func expectJournalCatalog(t *testing.T, h *host.Host) {
 	t.Helper()
 	if got := runOnHost(t, h, "journalctl", "--list-catalog"); !strings.Contains(got, " http01-proxyd: ") {
@@ -204,7 +204,7 @@ func expectSameAsMake(t *testing.T, h *host.Host) {
 	runOnHost(t, h, "rm", "-r", "/root/made")
 }
 
-// intact expects that rpm verifies every file.
+// expectVerified expects that rpm verifies every file.
 func expectVerified(t *testing.T, h *host.Host) {
 	t.Helper()
 	if out, err := h.Run(t.Context(), "rpm", "--verify", "http01-proxyd"); err != nil || out != "" {
@@ -212,7 +212,7 @@ func expectVerified(t *testing.T, h *host.Host) {
 	}
 }
 
-// tampered expects that rpm reports a changed file, and repairs it.
+// expectTamperingDetected expects that rpm reports a changed file, and repairs it.
 func expectTamperingDetected(t *testing.T, h *host.Host) {
 	t.Helper()
 	runOnHost(t, h, "sh", "-c", "echo >>/usr/lib/systemd/system/"+service+" && chmod 0600 "+binary)

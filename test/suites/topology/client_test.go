@@ -13,7 +13,7 @@ import (
 // network namespace, and clients in the host's network, each on the VIP holder and on
 // another node.
 func TestClients(t *testing.T) {
-	s := startSettled(t, lab.Layout{})
+	s := startWithVIPs(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	for _, from := range []*lab.Node{
 		s.podOn(holder), s.podOnOtherControlPlaneNode(holder),

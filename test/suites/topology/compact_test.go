@@ -23,7 +23,7 @@ func TestCompactRouterElsewhere(t *testing.T) {
 
 func expectCompact(t *testing.T, y lab.Layout, together bool) {
 	t.Helper()
-	s := startSettled(t, y)
+	s := startWithVIPs(t, y)
 	s.expectCompactCertificates(together)
 	// The VIP holder's own router also listens on *:80.
 	holder := s.Preferred(s.API.V4)
@@ -34,7 +34,7 @@ func expectCompact(t *testing.T, y lab.Layout, together bool) {
 // TestCompactIngressMoves moves the ingress VIPs to another control-plane node, and then
 // the API VIPs to the same one.
 func TestCompactIngressMoves(t *testing.T) {
-	s := startSettled(t, lab.Layout{Compact: true, IngressOn: 1})
+	s := startWithVIPs(t, lab.Layout{Compact: true, IngressOn: 1})
 	s.expectCompactCertificates(false)
 	for _, move := range []struct {
 		stop     int

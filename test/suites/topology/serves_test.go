@@ -16,7 +16,7 @@ import (
 // the states and the findings of check with its row.
 func expectServing(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
-	s := startSettled(t, y)
+	s := startWithVIPs(t, y)
 	s.expectCertificates()
 	s.expectFindings()
 	return s

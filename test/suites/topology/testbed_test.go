@@ -111,8 +111,8 @@ func startServices(t *testing.T, y lab.Layout) *testbed {
 	return s
 }
 
-// startSettled is startServices with every VIP in place and the state of the test's row.
-func startSettled(t *testing.T, y lab.Layout) *testbed {
+// startWithVIPs is startServices with every VIP in place and the state of the test's row.
+func startWithVIPs(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
 	s := startServices(t, y)
 	s.awaitPlacement()
@@ -124,7 +124,7 @@ func startSettled(t *testing.T, y lab.Layout) *testbed {
 // VIPs, also in its table.
 func (s *testbed) awaitPlacement() {
 	s.t.Helper()
-	must(s.t, s.Settled(s.t.Context()))
+	must(s.t, s.AwaitVIPs(s.t.Context()))
 	for _, m := range s.ControlPlane {
 		held := s.held(m.Node)
 		reason := "Standby"

@@ -101,7 +101,7 @@ func (r *rig) connectionRate(ctx context.Context, length time.Duration) (float64
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range counts {
 		group.Go(func() error {
-			return r.client.Inside(func() error {
+			return r.client.InNamespace(func() error {
 				for time.Since(begin) < length {
 					if err := ctx.Err(); err != nil {
 						return err

@@ -18,7 +18,7 @@ func flushConnections(n *lab.Node) error {
 		deleteConnection = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2 // IPCTNL_MSG_CT_DELETE
 		genericHeader    = 4                                 // struct nfgenmsg: family 0 and no attributes mean all
 	)
-	return n.Inside(func() error {
+	return n.InNamespace(func() error {
 		c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 		if err != nil {
 			return fmt.Errorf("open netlink to connection tracking: %w", err)

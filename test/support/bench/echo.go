@@ -30,7 +30,7 @@ type echo struct {
 
 func startEcho(n *lab.Node, at netip.AddrPort) (*echo, error) {
 	e := &echo{}
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		var err error
 		e.fd, err = listen(at)
 		return err
@@ -39,7 +39,7 @@ func startEcho(n *lab.Node, at netip.AddrPort) (*echo, error) {
 		return nil, fmt.Errorf("listen on %s: %w", at, err)
 	}
 	for range callers {
-		e.threads.Go(func() error { return n.Inside(e.serve) })
+		e.threads.Go(func() error { return n.InNamespace(e.serve) })
 	}
 	return e, nil
 }

@@ -61,7 +61,7 @@ func (r *rig) memoryOf(ctx context.Context, d proxy) (m memory, err error) {
 	}()
 	// All connections are opened on one thread, because entering the namespace for each is
 	// slow.
-	err = r.client.Inside(func() error {
+	err = r.client.InNamespace(func() error {
 		conns, err = openHalf(ctx, netip.AddrPortFrom(r.vip, 80), r.HalfHeads)
 		return err
 	})

@@ -18,7 +18,7 @@ var caddyTemplate string
 // caddyFolder is a separate Go module, because Caddy has many dependencies.
 const caddyFolder = "support/bench/caddy"
 
-func startCaddy(ctx context.Context, r *rig) (*turn, error) {
+func startCaddy(ctx context.Context, r *rig) (*runningProxy, error) {
 	binary, err := r.buildProgram(ctx, caddyFolder)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func caddyVersion(ctx context.Context, r *rig) (string, error) {
 // pocFolder is the folder of the proof of concept.
 const pocFolder = "support/bench/poc"
 
-func startPoC(ctx context.Context, r *rig) (*turn, error) {
+func startPoC(ctx context.Context, r *rig) (*runningProxy, error) {
 	binary, err := r.buildProgram(ctx, pocFolder)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ var nginxTemplate string
 //go:embed dnat.nft.tmpl
 var dnatTemplate string
 
-func startHAProxy(threads int) func(context.Context, *rig) (*turn, error) {
-	return func(_ context.Context, r *rig) (*turn, error) {
+func startHAProxy(threads int) func(context.Context, *rig) (*runningProxy, error) {
+	return func(_ context.Context, r *rig) (*runningProxy, error) {
 		text := strings.ReplaceAll(haproxyTemplate, "{{ .Threads }}", strconv.Itoa(threads))
 		config, err := r.write(r.front, "haproxy.cfg", text)
 		if err != nil {
@@ -31,7 +31,7 @@ func startHAProxy(threads int) func(context.Context, *rig) (*turn, error) {
 	}
 }
 
-func startNginx(_ context.Context, r *rig) (*turn, error) {
+func startNginx(_ context.Context, r *rig) (*runningProxy, error) {
 	config, err := r.write(r.front, "nginx.conf", nginxTemplate)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func startNginx(_ context.Context, r *rig) (*turn, error) {
 
 // startDNAT redirects port 80 to the ingress with DNAT in the kernel, as a MachineConfig
 // with nftables rules would.
-func startDNAT(ctx context.Context, r *rig) (*turn, error) {
+func startDNAT(ctx context.Context, r *rig) (*runningProxy, error) {
 	rules, err := r.write(r.front, "dnat.nft", dnatTemplate)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func startDNAT(ctx context.Context, r *rig) (*turn, error) {
 	if _, err := r.front.Run(ctx, "nft", "-f", rules); err != nil {
 		return nil, fmt.Errorf("load the rules: %w", err)
 	}
-	return &turn{live: func() error { return nil }, stop: func(ctx context.Context) error {
+	return &runningProxy{live: func() error { return nil }, stop: func(ctx context.Context) error {
 		_, err := r.front.Run(ctx, "nft", "delete", "table", "ip", "bench_dnat")
 		return err
 	}}, nil

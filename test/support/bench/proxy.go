@@ -18,12 +18,12 @@ type proxy struct {
 	key    string // for --proxies and the chart
 	name   string // as in the table
 	prefix bool   // it forwards only the challenge prefix
-	start  func(context.Context, *rig) (*turn, error)
+	start  func(context.Context, *rig) (*runningProxy, error)
 	detail func(context.Context, *rig) (string, error) // program and version; nil for a variant
 }
 
-// measureRound is a running proxy.
-type turn struct {
+// runningProxy is a running proxy.
+type runningProxy struct {
 	pid  int // root of the proxy's processes; 0 for the kernel's DNAT
 	live func() error
 	stop func(context.Context) error
@@ -75,7 +75,7 @@ func (o Options) selectedProxies() ([]proxy, error) {
 }
 
 // startProxy starts a proxy and waits until it answers.
-func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
+func (r *rig) startProxy(ctx context.Context, d proxy) (*runningProxy, error) {
 	t, err := d.start(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", d.name, err)
@@ -94,12 +94,12 @@ func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
 }
 
 // startProgram starts a proxy that is a separate program.
-func (r *rig) startProgram(name, path string, args ...string) (*turn, error) {
+func (r *rig) startProgram(name, path string, args ...string) (*runningProxy, error) {
 	p, err := r.front.Start(lab.Command{Name: name, Path: path, Args: args})
 	if err != nil {
 		return nil, err
 	}
-	return &turn{pid: p.PID(), live: p.Alive, stop: func(ctx context.Context) error {
+	return &runningProxy{pid: p.PID(), live: p.Alive, stop: func(ctx context.Context) error {
 		return ignoreExitStatus(p.Stop(ctx))
 	}}, nil
 }

@@ -79,7 +79,7 @@ func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 // manyConnections keeps closed connections in TIME_WAIT from using up the ports, and raises
 // the limit of the listen backlog.
 func manyConnections(n *lab.Node) error {
-	return n.Inside(func() error {
+	return n.InNamespace(func() error {
 		for key, value := range map[string]string{
 			"ipv4/ip_local_port_range": "1024 65535",
 			// Connections must not use a port that a server listens on later.

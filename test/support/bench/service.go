@@ -28,13 +28,13 @@ func (r *rig) binary(v variant) string {
 	return r.Binary
 }
 
-func startService(v variant) func(context.Context, *rig) (*turn, error) {
-	return func(ctx context.Context, r *rig) (*turn, error) { return r.startService(ctx, v) }
+func startService(v variant) func(context.Context, *rig) (*runningProxy, error) {
+	return func(ctx context.Context, r *rig) (*runningProxy, error) { return r.startService(ctx, v) }
 }
 
 // startService runs http01-proxyd as on a node: it watches addresses, owns its table, and
 // receives connections that the kernel redirects.
-func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
+func (r *rig) startService(ctx context.Context, v variant) (*runningProxy, error) {
 	for _, config := range r.serviceConfigs(v) {
 		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.binary(v), Config: config})
 		if err != nil {
@@ -50,7 +50,7 @@ func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
 		})
 		if err == nil && !refused {
 			r.accepted[v] = config
-			return &turn{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
+			return &runningProxy{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
 		}
 		if err := errors.Join(err, s.Stop(context.WithoutCancel(ctx))); err != nil {
 			return nil, err

@@ -114,7 +114,7 @@ type cpuUsage struct {
 	machine time.Duration // of all, with the time that a hypervisor gave to others
 }
 
-func (t *turn) spent() (cpuUsage, error) {
+func (t *runningProxy) spent() (cpuUsage, error) {
 	all, err := processes()
 	if err != nil {
 		return cpuUsage{}, err
@@ -159,7 +159,7 @@ func parseBusy(text string) (time.Duration, error) {
 }
 
 // pss returns the proportional set size of the proxy's processes in bytes.
-func (t *turn) pss() (int, error) {
+func (t *runningProxy) pss() (int, error) {
 	if t.pid == 0 {
 		return 0, nil
 	}

@@ -58,7 +58,7 @@ func TestFamily(t *testing.T) {
 			t.Errorf("process %d in the tree: %t, want %t", pid, there, want)
 		}
 	}
-	own := &turn{pid: child.Process.Pid}
+	own := &runningProxy{pid: child.Process.Pid}
 	if bytes, err := own.pss(); err != nil || bytes == 0 {
 		t.Errorf("memory of the child: %d, %v", bytes, err)
 	}

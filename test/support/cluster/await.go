@@ -15,26 +15,26 @@ import (
 // binary is the path of the service on a control-plane node.
 const binary = "/usr/local/bin/http01-proxyd"
 
-// Settled waits until the API VIPs are on the first running control-plane node, which
+// AwaitVIPs waits until the API VIPs are on the first running control-plane node, which
 // keepalived prefers, and the ingress VIPs on the worker.
-func (c *Cluster) Settled(ctx context.Context) error {
+func (c *Cluster) AwaitVIPs(ctx context.Context) error {
 	on := c.On()
 	if len(on) == 0 {
 		return errors.New("wait for the VIPs: every control-plane node is off")
 	}
-	return c.SettledOn(ctx, on[0])
+	return c.AwaitVIPsOn(ctx, on[0])
 }
 
-// SettledOn waits until the API VIPs are on one control-plane node only, and the ingress
+// AwaitVIPsOn waits until the API VIPs are on one control-plane node only, and the ingress
 // VIPs on the worker.
-func (c *Cluster) SettledOn(ctx context.Context, want *host.Host) error {
+func (c *Cluster) AwaitVIPsOn(ctx context.Context, want *host.Host) error {
 	var others []lab.Candidate
 	for _, m := range c.On() {
 		if m != want {
 			others = append(others, m)
 		}
 	}
-	return c.Lab.SettledOn(ctx, want, others...)
+	return c.Lab.AwaitVIPsOn(ctx, want, others...)
 }
 
 // Status queries the service on a control-plane node.

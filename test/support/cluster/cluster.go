@@ -75,7 +75,7 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err := c.Each(ctx, func(ctx context.Context, _ int, m *host.Host) error { return m.Boot(ctx) }); err != nil {
 		return err
 	}
-	if err := c.Settled(ctx); err != nil {
+	if err := c.AwaitVIPs(ctx); err != nil {
 		return fmt.Errorf("%w\n%s", err, c.Diagnosis(ctx))
 	}
 	return nil

@@ -67,12 +67,12 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 	expectCertificate(t, c, "first")
 
 	must(t, c.ControlPlane[0].Kill(t.Context()))
-	must(t, c.SettledOn(t.Context(), c.ControlPlane[1]))
+	must(t, c.AwaitVIPsOn(t.Context(), c.ControlPlane[1]))
 	must(t, c.AwaitServing(t.Context(), c.ControlPlane[1]))
 	expectCertificate(t, c, "without-master0")
 
 	must(t, c.ControlPlane[0].Boot(t.Context()))
-	must(t, c.Settled(t.Context()))
+	must(t, c.AwaitVIPs(t.Context()))
 	must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 	expectCertificate(t, c, "with-master0-again")
 
@@ -154,7 +154,7 @@ func uninstall(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
 			return err
 		}
-		// The companion ends after the unit that has it in Wants=.
+		// The companion ends after the unit that starts it.
 		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
 			p, err := m.Properties(ctx, companion, "ActiveState")
 			if err == nil && p["ActiveState"] != "inactive" {

@@ -86,7 +86,7 @@ func useCluster(t *testing.T) *cluster.Cluster {
 			t.Log(shared.Diagnosis(context.Background()))
 		}
 	})
-	must(t, shared.Settled(t.Context()))
+	must(t, shared.AwaitVIPs(t.Context()))
 	return shared
 }
 

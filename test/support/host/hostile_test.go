@@ -97,7 +97,7 @@ func TestHostileResources(t *testing.T) {
 func (s *service) countProxyExits() (n int) {
 	s.t.Helper()
 	for _, e := range s.journal() {
-		if e["EVENT"] == "gate" {
+		if e["EVENT"] == "proxy" {
 			n++
 		}
 	}

@@ -321,7 +321,7 @@ func TestStoredPorts(t *testing.T) {
 		t.Errorf("listening:\n%s", listening)
 	}
 	for _, e := range s.journal() {
-		if strings.Contains(e["MESSAGE"], "has changed the listening socket") {
+		if strings.Contains(e["MESSAGE"], "changed the listening socket") {
 			t.Errorf("unexpected entry: %s", e["error"]+e["MESSAGE"])
 		}
 	}

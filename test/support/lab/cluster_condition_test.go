@@ -37,7 +37,7 @@ func newConditionCommand(t *testing.T, services []*Service) *conditionCommand {
 	return &conditionCommand{t, program, t.TempDir(), services}
 }
 
-// sendChallenge writes each node's report into its file. A service that does not answer
+// collectReports writes each node's report into its file. A service that does not answer
 // leaves an empty file.
 func (f *conditionCommand) collectReports() {
 	f.t.Helper()

@@ -21,9 +21,9 @@ func newControlPlaneNode(n *Node, index int, link string, instances []VRRPInstan
 	return &ControlPlaneNode{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
 }
 
-// Unplug disconnects the node's cable. The node's link loses the carrier and keeps its
+// Disconnect disconnects the node's cable. The node's link loses the carrier and keeps its
 // addresses, as on a real machine.
-func (m *ControlPlaneNode) Unplug(ctx context.Context) error {
+func (m *ControlPlaneNode) Disconnect(ctx context.Context) error {
 	if err := m.cable(ctx, "down"); err != nil {
 		return err
 	}
@@ -31,8 +31,8 @@ func (m *ControlPlaneNode) Unplug(ctx context.Context) error {
 	return nil
 }
 
-// Plug reconnects the cable.
-func (m *ControlPlaneNode) Plug(ctx context.Context) error {
+// Connect reconnects the cable.
+func (m *ControlPlaneNode) Connect(ctx context.Context) error {
 	if err := m.cable(ctx, "up"); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func TestFailover(t *testing.T) {
 	name := publishName(t, l, "failover", l.API)
 	renew := func(node int) {
 		t.Helper()
-		must(t, l.Settled(t.Context()))
+		must(t, l.AwaitVIPs(t.Context()))
 		awaitHolder(t, l, services, node)
 		before := status(t, services[node])
 		orderCertificate(t, l, name, l.Pods[2])
@@ -24,8 +24,8 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	renew(0)
-	must(t, l.ControlPlane[0].Unplug(t.Context()))
+	must(t, l.ControlPlane[0].Disconnect(t.Context()))
 	renew(1)
-	must(t, l.ControlPlane[0].Plug(t.Context()))
+	must(t, l.ControlPlane[0].Connect(t.Context()))
 	renew(0)
 }

@@ -120,7 +120,7 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	return err
 }
 
-// record removes and returns the running process.
+// takeProcess removes and returns the running process.
 func (k *keepalived) takeProcess() (*Process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -105,7 +105,7 @@ func (l *Lab) up(ctx context.Context) error {
 	if len(l.vrrp()) == 0 {
 		return nil
 	}
-	return l.Settled(ctx)
+	return l.AwaitVIPs(ctx)
 }
 
 func (l *Lab) makeNodes(ctx context.Context) error {
@@ -155,8 +155,8 @@ func (l *Lab) makeRouters(worker *Node) {
 	l.Routers = []*Worker{l.Worker}
 }
 
-// Holder returns the control-plane node that holds a VIP now.
-func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*ControlPlaneNode, error) {
+// VIPHolder returns the control-plane node that holds a VIP now.
+func (l *Lab) VIPHolder(ctx context.Context, vip netip.Addr) (*ControlPlaneNode, error) {
 	for _, m := range l.ControlPlane {
 		held, err := m.Holds(ctx, vip)
 		if err != nil {

@@ -78,7 +78,7 @@ func TestRemoval(t *testing.T) {
 			}
 		})
 	}
-	must(t, bystander.Settled(t.Context()))
+	must(t, bystander.AwaitVIPs(t.Context()))
 }
 
 // startLabProcess starts a process with labs and returns their names.

@@ -108,7 +108,7 @@ func cluster(t *testing.T) (*Lab, string) {
 	needRoot(t)
 	l, binary, err := shared.get()
 	must(t, err)
-	must(t, l.Settled(t.Context()))
+	must(t, l.AwaitVIPs(t.Context()))
 	before := rulesets(t, l)
 	t.Cleanup(func() {
 		if diff := cmp.Diff(before, rulesets(t, l)); diff != "" {

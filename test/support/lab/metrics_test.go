@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%v VIP transitions, and %v before both left", after, moves)
 	}
 	must(t, holder.StartKeepalived(t.Context()))
-	must(t, l.Settled(t.Context()))
+	must(t, l.AwaitVIPs(t.Context()))
 }
 
 // TestMetricsServedByExporter holds that the process on the metrics port has no capability

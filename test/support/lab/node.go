@@ -86,7 +86,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, fmt.Errorf("dial from %s: %w", n.Name, err)
 	}
 	var conn net.Conn
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		var err error
 		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 		return err
@@ -100,7 +100,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 // Listen opens a TCP listener of this process in the node's namespace.
 func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error) {
 	var listener net.Listener
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		var err error
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		return err

@@ -31,7 +31,7 @@ const (
 func (n *Node) ProxyARP(link string) (*ProxyARP, error) {
 	p := &ProxyARP{}
 	var own net.HardwareAddr
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		l, err := net.InterfaceByName(link)
 		if err != nil {
 			return err

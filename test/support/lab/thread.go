@@ -14,9 +14,9 @@ import (
 // errNodeClosed means that the node's thread has ended with its lab.
 var errNodeClosed = errors.New("the lab is closed")
 
-// Inside runs f on a thread in the node's namespace that ends with f. Sockets that f opens
+// InNamespace runs f on a thread in the node's namespace that ends with f. Sockets that f opens
 // belong to the node, unless another goroutine opens them.
-func (n *Node) Inside(f func() error) error { return InNamespace(netnsPath(n.Namespace), f) }
+func (n *Node) InNamespace(f func() error) error { return InNamespace(netnsPath(n.Namespace), f) }
 
 // InNamespace runs f on a thread in the network namespace of a path and returns its error.
 //

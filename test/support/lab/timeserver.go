@@ -29,7 +29,7 @@ type TimeServer struct {
 // ServeTime starts a time server on the node. The caller must Close it.
 func (n *Node) ServeTime(ctx context.Context) (*TimeServer, error) {
 	t := &TimeServer{}
-	err := n.Inside(func() error {
+	err := n.InNamespace(func() error {
 		var err error
 		t.conn, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", ":"+ntpPort)
 		return err

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// ControlPlane is the default number of control-plane nodes.
+// ControlPlaneNodes is the default number of control-plane nodes.
 const ControlPlaneNodes = 3
 
 // uplink is the interface with a node's address and the VIPs, as OVN-Kubernetes names it.

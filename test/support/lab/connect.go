@@ -15,7 +15,7 @@ type Option func(*Lab)
 // WithoutControlPlane omits the control-plane nodes and their pods. The caller's hosts take
 // their place. Each connects to Switch with the addresses ControlPlaneAddresses, the default
 // routes Gateway.Addresses, the DNS servers DNS, and a keepalived with ControlPlaneKeepalived.
-// New does not wait for the VIPs; SettledOn does. ControlPlane and Pods are empty.
+// New does not wait for the VIPs; AwaitVIPsOn does. ControlPlane and Pods are empty.
 func WithoutControlPlane() Option { return func(l *Lab) { l.has.controlPlaneNodes = 0 } }
 
 // WithEgress adds the node of the egress proxy and the outside network, on which only it
@@ -56,9 +56,9 @@ func (l *Lab) ControlPlaneKeepalived(i int, link string) (string, error) {
 // DNS returns the DNS servers for the lab's names.
 func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.first()} }
 
-// SettledOn waits until the API VIPs are only on one host and the ingress VIPs only on the
+// AwaitVIPsOn waits until the API VIPs are only on one host and the ingress VIPs only on the
 // worker.
-func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate) error {
+func (l *Lab) AwaitVIPsOn(ctx context.Context, want Candidate, others ...Candidate) error {
 	return Eventually(ctx, "the VIPs on their hosts", func(ctx context.Context) error {
 		everyone := slices.Concat([]Candidate{want}, others, []Candidate{l.Worker.Node})
 		return l.checkPlacement(ctx, func(netip.Addr) Candidate { return want }, l.Worker.Node, everyone)

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statussocket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	timeout    = 5 * time.Second // of one client
+	maxClients = 8               // concurrent ones; others wait in the backlog
+)
+
+// Listen creates the status socket and its directory. Only root and the user of the
+// service may connect, because the report contains the names of certificates. It replaces
+// the socket of a process that was killed. A socket of a running process is an error.
+func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a /run directory is world-readable; the socket in it is not
+		return nil, fmt.Errorf("cannot create the directory of the status socket: %w", err)
+	}
+	if err := removeStaleSocket(ctx, path); err != nil {
+		return nil, err
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on the status socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot set the mode of the status socket: %w", err), ln.Close())
+	}
+	return ln, nil
+}
+
+// removeStaleSocket removes a socket that no process listens on.
+func removeStaleSocket(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the status socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("cannot listen on %s: it is not a socket: specify another --status-socket", path)
+	}
+	dialer := net.Dialer{Timeout: timeout}
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return fmt.Errorf("cannot listen on %s: another instance may be running: stop it, or specify another --status-socket", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("cannot remove the status socket of an earlier process: %w", err)
+	}
+	return nil
+}
+
+// Serve writes one report to each client until ctx ends. It then closes the listener, which
+// removes the socket, and waits for its clients. It reads nothing from a client. If a
+// report cannot be encoded, it calls failed and writes the reason to the client.
+func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Report, failed func(error)) error {
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer stop()
+	slots := make(chan struct{}, maxClients)
+	var clients sync.WaitGroup
+	defer clients.Wait() // each one has a deadline
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		conn, err := ln.Accept()
+		if err != nil {
+			<-slots
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !errors.Is(err, net.ErrClosed) && sleep(ctx, time.Second) {
+				continue // file descriptors may be exhausted temporarily
+			}
+			return fmt.Errorf("cannot accept connections on the status socket: %w", err)
+		}
+		clients.Go(func() {
+			defer func() { <-slots }()
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(timeout))
+			r := current()
+			r.Time = time.Now().UTC().Truncate(time.Second)
+			line, err := json.Marshal(r)
+			if err != nil {
+				failed(err)
+				line, _ = json.Marshal(report.Response{Error: printable.Line(err.Error())}) // encoding a string does not fail
+			}
+			_, _ = conn.Write(append(line, '\n'))
+		})
+	}
+}
+
+// sleep waits for d and reports whether ctx is still active.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
