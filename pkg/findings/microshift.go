@@ -38,7 +38,7 @@ func microShiftEntries() []Entry {
 			ID: MicroShiftConfigInvalid, Check: check, Level: Problem,
 			Symptom: "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
 			Message: "The configuration in {dir} is rejected: {error}",
-			Remediation: "Correct it there. microshift show-config prints MicroShift's own reading. The service reloads it automatically. " +
+			Remediation: "Correct the file. microshift show-config prints MicroShift's own reading. The service reloads it automatically. " +
 				"If a good configuration is in use meanwhile, the new one applies when MicroShift restarts.",
 		},
 		{
