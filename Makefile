@@ -143,6 +143,7 @@ bench-failover: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd
+	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd --starts 1 --slow-state
 
 bench-flood: build
 	$(SUDO) test/install-packages lab

@@ -50,7 +50,7 @@ type importRule struct {
 func importRules() []importRule {
 	const base = "internal pkg/config pkg/report pkg/findings "
 	return []importRule{
-		{"internal", "", "every process links it: it imports no other package of the project"},
+		{"internal", "", "every process links it: it imports no package of the project"},
 		{"pkg/apis", "", "the API types are published alone"},
 		{"pkg/config", "internal", "the configuration is also judged on the administrator's machine"},
 		{"pkg/report", "internal", "the JSON contract stands alone"},
@@ -58,10 +58,10 @@ func importRules() []importRule {
 		{"pkg/host", base, "the host is read the same way by the controller and by check"},
 		{"pkg/ingress", base, "the controller, the proxy and the prober share one value"},
 		{"pkg/proxy", base + "pkg/ingress", "the proxy faces the network: no host, no other process"},
-		{"pkg/exporter", "internal pkg/report pkg/findings", "the exporter reads only the report"},
-		{"pkg/prober", base + "pkg/ingress pkg/host/resolve", "a client of the prober links no network code"},
+		{"pkg/exporter", "internal pkg/report pkg/findings", "the exporter imports the report alone"},
+		{"pkg/prober", base + "pkg/ingress", "a client of the prober links no network code"},
 		{"pkg/prober/network", base + "pkg/ingress pkg/prober pkg/proxy/upstream pkg/proxy/reqhead", "the prober sends a request exactly as the proxy does"},
-		{"pkg/controller", base + "pkg/host pkg/ingress pkg/proxy/protocol pkg/exporter/protocol pkg/prober", "the controller uses other processes through their protocols"},
+		{"pkg/controller", base + "pkg/host pkg/ingress pkg/proxy/protocol pkg/exporter/protocol pkg/prober", "the controller imports the protocols of other processes"},
 		{"pkg/diagnose", base + "pkg/host pkg/ingress pkg/prober", "check reads the host and queries the prober"},
 		{"pkg/cluster", base + "pkg/apis pkg/ingress/trust", "files are judged as on the host"},
 		{"cmd", "internal pkg", "command lines join the parts"},

@@ -206,14 +206,14 @@ func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 	stream := time.NewTicker(5 * time.Millisecond)
 	defer stream.Stop()
 	enough := time.After(20 * time.Second)
-	for hints := 0; hints < 3; {
+	for signals := 0; signals < 3; {
 		select {
 		case <-stream.C:
 			write(t, path, "the same")
 		case <-w.Changed():
-			hints++
+			signals++
 		case <-enough:
-			t.Fatalf("%d signals during a stream of events", hints)
+			t.Fatalf("%d signals during a stream of events", signals)
 		}
 	}
 	cancel()

@@ -35,10 +35,10 @@ func mayHoldPassword(text string) bool {
 
 // redactAnchor returns a message of the YAML library without the name of an anchor: a
 // password may begin with "*".
-func redactAnchor(said string) string {
-	before, _, is := strings.Cut(said, "anchor '")
+func redactAnchor(message string) string {
+	before, _, is := strings.Cut(message, "anchor '")
 	if is {
 		return before + "anchor"
 	}
-	return redact(said)
+	return redact(message)
 }

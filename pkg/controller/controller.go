@@ -159,15 +159,15 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	if err := c.firstProxy.awaitAlive(); err != nil {
 		return err
 	}
-	causes, probe := newCauseSnapshot(), newTrigger()
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, probe)
+	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
-		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, listeners: listeners,
+		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, targets: targets, listeners: listeners,
 		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit,
 	})
-	c.upstreams = newUpstreamCheck(c.tracker, c.supervisor.probeUpstreams, causes, probe)
+	c.upstreams = newUpstreamCheck(c.supervisor.probeUpstreams, causes, targets)
 	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
 	return nil
 }
@@ -175,7 +175,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 // newLoop constructs the reconcile loop over everything before it.
 func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) {
 	proxy := &proxyClient{
-		supervisor: c.supervisor, upstreams: c.upstreams, start: c.cas.settings.put,
+		supervisor: c.supervisor, start: c.cas.settings.put,
 		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
 	}
 	var heartbeat func()

@@ -120,7 +120,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("anything else: %d %q", code, body)
 	}
 	r := s.await("one challenge, one refusal, ingress probed", func(r report.Report) bool {
-		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && r.Upstreams[0].Reachable
+		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Upstreams) == 1 && r.Upstreams[0].Reachable
 	})
 	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
 		t.Errorf("table %+v", r.Table)
@@ -351,7 +351,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	conf := filepath.Join(s.dir, "keepalived", "keepalived.conf")
 	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
 	s.start(nil)
-	s.awaitNotification("READY=1\nSTATUS=NotRequired: no " + conf)
+	s.awaitNotification("READY=1\nSTATUS=NotRequired: " + conf + " does not exist")
 	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
 	s.awaitReason(report.NoVIPs)
 	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingressAddr+"]}]}\n")
@@ -362,7 +362,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
 	}
-	s.awaitLog("port 80 of " + vip + " is released")
+	s.awaitLog("port 80 of " + vip + " is no longer redirected")
 	if log := s.log.String(); strings.Contains(log, "left this host") {
 		t.Errorf("the VIP is still on this host, and the log has the opposite:\n%s", log)
 	}

@@ -189,10 +189,10 @@ func TestMicroShiftFamilies(t *testing.T) {
 				startRouter(t, net.JoinHostPort(addr, "80"), "another server")
 			}
 			s.start(nil)
-			r := s.awaitReason(report.Serving)
-			if want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"; r.Condition().Message != want {
-				t.Errorf("%s, want %s", r.Condition().Message, want)
-			}
+			want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"
+			s.await(want, func(r report.Report) bool {
+				return r.Condition().Reason == report.Serving && r.Condition().Message == want
+			})
 			awaitOnLo(t, tt.lo...)
 			for _, addr := range tt.lo {
 				inside, _, _ := strings.Cut(addr, "/")

@@ -20,7 +20,6 @@ type proxyClient struct {
 	supervisor *proxySupervisor
 	watchers   []func(config.Config) // get each configuration in force
 	start      func(proxySettings)   // the first stage of the settings
-	upstreams  *upstreamCheck
 
 	last proxySettings
 }
@@ -40,7 +39,6 @@ func (p *proxyClient) Configure(c config.Config, ingress []netip.Addr) {
 	if p.last.serving && slices.Equal(p.last.ingress, ingress) && reflect.DeepEqual(p.last.config, c) {
 		return
 	}
-	p.upstreams.setTargets(ingress, c.Upstream.InitialPort())
 	p.put(proxySettings{config: c, ingress: slices.Clone(ingress), serving: true})
 }
 
@@ -70,7 +68,6 @@ func (p *proxyClient) CloseExcept(port uint16) {
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
 // have ended: a process that starts meanwhile serves their backlogs.
 func (p *proxyClient) Close(ctx context.Context) {
-	p.upstreams.setTargets(nil, 0)
 	p.last.serving = false
 	p.supervisor.drain(ctx, p.last.generation)
 	p.supervisor.closeAll()
@@ -79,7 +76,6 @@ func (p *proxyClient) Close(ctx context.Context) {
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
 // connections are queued there until the next process starts.
 func (p *proxyClient) HandOver(ctx context.Context) {
-	p.upstreams.setTargets(nil, 0)
 	p.supervisor.keepListeners()
 	p.supervisor.drain(ctx, p.last.generation)
 }

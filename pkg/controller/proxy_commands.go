@@ -170,6 +170,7 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 
 func (c drainRequests) execute(s *proxySupervisor) {
 	s.minGeneration = c.generation + 1
+	s.targets.set(nil, 0)
 	if s.process == nil {
 		c.reply <- ""
 		return
@@ -304,6 +305,7 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 		return
 	}
 	s.send(protocol.Command{Configure: s.configureCommand(!s.configured || !sameEgress)}, -1)
+	s.targets.set(v.ingress, v.config.Upstream.InitialPort())
 	if !s.configured {
 		s.configured = true
 		s.sendListeners() // also those of the previous service process

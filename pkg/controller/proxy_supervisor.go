@@ -94,6 +94,7 @@ type proxyDependencies struct {
 	stats        *statsRecorder
 	tracker      *tracker.Tracker
 	causes       *causeSnapshot
+	targets      *upstreamTargets
 	listeners    *listenerSet
 	heartbeat    func()        // to systemd's watchdog
 	silenceLimit time.Duration // after which a process is replaced

@@ -66,7 +66,7 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 func newTestSupervisor(log *slog.Logger) *proxySupervisor {
 	return newProxySupervisor(proxyDependencies{
 		log: log, causes: newCauseSnapshot(), listeners: &listenerSet{log: log, fds: make(map[uint16]int)}, heartbeat: func() {},
-		tracker: newTestTracker(),
+		tracker: newTestTracker(), targets: newTestTargets(),
 	})
 }
 
@@ -220,7 +220,7 @@ func TestListenersOfNextProxy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSupervisorTest(t)
-			s.configured = true
+			s.configured, s.current.config = true, config.Default()
 			old, err := listen(0)
 			must(t, err)
 			port, err := listeningPort(old)

@@ -29,34 +29,41 @@ const (
 // reports it before the next challenge fails. It probes only while this host holds a VIP.
 // The proxy process connects and does nothing else.
 type upstreamCheck struct {
-	tracker *tracker.Tracker
 	probe   func(context.Context) []protocol.Reachability
 	causes  *causeSnapshot
+	targets *upstreamTargets
 	wake    trigger     // requests a probe soon
 	holding atomic.Bool // this host holds a VIP
-
-	mu      sync.Mutex // taken before the tracker's own
-	targets []netip.AddrPort
 }
 
-func newUpstreamCheck(tracker *tracker.Tracker, probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, wake trigger) *upstreamCheck {
-	return &upstreamCheck{tracker: tracker, probe: probe, causes: causes, wake: wake}
+// upstreamTargets are the ingress addresses that the proxy process is configured with, and
+// their results in the report.
+type upstreamTargets struct {
+	tracker *tracker.Tracker
+	wake    trigger // requests a probe soon
+
+	mu    sync.Mutex // taken before the tracker's own
+	addrs []netip.AddrPort
 }
 
-// setTargets replaces the ingress addresses. Results for others are dropped.
-func (p *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
-	targets := make([]netip.AddrPort, len(ingress))
+func newUpstreamCheck(probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, targets *upstreamTargets) *upstreamCheck {
+	return &upstreamCheck{probe: probe, causes: causes, targets: targets, wake: targets.wake}
+}
+
+// set replaces the ingress addresses. Results for others are dropped.
+func (t *upstreamTargets) set(ingress []netip.Addr, port uint16) {
+	addrs := make([]netip.AddrPort, len(ingress))
 	for i, addr := range ingress {
-		targets[i] = netip.AddrPortFrom(addr, port)
+		addrs[i] = netip.AddrPortFrom(addr, port)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if slices.Equal(targets, p.targets) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Equal(addrs, t.addrs) {
 		return
 	}
-	p.targets = targets
-	p.tracker.SetUpstreams(unprobed(targets), time.Now())
-	p.wake.fire()
+	t.addrs = addrs
+	t.tracker.SetUpstreams(unprobed(addrs), time.Now())
+	t.wake.fire()
 }
 
 // observe takes the VIPs and requests a probe when this host has gained or lost one.
@@ -68,10 +75,22 @@ func (p *upstreamCheck) observe(vips []report.VIP) {
 }
 
 // resetResults drops the results: they will be outdated when a VIP returns.
-func (p *upstreamCheck) resetResults() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tracker.SetUpstreams(unprobed(p.targets), time.Now())
+func (t *upstreamTargets) resetResults() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tracker.SetUpstreams(unprobed(t.addrs), time.Now())
+}
+
+// setResults reports the results of a probe. It returns false if the addresses have changed
+// meanwhile.
+func (t *upstreamTargets) setResults(upstreams []report.Upstream) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.EqualFunc(upstreams, t.addrs, func(u report.Upstream, addr netip.AddrPort) bool { return u.Address == addr }) {
+		return false
+	}
+	t.tracker.SetUpstreams(upstreams, time.Now())
+	return true
 }
 
 func unprobed(targets []netip.AddrPort) []report.Upstream {
@@ -107,7 +126,7 @@ func (p *upstreamCheck) run(ctx context.Context) error {
 		}
 		holding := p.holding.Load()
 		if held && !holding {
-			p.resetResults()
+			p.targets.resetResults()
 		}
 		held = holding
 		interval := probeInterval
@@ -138,15 +157,5 @@ func (p *upstreamCheck) probeAll(ctx context.Context) bool {
 			upstreams[i].Error = r.Failure.Summary(p.causes.get())
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !sameTargets(results, p.targets) {
-		return false // the targets have changed meanwhile
-	}
-	p.tracker.SetUpstreams(upstreams, time.Now())
-	return all
-}
-
-func sameTargets(results []protocol.Reachability, targets []netip.AddrPort) bool {
-	return slices.EqualFunc(results, targets, func(r protocol.Reachability, t netip.AddrPort) bool { return r.Addr == t })
+	return p.targets.setResults(upstreams) && all
 }

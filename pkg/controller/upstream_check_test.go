@@ -30,16 +30,16 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
 		p := &upstreamCheckTest{}
-		p.upstreamCheck = newUpstreamCheck(newTestTracker(), func(context.Context) []protocol.Reachability {
+		p.upstreamCheck = newUpstreamCheck(func(context.Context) []protocol.Reachability {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
 				found.Failure = &cause.Failure{Cause: "refused", Addr: found.Addr}
 			}
 			return []protocol.Reachability{found}
-		}, newCauseSnapshot(), newTrigger())
+		}, newCauseSnapshot(), newTestTargets())
 		runDuring(t, p.run, func() {
-			p.setTargets([]netip.Addr{ingress}, 80)
+			p.targets.set([]netip.Addr{ingress}, 80)
 			test(p)
 		})
 	})
@@ -60,7 +60,7 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 
 func (p *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
 	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
-	p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
+	p.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
 	p.observe(vips)
 	p.advance(minProbeInterval)
 }
@@ -73,7 +73,7 @@ func (p *upstreamCheckTest) advance(d time.Duration) (probes int64) {
 }
 
 func (p *upstreamCheckTest) reason() report.Reason {
-	return p.tracker.Report(report.Table{}).Condition().Reason
+	return p.targets.tracker.Report(report.Table{}).Condition().Reason
 }
 
 func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
@@ -103,7 +103,7 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 			t.Errorf("reason %s after the ingress is reachable again", got)
 		}
 		p.setVIPState(report.VIPStandby, report.Standby)
-		if u := p.tracker.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
+		if u := p.targets.tracker.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
 			t.Errorf("outdated results are still reported: %+v", u)
 		}
 	})
@@ -111,17 +111,17 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 
 func TestCanceledProbeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newUpstreamCheck(newTestTracker(), func(ctx context.Context) []protocol.Reachability {
+		p := newUpstreamCheck(func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
-		}, newCauseSnapshot(), newTrigger())
-		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
+		}, newCauseSnapshot(), newTestTargets())
+		p.targets.set([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
+		p.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.probeAll(ctx)
-		if got := p.tracker.Report(report.Table{}).Condition().Reason; got != report.Serving {
+		if got := p.targets.tracker.Report(report.Table{}).Condition().Reason; got != report.Serving {
 			t.Errorf("reason %s", got)
 		}
 	})
@@ -139,4 +139,8 @@ func TestProbeRateIsBounded(t *testing.T) {
 			t.Errorf("%d probes in ten seconds of failing challenges", n)
 		}
 	})
+}
+
+func newTestTargets() *upstreamTargets {
+	return &upstreamTargets{tracker: newTestTracker(), wake: newTrigger()}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// CauseContext returns the data of the sender of these settings about a failure. Nil
+// CauseContext returns what the sender of these settings has about a failure. Nil
 // values are unknown.
 func CauseContext(u *Upstream, cas *CABundle, e *Egress) cause.Context {
 	known := cause.Context{}

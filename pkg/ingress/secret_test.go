@@ -19,11 +19,11 @@ func TestSecretAppearsIn(t *testing.T) {
 		name, word, basic, fmt.Sprintf("malformed %q", "for "+word), fmt.Sprintf("malformed %+q", "for "+word),
 		url.UserPassword(name, word).String(), url.QueryEscape(word), url.PathEscape(name),
 	} {
-		if !s.AppearsIn("the text " + text + ", and no more") {
+		if !s.AppearsIn("the text " + text + " and no more") {
 			t.Errorf("%q is not seen", text)
 		}
 	}
-	for _, text := range []string{"", "another text", "Basic"} {
+	for _, text := range []string{"", "the text does not contain it", "Basic"} {
 		if s.AppearsIn(text) || NewSecret("").AppearsIn(text) {
 			t.Errorf("%q is taken for it", text)
 		}

@@ -34,7 +34,7 @@ const (
 	ProxyProtocolV2
 )
 
-// Upstream holds the addresses of the ingress, and how requests are sent there.
+// Upstream holds the addresses of the ingress and how requests are sent there.
 type Upstream struct {
 	Addresses       []netip.Addr  `json:"addresses"`                 // in order of preference within a family
 	Port            uint16        `json:"port"`                      // for HTTP

@@ -49,7 +49,7 @@ func (c *Client) Close() { c.process.KillAndClose() }
 func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Response, error) {
 	response := make(chan protocol.Response, 1)
 	id, err := c.send(ctx, q, response)
-	defer c.forget(id)
+	defer c.dropPending(id)
 	if err != nil {
 		return protocol.Response{}, err
 	}
@@ -95,8 +95,8 @@ func (c *Client) send(ctx context.Context, q protocol.Request, response chan pro
 	return q.ID, nil
 }
 
-// forget drops a pending request.
-func (c *Client) forget(id uint64) {
+// dropPending drops a pending request.
+func (c *Client) dropPending(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, id)

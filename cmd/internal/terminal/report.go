@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ func (p *page) writeRuleCounters(t report.Table) {
 		if rule == "" {
 			rule = "(not ours)"
 		}
-		rows = append(rows, []span{{text: fmt.Sprint(c.Packets)}, {text: c.Chain}, {text: rule}})
+		rows = append(rows, []span{{text: strconv.FormatUint(c.Packets, 10)}, {text: c.Chain}, {text: rule}})
 	}
 	p.writeTable(columns, rows)
 }
@@ -151,7 +152,7 @@ func (p *page) writeRequests(t report.Traffic) {
 	for _, o := range outcomes {
 		row := []span{{text: string(o)}}
 		for _, c := range clients {
-			row = append(row, span{text: fmt.Sprint(counts[o][c])})
+			row = append(row, span{text: strconv.FormatUint(counts[o][c], 10)})
 		}
 		rows = append(rows, row)
 	}

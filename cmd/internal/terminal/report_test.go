@@ -26,9 +26,9 @@ import (
 // fullReport returns a report with every kind of row.
 func fullReport() report.Report {
 	b := newTracker()
-	look := servingResult()
-	look.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
-	b.SetReconcileResult(look, start)
+	result := servingResult()
+	result.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
+	b.SetReconcileResult(result, start)
 	b.SetUpstreams([]report.Upstream{
 		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
 		{Address: netip.MustParseAddrPort("[2001:db8::6]:80")},
@@ -154,9 +154,9 @@ AGE  STATUS    MS  HOST          TOKEN      CLIENT    ADDRESS       DETAIL
 func TestWriteTextInvalidConfig(t *testing.T) {
 	t.Parallel()
 	b := newTracker()
-	look := tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
-	look.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
-	b.SetReconcileResult(look, start)
+	result := tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	result.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	b.SetReconcileResult(result, start)
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
 Table:          absent

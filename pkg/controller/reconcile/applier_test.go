@@ -234,7 +234,7 @@ func TestApplier(t *testing.T) {
 			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
 			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
-		"nftables fails later: what stands stays": {
+		"nftables fails later: the table stays": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), report.NftablesUnavailable, "apply fails"},
 			{func(h *fakeHost) { h.refuses = nil }, holds(8888), report.Serving, "apply 8888 []"},

@@ -55,25 +55,25 @@ func TestDecide(t *testing.T) {
 	orphaned := keepalivedVIPs(addrs("192.0.2.5"), nil)
 	orphaned.Stale, orphaned.Err = true, stale.Err
 	for name, tt := range map[string]struct {
-		config  string
-		refused bool
-		sight   observation
-		want    plan
+		config   string
+		refused  bool
+		observed observation
+		want     plan
 	}{
 		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
 		"disabled": {
-			config: `mode: ""`, sight: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
+			config: `mode: ""`, observed: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
 			want: plan{reason: report.Disabled, message: `mode is "": this host redirects no connections`},
 		},
 		"explicit, held": {
-			config: explicit, sight: observation{addresses: hostAddresses("192.0.2.1", "192.0.2.5")},
+			config: explicit, observed: observation{addresses: hostAddresses("192.0.2.1", "192.0.2.5")},
 			want: plan{
 				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"explicit outranks keepalived.conf and user-managed": {
-			config: explicit, sight: observation{userManaged: true, keepalived: dual, addresses: hostAddresses("2001:db8::5")},
+			config: explicit, observed: observation{userManaged: true, keepalived: dual, addresses: hostAddresses("2001:db8::5")},
 			want: plan{
 				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"dual stack, one VIP each on two hosts": {
-			sight: observation{keepalived: dual, addresses: hostAddresses("2001:db8::5")},
+			observed: observation{keepalived: dual, addresses: hostAddresses("2001:db8::5")},
 			want: plan{
 				reason: report.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"last good VIPs": {
-			sight: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
+			observed: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{
 				reason: report.Serving, listen: true, port: 8888,
 				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in use)",
@@ -104,14 +104,14 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"API and ingress share an address": {
-			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
+			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, so the ingress serves its port 80", port: 8888,
 				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
 			},
 		},
 		"one family shares, the other does not": {
-			sight: observation{
+			observed: observation{
 				keepalived: keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
 				addresses:  hostAddresses("192.0.2.5", "2001:db8::5"),
 			},
@@ -122,14 +122,14 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"no keepalived.conf": {
-			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.NotRequired,
 				message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no virtual IPs",
 			},
 		},
 		"keepalived's static pod without keepalived.conf": {
-			sight: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason: report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does (/m/keepalived.yaml): " +
@@ -137,42 +137,42 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
-			sight: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
+			observed: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"user-managed": {
-			sight: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.ExternalLoadBalancer,
 				message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer",
 			},
 		},
 		"no API instance": {
-			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
+			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"nothing known yet": {
-			sight: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
+			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"instance without an address": {
-			sight: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
+			observed: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in the configuration",
 			},
 		},
 		"API VIP without any ingress VIP": {
-			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
+			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set vips.api and vips.ingress in the configuration",
@@ -181,7 +181,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := tt.sight
+			s := tt.observed
 			s.config, s.configKnown = parseConfig(t, tt.config), !tt.refused
 			got := decide(s)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(plan{}), cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {

@@ -66,8 +66,8 @@ func (fakeAddresses) Links() ([]address.Link, error) {
 }
 
 // Ensure records its arguments. Package loopback has the tests with a kernel.
-func (a fakeAddresses) Ensure(want, stay []netip.Addr) error {
-	a.withLock(func() { a.loopbackWant, a.loopbackRetain = want, stay })
+func (a fakeAddresses) Ensure(want, retain []netip.Addr) error {
+	a.withLock(func() { a.loopbackWant, a.loopbackRetain = want, retain })
 	return a.loopbackErr
 }
 
@@ -252,7 +252,7 @@ func TestAddressEventsDoNotDelayScheduledWork(t *testing.T) {
 		w.advance(1500*time.Millisecond, 50*time.Millisecond)
 		w.expect("before the loss has settled", report.Standby, "")
 		w.advance(3*time.Second, 50*time.Millisecond)
-		w.expect("at the second look at keepalived.conf, amid address events", report.NoVIPs, "")
+		w.expect("after the second read of keepalived.conf, between address events", report.NoVIPs, "")
 		verified := w.verifyCount()
 		w.advance(95*time.Second, 10*time.Second)
 		if w.verifyCount() != verified {
@@ -272,7 +272,7 @@ func TestResyncEvery30Seconds(t *testing.T) {
 		// A change without an event: inotify has lost it.
 		w.configure(`mode: ""`)
 		w.advance(31*time.Second, 7*time.Second)
-		w.expect("without a hint", report.Disabled, "")
+		w.expect("without an event", report.Disabled, "")
 	})
 }
 
@@ -358,7 +358,7 @@ func TestHandsOverToNextProcess(t *testing.T) {
 // TestInheritedStateKeptUntilObserved: listener and table of the previous process stay until
 // the first complete observation, but not longer than startTimeout.
 func TestInheritedStateKeptUntilObserved(t *testing.T) {
-	for name, mended := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
+	for name, corrected := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := startLoop(t, func(w *fixture) {
@@ -372,7 +372,7 @@ func TestInheritedStateKeptUntilObserved(t *testing.T) {
 					t.Errorf("%v, %q", w.reason(), steps)
 				}
 				want := "apply 8888 [], close, remove"
-				if mended {
+				if corrected {
 					want = "apply 8888 [192.0.2.5]"
 					w.write("keepalived.conf", twoInstances)
 				}
@@ -399,19 +399,19 @@ func TestConfigurationSettles(t *testing.T) {
 				}
 			})
 		}
-		hint := func() {
+		signal := func() {
 			w.fileEvents <- struct{}{}
 			synctest.Wait()
 		}
 		w.configure("")
-		hint()
+		signal()
 		idle(time.Second)
 		w.expect("a second after the file was emptied", report.Standby, "")
 		w.configure(other[:len(other)-20])
-		hint()
+		signal()
 		idle(50 * time.Millisecond)
 		w.configure(other)
-		hint()
+		signal()
 		idle(50 * time.Millisecond)
 		port(8888, "before the text has settled")
 		idle(60 * time.Millisecond)
@@ -424,7 +424,7 @@ func TestConfigurationSettles(t *testing.T) {
 		synctest.Wait()
 		port(8888, "after a requested reload")
 		w.configure("")
-		hint()
+		signal()
 		idle(2 * time.Second)
 		w.expect("after an empty file has stayed", report.NotRequired, "")
 	})

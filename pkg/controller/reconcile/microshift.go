@@ -68,8 +68,8 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
 	dir := e.observation.config.MicroShift.Directory
 	if e.microShiftState == nil {
-		kept := microshift.NewStateFile(e.stateDir)
-		e.microShiftState, e.observation.rememberedInternal = &kept, kept.InternalAddresses()
+		file := microshift.NewStateFile(e.stateDir)
+		e.microShiftState, e.observation.rememberedInternal = &file, file.InternalAddresses()
 	}
 	e.observation.defaultDirInternal = nil
 	if dir != e.defaultMicroShiftDir {
@@ -121,8 +121,8 @@ const nodeAddressRetry = 2 * time.Second
 // LoopbackAddresses manages the internal addresses of MicroShift's API server on lo.
 type LoopbackAddresses interface {
 	// Ensure adds the addresses of want that no link has. It removes the addresses that it
-	// has added and that are neither in want nor in stay.
-	Ensure(want, stay []netip.Addr) error
+	// has added and that are neither in want nor in retain.
+	Ensure(want, retain []netip.Addr) error
 }
 
 // loopbackAddresses returns the internal addresses of MicroShift that lo must have, and
@@ -130,7 +130,7 @@ type LoopbackAddresses interface {
 // addresses before a withheld one are not added either (see loopback.Manager), but
 // addresses that the host has stay. known is false while MicroShift's addresses are not
 // known.
-func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known bool) {
+func (s observation) loopbackAddresses() (want, withheld []netip.Addr, known bool) {
 	m := s.microShift
 	if !s.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
 		return nil, nil, true
@@ -138,13 +138,13 @@ func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known boo
 	for _, a := range slices.Backward(m.computed.Internal) {
 		switch {
 		case !s.hasAddress(a) && slices.Contains(m.computed.MisdetectedAsNodeIP, a):
-			heldBack = append(heldBack, a)
-		case s.hasAddress(a) || len(heldBack) == 0:
+			withheld = append(withheld, a)
+		case s.hasAddress(a) || len(withheld) == 0:
 			want = append(want, a)
 		}
 	}
 	slices.Reverse(want)
-	return want, heldBack, len(m.computed.Internal) > 0
+	return want, withheld, len(m.computed.Internal) > 0
 }
 
 // retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
@@ -177,17 +177,17 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	if !s.configKnown || !s.config.Enabled() {
 		return ""
 	}
-	want, heldBack, known := s.loopbackAddresses()
+	want, withheld, known := s.loopbackAddresses()
 	if !known {
 		return l.loopback.message
 	}
 	missing := slices.ContainsFunc(want, func(a netip.Addr) bool { return !s.hasInternalAddress(a) })
-	next := loopbackState{known: true, want: want, withheld: heldBack}
+	next := loopbackState{known: true, want: want, withheld: withheld}
 	if !all && !missing && l.loopback.equal(next) {
 		return l.loopback.message
 	}
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
-	for _, a := range heldBack {
+	for _, a := range withheld {
 		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: "+
 			"set node.%s in MicroShift's configuration", a, decision.NodeKey(s.microShift.Config, s.microShift.computed, a)))
 	}

@@ -51,22 +51,22 @@ func (s *observation) setSingleAddress(addr, link string) {
 func TestDecideMicroShift(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		config  string
-		change  func(*microshift.Computed)
-		sight   func(*observation)
-		reason  report.Reason
-		says    string
-		held    string
-		ingress string
-		ports   [2]uint16 // of the ingress
+		config   string
+		change   func(*microshift.Computed)
+		observed func(*observation)
+		reason   report.Reason
+		message  string
+		held     string
+		ingress  string
+		ports    [2]uint16 // of the ingress
 	}{
 		"router on the node's port 80": {
-			reason: report.NotRequired, says: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
+			reason: report.NotRequired, message: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
 		},
 		"router on another address": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.10") },
 			reason:  report.Serving,
-			says:    "holds 192.0.2.9, 2001:db8::9 (MicroShift's node address)",
+			message: "holds 192.0.2.9, 2001:db8::9 (MicroShift's node address)",
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
 		},
@@ -93,31 +93,31 @@ func TestDecideMicroShift(t *testing.T) {
 		"router on one family's": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.9") },
 			reason:  report.Serving,
-			says:    "holds 2001:db8::9",
+			message: "holds 2001:db8::9",
 			held:    "[2001:db8::9]",
 			ingress: "[192.0.2.9]", ports: [2]uint16{80, 443},
 		},
 		"removed": {
 			change: func(c *microshift.Computed) { c.Router.Removed = true },
-			reason: report.UpstreamUnreachable, says: "ingress.status is Removed",
+			reason: report.UpstreamUnreachable, message: "ingress.status is Removed",
 		},
 		"listens nowhere": {
 			change: func(c *microshift.Computed) { c.Router.Addresses = nil },
-			reason: report.UpstreamUnreachable, says: "this host has no address of ingress.listenAddress",
+			reason: report.UpstreamUnreachable, message: "this host has no address of ingress.listenAddress",
 		},
 		"node's address is the internal one": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Internal, c.AdvertiseAddressGiven = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: delete that key",
+			reason: report.NoVIPs, message: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: delete that key",
 		},
 		"node's address is the internal one that nobody gave": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs = addrs("10.44.0.0")
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: report.NoVIPs, says: "correct node.nodeIP or node.nodeIPv6",
+			reason: report.NoVIPs, message: "correct node.nodeIP or node.nodeIPv6",
 		},
 		"the same, and the router there": {
 			change: func(c *microshift.Computed) {
@@ -129,140 +129,140 @@ func TestDecideMicroShift(t *testing.T) {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.99"), addrs("192.0.2.10")
 			},
-			reason: report.NoVIPs, says: "MicroShift's node address 192.0.2.99 is not on this host: correct node.nodeIP",
+			reason: report.NoVIPs, message: "MicroShift's node address 192.0.2.99 is not on this host: correct node.nodeIP",
 		},
 		"one of the node's addresses not here": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.9", "2001:db8::99"), addrs("192.0.2.10")
 			},
-			reason: report.Serving, says: "(MicroShift's node address); not on this host: 2001:db8::99: correct node.nodeIP",
+			reason: report.Serving, message: "(MicroShift's node address); not on this host: 2001:db8::99: correct node.nodeIP",
 			held: "[192.0.2.9]", ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
 		},
 		"one not here, and the router on the other": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs = addrs("192.0.2.9", "2001:db8::99")
 			},
-			reason: report.NoVIPs, says: "MicroShift's node address 2001:db8::99 is not on this host",
+			reason: report.NoVIPs, message: "MicroShift's node address 2001:db8::99 is not on this host",
 		},
 		"never read": {
-			sight:  func(s *observation) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
-			reason: report.NoVIPs, says: "it is broken",
+			observed: func(s *observation) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
+			reason:   report.NoVIPs, message: "it is broken",
 		},
 		"no address of the node": {
-			sight:  func(s *observation) { s.microShift.err = microshift.ErrNoNodeAddress },
-			reason: report.NoVIPs, says: "set node.nodeIP in",
+			observed: func(s *observation) { s.microShift.err = microshift.ErrNoNodeAddress },
+			reason:   report.NoVIPs, message: "set node.nodeIP in",
 		},
 		"broken since": {
-			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
-			reason: report.NotRequired, says: "last good configuration stays in use",
+			observed: func(s *observation) { s.microShift.Err = errors.New("it is broken") },
+			reason:   report.NotRequired, message: "last good configuration stays in use",
 		},
 		"broken since, and not well": {
-			change: func(c *microshift.Computed) { c.Router.Removed = true },
-			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
-			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in use)",
+			change:   func(c *microshift.Computed) { c.Router.Removed = true },
+			observed: func(s *observation) { s.microShift.Err = errors.New("it is broken") },
+			reason:   report.UpstreamUnreachable, message: "(it is broken; MicroShift's last good configuration stays in use)",
 		},
 		"changed since MicroShift was started": {
-			sight:  func(s *observation) { s.microShift.ChangedSinceStart = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
-			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: it takes effect after systemctl restart microshift)",
+			observed: func(s *observation) { s.microShift.ChangedSinceStart = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
+			reason:   report.NotRequired, message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: it takes effect after systemctl restart microshift)",
 		},
 		"explicit VIPs win": {
 			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
-			reason: report.Serving, says: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, message: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"explicit VIPs, one of them internal": {
 			config: "vips: {api: [192.0.2.10, 10.44.0.0], ingress: [192.0.2.6]}",
-			reason: report.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, message: "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"an internal VIP": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
-			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+			reason: report.NoVIPs, message: "10.44.0.0 is the internal address",
 		},
 		"an internal VIP while the configuration is not known": {
-			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
-			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
-			sight:  func(s *observation) { s.microShift.Known = false },
-			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+			config:   `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
+			change:   func(c *microshift.Computed) { *c = microshift.Computed{} },
+			observed: func(s *observation) { s.microShift.Known = false },
+			reason:   report.NoVIPs, message: "10.44.0.0 is the internal address",
 		},
 		"one that was known last while the configuration is not known": {
-			config: `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
-			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
-			sight:  func(s *observation) { s.microShift.Known, s.rememberedInternal = false, addrs("10.97.0.0") },
-			reason: report.NoVIPs, says: "10.97.0.0 is the internal address",
+			config:   `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
+			change:   func(c *microshift.Computed) { *c = microshift.Computed{} },
+			observed: func(s *observation) { s.microShift.Known, s.rememberedInternal = false, addrs("10.97.0.0") },
+			reason:   report.NoVIPs, message: "10.97.0.0 is the internal address",
 		},
 		"an internal VIP of keepalived's": {
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.keepalived = keepalivedVIPs(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
 			},
-			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: " +
+			reason: report.Serving, message: "; 10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: " +
 				"delete it from /etc/keepalived/keepalived.conf, or set vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at, and an internal VIP is alone on lo": {
-			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
-			sight:  func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
-			reason: report.NoVIPs,
-			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, which is never redirected: " +
+			config:   `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
+			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
+			reason:   report.NoVIPs,
+			message: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, which is never redirected: " +
 				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or replace its prefix length /32 by that of its network",
 		},
 		"not looked at, and two of both families are alone on lo and br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.microShift = microShift{}
 				s.setSingleAddress("10.44.0.0", "lo")
 				s.setSingleAddress("fd02::1:0", "br-ex")
 			},
 			reason: report.NoVIPs,
-			says: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
+			message: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
 				"which is never redirected: set vips.api to the address that clients use for the API; if 10.44.0.0, fd02::1:0 is a VIP, " +
 				"move it to another link, or replace its prefix length /32 and /128 by that of its network",
 		},
 		"not looked at, and one of two is alone on br-ex": {
-			config: `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			sight:  func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
-			reason: report.Serving, says: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
+			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
+			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
+			reason:   report.Serving, message: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at any more, and one that was known last is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.microShift, s.rememberedInternal = microShift{}, addrs("192.0.2.77")
 				s.setSingleAddress("192.0.2.77", "lo")
 			},
-			reason: report.NoVIPs, says: "192.0.2.77 is on lo as a single address",
+			reason: report.NoVIPs, message: "192.0.2.77 is on lo as a single address",
 		},
 		"keepalived's VIP is another address alone on br-ex": {
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("192.0.2.77"), addrs("192.0.2.6"))
 				s.setSingleAddress("192.0.2.77", "br-ex")
 			},
 			reason: report.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one alone on another link": {
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
 				s.setSingleAddress("10.44.0.0", "ens3")
 			},
 			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one on br-ex with its network": {
-			sight: func(s *observation) {
+			observed: func(s *observation) {
 				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
 				s.addresses = []ownership.Address{{IP: netip.MustParseAddr("10.44.0.0"), Bits: 13, Link: "br-ex"}}
 			},
 			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"MicroShift has another one, and its former is still alone on lo": {
-			config: `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
-			change: func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
-			sight:  func(s *observation) { s.setSingleAddress("10.44.0.0", "lo") },
-			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+			config:   `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
+			change:   func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
+			observed: func(s *observation) { s.setSingleAddress("10.44.0.0", "lo") },
+			reason:   report.NoVIPs, message: "10.44.0.0 is the internal address",
 		},
 		"its directory does not exist, and manageAdvertiseAddress is set": {
-			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
-			sight:  func(s *observation) { s.microShift = microShift{} },
-			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
+			config:   "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
+			observed: func(s *observation) { s.microShift = microShift{} },
+			reason:   report.NoVIPs, message: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
 		},
 		"keepalived's pod is here": {
-			sight:  func(s *observation) { s.staticPod = "/k/keepalived.yaml" },
-			reason: report.NoVIPs, says: "keepalived's static pod",
+			observed: func(s *observation) { s.staticPod = "/k/keepalived.yaml" },
+			reason:   report.NoVIPs, message: "keepalived's static pod",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,11 +271,11 @@ func TestDecideMicroShift(t *testing.T) {
 				tt.change = func(*microshift.Computed) {}
 			}
 			s := microShiftObservation(t, tt.config, tt.change)
-			if tt.sight != nil {
-				tt.sight(&s)
+			if tt.observed != nil {
+				tt.observed(&s)
 			}
 			p := decide(s)
-			if p.reason != tt.reason || !strings.Contains(p.message+p.messageSuffix, tt.says) {
+			if p.reason != tt.reason || !strings.Contains(p.message+p.messageSuffix, tt.message) {
 				t.Errorf("%s: %s%s", p.reason, p.message, p.messageSuffix)
 			}
 			held, ingress := fmt.Sprint(p.table(1).VIPs()), fmt.Sprint(p.ingress)
@@ -303,28 +303,28 @@ func TestInternalAddresses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config         string
 		change         func(*microshift.Computed)
-		want, heldBack string
+		want, withheld string
 		unknown        bool
 	}{
-		"not to be kept": {config: "{}"},
+		"not configured": {config: "{}"},
 		"both families":  {want: "[10.44.0.0 fd02::1:0]"},
 		"forced":         {change: func(c *microshift.Computed) { c.AdvertiseAddressGiven = true }},
 		"not known":      {change: func(c *microshift.Computed) { c.Internal = nil }, unknown: true},
 		"one would be taken for the node's": {
 			change: func(c *microshift.Computed) { c.MisdetectedAsNodeIP = addrs("fd02::1:0") },
-			want:   "[10.44.0.0]", heldBack: "[fd02::1:0]", // the host has 10.44.0.0
+			want:   "[10.44.0.0]", withheld: "[fd02::1:0]", // the host has 10.44.0.0
 		},
 		"one would be, and the other is not there": {
 			change: func(c *microshift.Computed) {
 				c.Internal, c.MisdetectedAsNodeIP = addrs("10.47.0.0", "fd02::1:0"), addrs("fd02::1:0")
 			},
-			heldBack: "[fd02::1:0]",
+			withheld: "[fd02::1:0]",
 		},
 		"the first would be": {
 			change: func(c *microshift.Computed) {
 				c.Internal, c.MisdetectedAsNodeIP = addrs("10.47.0.0", "fd02::1:0"), addrs("10.47.0.0")
 			},
-			want: "[fd02::1:0]", heldBack: "[10.47.0.0]",
+			want: "[fd02::1:0]", withheld: "[10.47.0.0]",
 		},
 		"one would be, and is there already": {
 			change: func(c *microshift.Computed) { c.MisdetectedAsNodeIP = addrs("10.44.0.0") },
@@ -339,14 +339,14 @@ func TestInternalAddresses(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*microshift.Computed) {}
 			}
-			want, heldBack, known := microShiftObservation(t, tt.config, tt.change).loopbackAddresses()
-			for _, text := range []*string{&tt.want, &tt.heldBack} {
+			want, withheld, known := microShiftObservation(t, tt.config, tt.change).loopbackAddresses()
+			for _, text := range []*string{&tt.want, &tt.withheld} {
 				if *text == "" {
 					*text = "[]"
 				}
 			}
-			if fmt.Sprint(want) != tt.want || fmt.Sprint(heldBack) != tt.heldBack || known == tt.unknown {
-				t.Errorf("%v, withheld %v, known %v", want, heldBack, known)
+			if fmt.Sprint(want) != tt.want || fmt.Sprint(withheld) != tt.withheld || known == tt.unknown {
+				t.Errorf("%v, withheld %v, known %v", want, withheld, known)
 			}
 		})
 	}
@@ -362,7 +362,7 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 			w.write("route", defaultRoute)
 		})
 		defer w.stop()
-		kept := func(when, want string) {
+		expectEnsured := func(when, want string) {
 			t.Helper()
 			w.withLock(func() {
 				if got := fmt.Sprint(w.loopbackWant); got != want {
@@ -376,27 +376,27 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 			idle(wait)
 		}
 		w.expect("no MicroShift", report.NoVIPs, "/ms does not exist or cannot be read")
-		kept("no MicroShift", "[]")
+		expectEnsured("no MicroShift", "[]")
 		does(func() { must(t, os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700)) }, time.Second)
 		w.expect("no files", report.NotRequired, "MicroShift's router serves port 80 of 192.0.2.9, according to its configuration")
-		kept("no files", "[10.44.0.0]")
+		expectEnsured("no files", "[10.44.0.0]")
 		does(func() { w.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
 		w.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
 		does(func() { w.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
-		kept("another network", "[172.31.0.0]")
+		expectEnsured("another network", "[172.31.0.0]")
 		does(func() {
 			w.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
 		}, time.Second)
-		kept("a dual stack", "[]")
+		expectEnsured("a dual stack", "[]")
 		w.expect("a dual stack", report.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: set node.nodeIPv6")
 		does(func() { w.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
-		kept("the node's given", "[172.31.0.0 fd02::1:0]")
+		expectEnsured("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
 		w.expect("broken", report.Serving, "last good configuration stays in use")
 		w.withLock(func() { w.loopbackErr = errors.New("somebody has it") })
 		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
 		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link; somebody has it")
-		kept("forced", "[]")
+		expectEnsured("forced", "[]")
 		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
 		w.expect("gone", report.NoVIPs, "/ms does not exist or cannot be read")
 	})

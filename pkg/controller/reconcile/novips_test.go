@@ -27,7 +27,7 @@ func TestNoVIPsMessages(t *testing.T) {
 			w.write("manifests/keepalived.yaml", "kind: Pod\n")
 		})
 		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
-		for _, step := range []struct{ does, conf, says, not string }{
+		for _, step := range []struct{ state, conf, message, not string }{
 			{"absent", "", "although keepalived's static pod does", "platform"},
 			{"no ingress", orphan, "has API VIP 192.0.2.5 but no ingress VIP", "stay in use"},
 			{"half-written", orphan[:40], "is incomplete", "has API VIP"},
@@ -41,8 +41,8 @@ func TestNoVIPsMessages(t *testing.T) {
 			}
 			w.fileEvents <- struct{}{}
 			idle(5 * time.Second)
-			if c := w.expect(step.does, report.NoVIPs, step.says); strings.Contains(c.Message, step.not) {
-				t.Errorf("%s: %s: %s", step.does, c.Reason, c.Message)
+			if c := w.expect(step.state, report.NoVIPs, step.message); strings.Contains(c.Message, step.not) {
+				t.Errorf("%s: %s: %s", step.state, c.Reason, c.Message)
 			}
 		}
 		w.stop()

@@ -17,7 +17,7 @@ import (
 // publish passes the result of a pass to the tracker.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
-	look := tracker.ReconcileResult{
+	result := tracker.ReconcileResult{
 		Reason:             reason,
 		Message:            message,
 		UnreachableMessage: p.unreachableMessage,
@@ -25,9 +25,9 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		VIPs:               reportVIPs(p.decision),
 		Config:             l.observer.configuration.report(),
 	}
-	l.reportVIPChanges(l.vips, look.VIPs)
-	l.vips = look.VIPs
-	l.Tracker.SetReconcileResult(look, time.Now())
+	l.reportVIPChanges(l.vips, result.VIPs)
+	l.vips = result.VIPs
+	l.Tracker.SetReconcileResult(result, time.Now())
 }
 
 // withConfigError adds a refused configuration to the state, even while the last good

@@ -292,13 +292,6 @@ func (t *Tracker) setPartCondition(kind string, ready bool, reason report.Reason
 	t.signalChange()
 }
 
-// VIPs returns the API VIPs of the last reconcile result.
-func (t *Tracker) VIPs() []report.VIP {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.result.VIPs)
-}
-
 // Report returns the current report; table is the nftables table as the caller has read
 // it from the kernel.
 func (t *Tracker) Report(table report.Table) report.Report {

@@ -32,19 +32,19 @@ func servingResult() tracker.ReconcileResult {
 
 func TestConditionTransitions(t *testing.T) {
 	t.Parallel()
-	moves := 0
+	transitions := 0
 	b := tracker.New("test", start, func(before, after report.Condition) {
 		if before == after {
 			t.Errorf("no change from %+v", before)
 		}
-		moves++
+		transitions++
 	})
 	type step struct {
-		name   string
-		act    func(now time.Time)
-		status string
-		reason report.Reason
-		moved  int // the step whose time is the transition's
+		name    string
+		act     func(now time.Time)
+		status  string
+		reason  report.Reason
+		changed int // the step whose time is the transition's
 	}
 	set := func(reason report.Reason) func(time.Time) {
 		return func(now time.Time) { b.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m"}, now) }
@@ -69,7 +69,7 @@ func TestConditionTransitions(t *testing.T) {
 		got := b.Report(report.Table{}).Condition()
 		want := report.Condition{
 			Type: "HTTP01ChallengeProxyReady", Status: s.status, Reason: s.reason, Message: got.Message,
-			LastTransitionTime: start.Add(time.Duration(s.moved) * time.Minute),
+			LastTransitionTime: start.Add(time.Duration(s.changed) * time.Minute),
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.name, diff)
@@ -78,8 +78,8 @@ func TestConditionTransitions(t *testing.T) {
 			t.Errorf("%s: no message", s.name)
 		}
 	}
-	if moves != 8 {
-		t.Errorf("%d transitions, want 8", moves)
+	if transitions != 8 {
+		t.Errorf("%d transitions, want 8", transitions)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestConditionTransitions(t *testing.T) {
 func TestVIPSince(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
-	for i, tt := range []struct{ look, want string }{
+	for i, tt := range []struct{ result, want string }{
 		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
 		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
 		{"2001:db8::5 Standby, 192.0.2.5 Held", "2001:db8::5 0, 192.0.2.5 1"},
@@ -95,13 +95,13 @@ func TestVIPSince(t *testing.T) {
 		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
 		{"", ""},
 	} {
-		look := tracker.ReconcileResult{Reason: report.Standby, Message: "m"}
-		for one := range strings.SplitSeq(tt.look, ", ") {
+		result := tracker.ReconcileResult{Reason: report.Standby, Message: "m"}
+		for one := range strings.SplitSeq(tt.result, ", ") {
 			if address, state, is := strings.Cut(one, " "); is {
-				look.VIPs = append(look.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
+				result.VIPs = append(result.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
 			}
 		}
-		b.SetReconcileResult(look, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
+		b.SetReconcileResult(result, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
 		var got []string
 		for _, v := range b.Report(report.Table{}).VIPs {
 			got = append(got, v.Address.String()+" "+strconv.Itoa(int(v.Since.Sub(start)/time.Minute)))
@@ -110,7 +110,7 @@ func TestVIPSince(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("look %d (-want +got):\n%s", i, diff)
+			t.Errorf("result %d (-want +got):\n%s", i, diff)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func TestChangedFires(t *testing.T) {
 		do   func()
 		want bool
 	}{
-		{"a look", func() { b.SetReconcileResult(servingResult(), start) }, true},
-		{"the same look", func() { b.SetReconcileResult(servingResult(), start) }, false},
+		{"a result", func() { b.SetReconcileResult(servingResult(), start) }, true},
+		{"the same result", func() { b.SetReconcileResult(servingResult(), start) }, false},
 		{"an upstream", func() { b.SetUpstreams([]report.Upstream{{Address: ingress}}, start) }, true},
 		{"the same, tried", func() { b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false},
 		{"another one", func() { b.SetUpstreams([]report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true},
@@ -351,11 +351,11 @@ func TestReconcileResultMessages(t *testing.T) {
 // answered the service's own request. Waiting for an answer is no transition.
 func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()
-	moves := 0
-	b := tracker.New("test", start, func(_, _ report.Condition) { moves++ })
+	transitions := 0
+	b := tracker.New("test", start, func(_, _ report.Condition) { transitions++ })
 	vip := servingResult().VIPs[0].Address
 	other := netip.MustParseAddr("2001:db8::5")
-	look := func(reason report.Reason, vips ...netip.Addr) {
+	result := func(reason report.Reason, vips ...netip.Addr) {
 		l := tracker.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
 		for _, v := range vips {
 			l.VIPs = append(l.VIPs, report.VIP{Address: v, State: report.VIPHeld})
@@ -369,13 +369,13 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 		}
 	}
 	b.SetVIPProbe(tracker.VIPProbe{}, start)
-	look(report.Standby)
+	result(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
-	look(report.Serving, vip)
+	result(report.Serving, vip)
 	want("before the first answer", report.Standby, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
-	look(report.Serving, vip, other)
+	result(report.Serving, vip, other)
 	want("before the answer of a second VIP", report.Serving, "holds 2; waiting for the response to the service's own request to 2001:db8::5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
 	want("without that answer", report.ProxyUnavailable, "silence")
@@ -384,9 +384,9 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	b.SetProxyFailure("", start)
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
 	want("with a note", report.Serving, "holds 2; but")
-	look(report.PortInUse, vip)
+	result(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")
-	if moves != 7 {
-		t.Errorf("%d transitions", moves)
+	if transitions != 7 {
+		t.Errorf("%d transitions", transitions)
 	}
 }

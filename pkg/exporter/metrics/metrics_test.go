@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "write testdata")
 
 var (
 	from  = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -180,7 +180,7 @@ func TestSeries(t *testing.T) {
 			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_after_seconds",
 			[]string{`{issuer="R11",name="api.example.com"} 1.7800956e+09`},
 		},
-		"and when that one began": {
+		"and when it began": {
 			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
 			[]string{`{issuer="R11",name="api.example.com"} 1.7723196e+09`},
 		},

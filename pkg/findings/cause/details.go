@@ -157,7 +157,7 @@ func (w Details) sentence(a sentenceContext) string {
 		"{port}", w.authority(),
 		"{certificate}", w.certificate(),
 		"{time}", time.Unix(w.Time, 0).UTC().Format("2006-01-02 15:04 MST"),
-		"{asked}", a.requestedNames(),
+		"{requested}", a.requestedNames(),
 		"{trusted}", a.trustedText(),
 	).Replace(sentences()[w.Reason])
 	if w.ProxyHeader != 0 {

@@ -21,7 +21,7 @@ const MaxOthers = 16
 type Failure struct {
 	Cause    string         `json:"cause"`             // of a finding
 	Addr     netip.AddrPort `json:"addr,omitzero"`     // of the ingress; zero if no address is known
-	ViaProxy bool           `json:"viaProxy,omitzero"` // an egress proxy was used, which the reader knows
+	ViaProxy bool           `json:"viaProxy,omitzero"` // an egress proxy was used, which the receiver names
 	Details  Details        `json:"details,omitzero"`
 	Others   []OtherFailure `json:"others,omitempty"` // the addresses that were tried afterwards
 }

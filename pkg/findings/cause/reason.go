@@ -96,7 +96,7 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 		TLSFailed:  "its TLS handshake is invalid",
 
 		NoCertificate:      "it presents no certificate",
-		NameMismatch:       "{certificate} is for {names}, and not for {asked}",
+		NameMismatch:       "{certificate} is for {names}, and not for {requested}",
 		Expired:            "{certificate} has expired on {time}",
 		NotYetValid:        "{certificate} is not valid before {time}",
 		UnknownCA:          "{certificate} is not signed by a trusted CA; trusted: {trusted}",

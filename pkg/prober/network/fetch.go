@@ -50,7 +50,7 @@ func setCause(f *protocol.FetchResult, e *upstream.Error) {
 // exchange writes the request and reads the answer into f.
 func exchange(conn net.Conn, q *protocol.FetchRequest, f *protocol.FetchResult, begin time.Time) error {
 	if q.TLS {
-		// The response is wanted, and nothing of it is trusted.
+		// The response is read, and nothing in it is trusted.
 		conn = tls.Client(conn, &tls.Config{ServerName: q.Host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	}
 	if _, err := io.WriteString(conn, requestText(q)); err != nil {

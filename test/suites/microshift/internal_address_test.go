@@ -121,7 +121,7 @@ func TestInvalidConfigAtStart(t *testing.T) {
 	}
 	r, _, err := h.node().Check(t.Context(), shared.binary)
 	must(t, err)
-	h.expectFinding(r, "microshift-config-invalid", "ingress.ports.http is a text")
+	h.expectFinding(r, "microshift-config-invalid", "ingress.ports.http is a string")
 	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
 	must(t, s.Stop(t.Context()))
 	r, _, err = h.node().Check(t.Context(), shared.binary)

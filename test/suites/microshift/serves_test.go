@@ -155,7 +155,7 @@ func TestManaged(t *testing.T) {
 	s = h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	h.awaitMessage(s, "NotRequired", "set node.nodeIPv6")
 	r = h.check("microshift-internal-address-withheld", "microshift-internal-address-withheld")
-	h.expectFinding(r, "microshift-internal-address-withheld", "10.44.0.0, by which", "would take fd02::1:0 for the node's", "give node.nodeIPv6")
+	h.expectFinding(r, "microshift-internal-address-withheld", "10.44.0.0, by which", "would mistake fd02::1:0 for the node's", "Set node.nodeIPv6")
 	must(t, s.Stop(t.Context()))
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 

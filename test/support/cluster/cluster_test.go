@@ -154,7 +154,7 @@ func uninstall(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
 			return err
 		}
-		// The companion ends after the unit that has it in Wants=.
+		// The companion ends after the unit that starts it.
 		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
 			p, err := m.Properties(ctx, companion, "ActiveState")
 			if err == nil && p["ActiveState"] != "inactive" {

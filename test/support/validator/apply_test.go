@@ -149,7 +149,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"a bad new object", nil, policyWith([2]string{"/etc/a", "a"}), "Invalid ${SERVICETYPE} in service name"},
 		{"an unknown field", nil, []byte(policyHead + "    unit: []\n"), `unknown field "spec.nodeDisruptionPolicy.unit"`},
 		{"managed fields in what is applied", nil, []byte(strings.Replace(string(policyWith()), "{name: cluster}", "{name: cluster, managedFields: [{manager: a}]}", 1)), "managedFields must be nil"},
-		{"another object", []byte(strings.Replace(string(policyWith()), "{name: cluster}", "{name: other}", 1)), policyWith(), `"cluster" is applied to MachineConfiguration "other"`},
+		{"another object", []byte(strings.Replace(string(policyWith()), "{name: cluster}", "{name: other}", 1)), policyWith(), `"cluster" cannot be applied to MachineConfiguration "other"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
