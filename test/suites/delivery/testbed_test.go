@@ -235,7 +235,7 @@ func (s *testbed) checkRelease(ctx context.Context, m *host.Host, release string
 func (s *testbed) expectJournalCatalog(t *testing.T, m *host.Host) {
 	t.Helper()
 	text := must1(m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-started"))(t)
-	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has begun\n`).MatchString(text) {
+	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has started\n`).MatchString(text) {
 		t.Errorf("journalctl -x on %s does not explain a challenge:\n%s", m, text)
 	}
 }
