@@ -65,7 +65,7 @@ func TestImageOnTheCommandLine(t *testing.T) {
 		if err != nil || again == digest || !strings.HasPrefix(again, "sha256:") {
 			t.Errorf("%v, %q; want another digest than %s\n%s", err, again, digest, notes)
 		}
-		for _, want := range []string{"+dirty\n", "image: warning: git status shows", "commit them or move them out of the tree"} {
+		for _, want := range []string{"+dirty\n", "image: warning: git status shows", "commit or remove them"} {
 			if !strings.Contains(notes, want) {
 				t.Errorf("want %q in\n%s", want, notes)
 			}
@@ -82,7 +82,7 @@ func checkPlainHTTP(t *testing.T, dir, digest string) {
 	ref := server.Listener.Addr().String() + "/some/http01-proxyd"
 	for _, args := range [][]string{nil, {"PLAIN_HTTP=0"}, {"PLAIN_HTTP=no"}} {
 		out, notes, err := makeImage(t, dir, nil, append(args, "PUSH="+ref)...)
-		if err == nil || out != "" || !strings.Contains(notes, "PLAIN_HTTP=1 for make") {
+		if err == nil || out != "" || !strings.Contains(notes, "PLAIN_HTTP=1 of make") {
 			t.Errorf("with %q: %v, %q\n%s", args, err, out, notes)
 		}
 	}

@@ -121,7 +121,7 @@ func TestWatch(t *testing.T) {
 
 	// In a small window nothing scrolls and no line is longer than the window.
 	s.tmux("resize-window", "-x", "50", "-y", "14")
-	seen = s.awaitText("✓ Serving", "… and ")
+	seen = s.awaitText("✓ Serving", " more lines")
 	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
 	if len(lines) != 14 || !strings.Contains(lines[0], "http01-proxyd on ") {
 		t.Errorf("%d lines:\n%s", len(lines), seen)
