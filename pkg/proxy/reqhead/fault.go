@@ -10,7 +10,7 @@ const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 // no fault.
 type Fault uint8
 
-// The faults, in the order in which a head is checked.
+// The faults of the grammar, of Validate in the order of its checks, and of the read.
 const (
 	None Fault = iota
 

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// hostileRequest makes the router below response in a hostile way.
+	// hostileRequest makes the router below respond in a hostile way.
 	hostileRequest = "GET /.well-known/acme-challenge/hostile HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 	dripInterval   = 10 * time.Millisecond
 	// connectionTime is how long a hostile client keeps one connection, and the

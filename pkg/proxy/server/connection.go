@@ -82,7 +82,8 @@ func newConnection() *connection {
 	return c
 }
 
-// recordAddresses makes a new client known.
+// recordAddresses records both ends of an accepted connection, and prepares the writer
+// for the client.
 func (c *connection) recordAddresses() {
 	c.writer = clientWriter{tcp: &c.tcp}
 	c.vip = c.tcp.Local().Addr()
@@ -109,7 +110,7 @@ func (s *Server) start(c *connection, unbounded bool) admission {
 	return a
 }
 
-// connectionPool has conversations that are over.
+// connectionPool keeps connections that have ended, so that their memory is reused.
 type connectionPool struct{ pool sync.Pool }
 
 func (m *connectionPool) get() *connection {
@@ -152,7 +153,7 @@ func (s *Server) releaseRequest(c *connection) {
 	c.buf = c.inlineBuf[:0]
 }
 
-// serveRequest reads the head, validates it, and responses or forwards the request.
+// serveRequest reads the head and validates it. It then refuses or forwards the request.
 func (s *Server) serveRequest(c *connection) {
 	length, fault, silent := s.readHead(c)
 	if reason := s.connections.finishReading(c, fault == reqhead.HeadTimeout); reason != "" {
@@ -232,7 +233,7 @@ func (s *Server) growBuffer(c *connection, limit int) {
 }
 
 // challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
-// redirects connections from it to this proxy.
+// replaces it by the port of this proxy.
 const challengePort = 80
 
 // forward sends the request to the upstream. Without a response from there, forward
@@ -302,7 +303,7 @@ func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err 
 }
 
 // answerUpstreamError records the error of the upstream, and answers the client if
-// nothing was written to it. It reports whether the client has only a part of an
+// nothing was written to it. It reports whether the client has only a part of a
 // response.
 func (c *connection) answerUpstreamError(record *report.Challenge, err error) (truncated bool, failure *cause.Failure) {
 	code, reason := 502, "the upstream request failed"

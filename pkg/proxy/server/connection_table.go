@@ -79,9 +79,10 @@ func (t *connectionTable) setStage(c *connection, s stage) {
 	}
 }
 
-// finishReading ends the wait for the head of c. cut means that no head arrived. It
-// returns why c must end, or an empty value. An evicted connection whose head
-// arrived in time stays only if another one can be evicted in its place.
+// finishReading ends the wait for the head of c. cut means that the head did not arrive
+// before the deadline, which an eviction shortens. It returns why c must end, or an
+// empty value. An evicted connection whose head arrived in time stays only if another
+// one can be evicted in its place.
 func (t *connectionTable) finishReading(c *connection, cut bool) (reason report.Refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +136,8 @@ func (t *connectionTable) closeAll() (n int) {
 	return t.count
 }
 
-// changeSignal needs mu.
+// changeSignal returns the channel that the next signalChange closes. The caller holds
+// mu.
 func (t *connectionTable) changeSignal() <-chan struct{} {
 	if t.changed == nil {
 		t.changed = make(chan struct{})
@@ -143,7 +145,7 @@ func (t *connectionTable) changeSignal() <-chan struct{} {
 	return t.changed
 }
 
-// notify needs mu.
+// signalChange ends every wait for a change. The caller holds mu.
 func (t *connectionTable) signalChange() {
 	if t.changed != nil {
 		close(t.changed)

@@ -154,7 +154,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.checkOpen()
 }
 
-// checkOpen needs mu.
+// checkOpen returns [os.ErrClosed] after Close. The caller holds mu.
 func (c *Conn) checkOpen() error {
 	if !c.isOpen {
 		return os.ErrClosed
@@ -180,7 +180,7 @@ func (c *Conn) Close() error {
 	return c.close()
 }
 
-// checkOpen returns [os.ErrClosed] after Close. The caller holds mu.
+// close is Close. The caller holds mu.
 func (c *Conn) close() error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 // proxy, to which an egress proxy must not send it.
 var errNoHost = fmt.Errorf("%w", cause.Details{Reason: cause.NoHost})
 
-// errBadHead is a head that pkg/proxy/server does not write: origin-form, then
-// Host.
+// errBadHead is a head without the form that pkg/proxy/reqhead writes: origin-form,
+// then Host.
 var errBadHead = fmt.Errorf("%w", cause.Details{Reason: cause.BadHead})
 
 // appendAbsoluteForm appends a request head in absolute-form, the form for a proxy

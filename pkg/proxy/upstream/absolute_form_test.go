@@ -73,14 +73,14 @@ func FuzzAbsoluteForm(f *testing.F) {
 		head := "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n"
 		before, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
-			return // pkg/proxy/server refuses all of these
+			return // pkg/proxy/reqhead refuses all of these
 		}
 		got, err := appendAbsoluteForm(nil, []byte(head), host, port, ingress.NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
 		if _, err := url.ParseRequestURI("http://" + string(appendAuthority(nil, host, port)) + target); err != nil {
-			return // an invalid authority such as "[", which pkg/proxy/server refuses
+			return // an invalid authority such as "[", which pkg/proxy/reqhead refuses
 		}
 		after, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(got)))
 		if err != nil {

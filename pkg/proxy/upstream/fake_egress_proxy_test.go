@@ -29,9 +29,9 @@ func credentials() string {
 }
 
 // fakeEgressProxy is a proxy that accepts only what RFC 9112 permits a client to
-// send to one. test/lab tests a real Squid, with name resolution and the addresses
-// of a cluster. This test covers the bytes of requests and the handling of responses,
-// some of which no Squid sends.
+// send to one. test/suites/ingress tests a real Squid, with name resolution and the
+// addresses of a cluster. This test covers the bytes of requests and the handling of
+// responses, some of which no Squid sends.
 type fakeEgressProxy struct {
 	*testRouter
 	names         map[string]netip.AddrPort // its DNS

@@ -90,7 +90,7 @@ func (s *activeSettings) handshakeSlots(route upstreamRoute) chan struct{} {
 	return s.handshakes[route.addr]
 }
 
-// includes reports whether the settings still use the route w.
+// includes reports whether the settings still use a route.
 func (s *activeSettings) includes(route upstreamRoute) bool {
 	if route.proxy != s.egress.proxyFor(route.addr) || route.proxyProtocol != s.proxyProtocol && !route.usesAbsoluteForm() {
 		return false
