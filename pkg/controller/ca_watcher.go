@@ -38,7 +38,7 @@ type caWatcher struct {
 	interval    time.Duration
 	save        saveFunc
 	settings    *mailbox[proxySettings] // without CAs
-	next        func(proxySettings)     // gets them with CAs
+	next        func(proxySettings)     // gets them with CAs: the egress watcher
 
 	configured   bool
 	current      proxySettings

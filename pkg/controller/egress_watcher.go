@@ -51,7 +51,7 @@ type egressWatcher struct {
 	files            *filewatch.Watcher
 	settings         *mailbox[proxySettings] // with CAs, without routes
 	observations     *mailbox[reconcile.Observation]
-	next             func(proxySettings) // gets them with routes
+	next             func(proxySettings) // gets them with routes: the proxy supervisor
 
 	config     config.Config
 	configured bool

@@ -75,12 +75,12 @@ type livenessCheck struct {
 	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 
 	// Owned by run:
-	checkedProcess     *proxyProcess // that answer is about
+	checkedProcess     *proxyProcess // to which answer and failures belong
 	answer             tracker.VIPProbe
 	unansweredSince    time.Time           // for the first VIP without an answer
 	failures           map[failureKind]int // in a row
 	replacementBackoff time.Duration       // before the next replacement without an answer
-	nextReplacement    time.Time           // is the earliest time for it
+	nextReplacement    time.Time           // the earliest time of the next replacement
 }
 
 // checkedProxy is what the check needs of the proxy supervisor.

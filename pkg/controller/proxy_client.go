@@ -19,7 +19,7 @@ import (
 type proxyClient struct {
 	supervisor *proxySupervisor
 	watchers   []func(config.Config) // get each configuration in force
-	start      func(proxySettings)   // the first stage of the settings
+	start      func(proxySettings)   // takes the settings for the CA watcher, the first stage
 
 	last proxySettings
 }

@@ -41,7 +41,8 @@ const (
 // proxySupervisor owns the proxy process, its listening sockets and its settings: all
 // fields below "owned by run" belong to the goroutine of run. Other goroutines send it
 // commands and settings, and read its snapshots. When a process exits or stops answering,
-// the next one takes over the listening sockets.
+// the next one takes over the listening sockets. checkTimeouts detects a process that sends
+// nothing, not even heartbeats, and livenessCheck one that answers no requests.
 type proxySupervisor struct {
 	proxyDependencies
 
@@ -197,7 +198,8 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 	s.handleEvent(e.event)
 }
 
-// handleEvent takes over what the process reports, which the connection has validated.
+// handleEvent takes over what the process reports, which the connection has validated. Of a
+// heartbeat only the time counts, which receive has recorded.
 func (s *proxySupervisor) handleEvent(event protocol.Event) {
 	switch {
 	case event.Stopped != nil:

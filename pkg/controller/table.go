@@ -133,8 +133,8 @@ func (k *kernelTable) close() error {
 	return nil
 }
 
-// report reads the table from the kernel if this process has made one. Any goroutine can
-// call it.
+// report reads the table from the kernel while this process has a connection for it. Any
+// goroutine can call it.
 func (k *kernelTable) report() report.Table {
 	k.readerMu.Lock()
 	defer k.readerMu.Unlock()

@@ -25,9 +25,9 @@ type observation struct {
 	staticPod   string // the path of keepalived's static pod; empty if it does not exist
 	keepalived  keepalived.Snapshot
 	microShift  microShift
-	// rememberedInternal is the internal addresses of the last MicroShift on this host.
+	// rememberedInternal are the internal addresses of the last MicroShift on this host.
 	rememberedInternal []netip.Addr
-	// defaultDirInternal is the internal addresses by the files in MicroShift's default
+	// defaultDirInternal are the internal addresses by the files in MicroShift's default
 	// directory, if another directory or none is configured.
 	defaultDirInternal []netip.Addr
 	addresses          []ownership.Address

@@ -56,7 +56,7 @@ type Files interface {
 	Changed() <-chan struct{}
 }
 
-// Table is the nftables table in the kernel. Apply replaces it in one transaction.
+// Table is the nftables table in the kernel. Apply makes it equal to t in one transaction.
 type Table interface {
 	Apply(t ruleset.Table) error
 	// Verify compares the table in the kernel with the applied one. If it differs, err is
@@ -103,7 +103,7 @@ type Dependencies struct {
 	Loopback  LoopbackAddresses
 	Notifier  Notifier
 	Heartbeat func() // called at least every 5 s while the loop runs
-	// Observed receives the observation of each pass, after the pass. It must not block.
+	// Observed receives an Observation after each pass. It must not block.
 	Observed func(Observation)
 	// OnConfig receives the active configuration, with the ports of MicroShift's router, if
 	// it differs from the last call. It must not block.
@@ -132,7 +132,8 @@ type Inherited struct {
 	Table bool   // the service's table exists
 }
 
-// Observation is the observation of one pass, for other parts of the service.
+// Observation is what a pass reports to other parts of the service: the API VIPs with
+// their states, and the addresses of this host.
 type Observation struct {
 	VIPs      []report.VIP
 	Addresses []ownership.Address // of this host
@@ -186,7 +187,7 @@ type passScope struct {
 	event  time.Time // of the address event that started the pass; zero if there was no event
 }
 
-// schedule is the times of the next passes without an event. Events do not delay them.
+// schedule holds the times of the next passes without an event. Events do not delay them.
 // The zero time means no pass.
 type schedule struct {
 	fullRead      time.Time // read and verify everything
