@@ -26,7 +26,7 @@ type ProxySettings struct {
 // proxyURLForm describes the URL of a proxy.
 const proxyURLForm = "the proxy's URL, such as http://proxy.example.com:3128"
 
-// FromEnvironment returns the settings in the file at path.
+// FromEnvironment returns the settings in the variables of the file at path.
 func FromEnvironment(path string, e Environment) (ProxySettings, error) {
 	s := ProxySettings{NoProxy: e.NoProxy.Reveal(), Source: path}
 	var err error
@@ -99,7 +99,7 @@ func withCredentials(u *url.URL) string {
 // RedactedHTTP returns the proxy's URL without credentials, empty without a proxy.
 func (s ProxySettings) RedactedHTTP() string { return Redact(s.http) }
 
-// RedactedHTTPS is [Settings.RedactedHTTP] for https.
+// RedactedHTTPS is [ProxySettings.RedactedHTTP] for https.
 func (s ProxySettings) RedactedHTTPS() string { return Redact(s.https) }
 
 // Redact returns a URL without user and password. Either may be a token, so both are

@@ -41,7 +41,7 @@ type inForce struct {
 	path  string
 }
 
-// NewSource returns the source of an administrator's bundle. lastGood stores a copy of
+// NewSource returns the source of an administrator's bundle. kept stores a copy of
 // the last good file, unless it is the zero value.
 func NewSource(path string, kept LastGoodCopy) *Source {
 	return &Source{path: path, limit: MaxBundle, lastGood: kept}
