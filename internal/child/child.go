@@ -46,9 +46,9 @@ type Process struct {
 }
 
 // Start runs a command of this program, such as [Proxy], as a child process without
-// capabilities and without environment. The kernel kills the child when this process
-// ends. The command opens its end of the connection with [Connect]. output receives its
-// standard error.
+// capabilities. Its environment contains only variables of the Go runtime. The kernel
+// kills the child when this process ends. The command opens its end of the connection
+// with [Connect]. output receives its standard error.
 func Start(command string, output *Output) (*Process, error) {
 	parent, files, err := wire.NewPair()
 	if err != nil {

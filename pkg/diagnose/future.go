@@ -11,7 +11,8 @@ type future[T any] struct {
 	value   T
 }
 
-// newFuture creates a future without starting it. compute must end without help.
+// newFuture creates a future without starting it. compute must end by itself:
+// nothing cancels it.
 func newFuture[T any](compute func() T) *future[T] {
 	return &future[T]{compute: compute, done: make(chan struct{})}
 }

@@ -12,7 +12,8 @@ import (
 
 // knownFields lists the fields that the platform's CRDs have in any feature set, by the
 // path of their parent. It covers the objects that are read: a misspelt field there
-// would be ignored silently. test/apis compares it with the CRDs.
+// would be ignored silently. test/suites/apis compares it with the
+// CRDs.
 func knownFields(kind string) map[string][]string {
 	if kind == kindAPIServer {
 		return map[string][]string{

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeManager replaces systemd in tests that need a slow manager or read its messages. The
-// real store is tested in test/host.
+// real store is tested in test/support/host.
 type fakeManager struct {
 	*testing.T
 	*net.UnixConn

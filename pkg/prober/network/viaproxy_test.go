@@ -43,7 +43,7 @@ func startRouter(t *testing.T) (plain, secure netip.AddrPort, certificate *x509.
 	return netip.MustParseAddrPort(leads.Listener.Addr().String()), secure, s.Certificate()
 }
 
-// TestViaProxy requests pages from the ingress with the proxy's certificate code, in a child that
+// TestViaProxy requests pages from the ingress with the proxy's own code, in a child that
 // is confined as the proxy is.
 func TestViaProxy(t *testing.T) {
 	c := startClient(t)
