@@ -12,8 +12,8 @@ type module struct {
 }
 
 // modules returns the modules in the order of compilation. The tests of build and test
-// start programs and read their output, so they run without the race detector. test/lab
-// runs the service with it.
+// start programs and read their output, so they run without the race detector. The
+// lab (test/support/lab) runs the service with it.
 func modules() []module {
 	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // The documents whose commands run here, and the marks of their blocks. test/run-readme
-// runs README's blocks marked sh, and test/packaging runs those of docs/install.md marked
-// sh packaging.
+// runs README's blocks marked sh, and test/suites/packaging runs those of docs/install.md
+// marked sh packaging.
 const (
 	installDocument = "docs/install.md"
 	installMark     = "sh"

@@ -19,8 +19,9 @@ const hostReport = `{"version": "1.0", "conditions": [{"type": "HTTP01ChallengeP
 "message": "m", "lastTransitionTime": "2026-11-21T12:13:41Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q}]}`
 
 // objectsCommand replaces oc. It prints the objects as a cluster with the patched CRD does.
-// In test/apis the API server itself makes them. The tests have hosts for two of the three
-// control-plane nodes that the document queries; test/lab combines the reports of three.
+// In test/suites/apis the API server itself makes them. The tests have hosts for two of the
+// three control-plane nodes that the document queries; test/support/lab combines the reports
+// of three.
 func objectsCommand(_ context.Context, _ string, args ...string) (string, error) {
 	switch line := strings.Join(args, " "); line {
 	case "get infrastructure cluster -o yaml":

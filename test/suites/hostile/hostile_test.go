@@ -323,8 +323,9 @@ func TestCalls(t *testing.T) {
 
 // TestProxyIgnoresCommands (M6) holds that a proxy that does not read its commands does not
 // delay the table. The names in the configuration fill the buffer of its socket. The
-// controller ends such a proxy after sendTimeout; the VIPs are in the table before that.
-// There are several starts because commands and addresses come in either order.
+// controller ends such a proxy after the write timeout of internal/wire; the VIPs are in
+// the table before that. There are several starts because commands and addresses come in
+// either order.
 func TestProxyIgnoresCommands(t *testing.T) {
 	var hosts strings.Builder
 	label := strings.Repeat("a", 60)

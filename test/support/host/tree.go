@@ -28,7 +28,7 @@ const (
 
 // packages returns the packages beyond Debian's minimum. RHEL CoreOS also has dbus-broker;
 // dbus-daemon disconnects dynamic users here. crun, netavark and gpg are podman's smallest
-// dependencies. test/packaging needs rpm and make.
+// dependencies. test/suites/packaging needs rpm and make.
 func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",

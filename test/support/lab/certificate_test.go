@@ -10,7 +10,7 @@ import (
 )
 
 // TestCertificate has a real CA validate a name with the API VIP over each family.
-// test/topology varies the client of the self check.
+// test/suites/topology varies the client of the self check.
 func TestCertificate(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)

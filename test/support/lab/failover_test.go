@@ -7,7 +7,8 @@ import (
 )
 
 // TestFailover moves the VIPs by disconnecting a cable and back, and orders a certificate
-// after each move. test/topology and test/cluster move them in other ways.
+// after each move. test/suites/topology and test/support/cluster move them in other
+// ways.
 func TestFailover(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
