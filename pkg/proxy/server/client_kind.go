@@ -13,7 +13,7 @@ import (
 // handling.
 func clientKindOf(agent []byte) report.ClientKind {
 	switch {
-	case bytes.HasPrefix(agent, []byte("cert-manager")): // pkg/util/useragent.go, RestConfigWithUserAgent
+	case bytes.HasPrefix(agent, []byte("cert-manager")): // cert-manager, pkg/util/useragent.go (RestConfigWithUserAgent)
 		return report.CertManager
 	case bytes.Contains(agent, []byte("Let's Encrypt validation server")): // boulder, va/va.go
 		return report.LetsEncrypt

@@ -177,7 +177,7 @@ func announcesFraming(list []byte) bool {
 // isInterim reports whether a final response follows.
 func (a *response) isInterim() bool { return a.status < 200 }
 
-// bodyFraming returns how the body ends. isHead means that the request was HEAD. A
+// bodyFraming returns how the body ends. toHead means that the request was HEAD. A
 // body that announces too large a size is refused before the client gets a byte.
 func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
