@@ -230,7 +230,7 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 const nameRemediation = "write metadata: {name: " + singleton + "}"
 
 // recordUnknownField records a field that the API server would drop with a warning.
-// suggestion is a known field with a similar name, if there is one.
+// meant is a suggestion: a known field with a similar name, or empty.
 func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, meant string) {
 	message := fmt.Sprintf("unknown field %.200q", path)
 	switch {
