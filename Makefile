@@ -82,10 +82,12 @@ lint-words: build $(VALE)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	cp systemd/http01-proxyd.catalog "$$dir/catalog.txt" && \
 	for program in http01-proxyd http01-machineconfig; do \
-		for command in "" $$($(BIN)/$$program __complete "" 2>/dev/null | sed -n 's/\t.*//p'); do \
+		$(BIN)/$$program --help > "$$dir/$$program.txt" && \
+		for command in $$(sed -n '/^Commands:/,/^$$/s/^  \([a-z]*\) .*/\1/p' "$$dir/$$program.txt"); do \
 			$(BIN)/$$program $$command --help > "$$dir/$$program-$$command.txt" || exit 1; \
-		done; \
+		done || exit 1; \
 	done && \
+	test -s "$$dir/http01-proxyd-check.txt" -a -s "$$dir/http01-machineconfig-render.txt" && \
 	$(VALE) --output=line $$(git ls-files '*.md') "$$dir"
 
 # Which tests there are, how they are split, and what `make test` leaves out is in
