@@ -3,7 +3,6 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +33,13 @@ type (
 		port  uint16
 		reply chan error
 	}
-	closeOtherPorts struct{ port uint16 }
-	closeAllPorts   struct{}
-	keepPorts       struct{}
-	drainRequests   struct {
+	closeOtherPorts struct {
+		port  uint16
+		reply chan struct{} // when openPorts no longer returns the others; they may still be open
+	}
+	closeAllPorts struct{ reply chan struct{} }
+	keepPorts     struct{}
+	drainRequests struct {
 		generation uint64
 		budget     time.Duration
 		reply      chan string
@@ -104,9 +106,26 @@ func (c openPort) execute(s *proxySupervisor) {
 
 // closeExcept closes every port but one. A client whose handshake was under way when the
 // table changed still arrives at the old port: the process serves the old port for a moment.
-func (s *proxySupervisor) closeExcept(port uint16) { s.submit(closeOtherPorts{port}) }
+// It returns before they are closed, because systemd's store can take seconds for that.
+func (s *proxySupervisor) closeExcept(port uint16) {
+	c := closeOtherPorts{port, make(chan struct{}, 1)}
+	if s.submit(c) {
+		s.awaitReply(c.reply)
+	}
+}
+
+func (s *proxySupervisor) awaitReply(reply <-chan struct{}) {
+	select {
+	case <-reply:
+	case <-s.stopped:
+	}
+}
 
 func (c closeOtherPorts) execute(s *proxySupervisor) {
+	// An open that follows must not rely on a port that is being closed.
+	left := slices.DeleteFunc(s.listeners.ports(), func(p uint16) bool { return p != c.port })
+	s.ports.Store(&left)
+	c.reply <- struct{}{}
 	for _, other := range s.listeners.ports() {
 		if other == c.port {
 			continue
@@ -133,12 +152,17 @@ func (s *proxySupervisor) recordStopped(port uint16) {
 }
 
 // closeAll closes every port.
-func (s *proxySupervisor) closeAll() { s.submit(closeAllPorts{}) }
+func (s *proxySupervisor) closeAll() {
+	c := closeAllPorts{make(chan struct{}, 1)}
+	if s.submit(c) {
+		s.awaitReply(c.reply)
+	}
+}
 
-func (closeAllPorts) execute(s *proxySupervisor) {
+func (c closeAllPorts) execute(s *proxySupervisor) {
 	s.configured = false
 	s.setServing(nil)
-	closeOtherPorts{}.execute(s) // also of a process that started during the drain
+	closeOtherPorts{reply: c.reply}.execute(s) // also of a process that started during the drain
 }
 
 // keepListeners leaves the listening sockets to the next service process.
@@ -319,10 +343,7 @@ func (s *proxySupervisor) publishCauses() {
 
 // sameCAs prevents a command that would make the process close its idle connections.
 func sameCAs(a, b *ingress.CABundle) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Description == b.Description && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
+	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
 // configureCommand returns the settings in force, with the egress decision if the

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -184,7 +186,8 @@ type proxyEvent struct {
 func (s *proxySupervisor) receive(e proxyEvent) {
 	if e.err != nil {
 		s.connErr, s.events = e.err, nil
-		if !errors.Is(e.err, io.EOF) { // an invalid event, or commands that it does not read
+		ended := errors.Is(e.err, io.EOF) || errors.Is(e.err, io.ErrUnexpectedEOF) || errors.Is(e.err, unix.EPIPE)
+		if !ended { // an invalid event, or commands that it does not read
 			s.replace(fmt.Sprintf("lost its connection (%v)", e.err))
 			return
 		}

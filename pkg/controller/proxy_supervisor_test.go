@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,7 +157,7 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
 	s.applySettings(settings)
 	drainRequests{generation: 1, reply: make(chan string, 1)}.execute(s.proxySupervisor)
-	closeAllPorts{}.execute(s.proxySupervisor)
+	closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != nil || s.configured {
 		t.Error("settings of a closed proxy count")
@@ -165,6 +166,48 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != s.process {
 		t.Error("new settings do not count")
+	}
+}
+
+// TestClosingPortIsNotOpen: as soon as a port is being closed, an open that follows does
+// not rely on it, although systemd's store can take seconds for the closing.
+func TestClosingPortIsNotOpen(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	for range 2 {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		must(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{}), unix.Listen(fd, 1)))
+		port, err := listeningPort(fd)
+		must(t, err)
+		s.listeners.add(port, fd)
+	}
+	s.publishPorts()
+	kept := s.openPorts()[0]
+	for _, tt := range []struct {
+		execute func(reply chan struct{})
+		want    []uint16
+	}{
+		{func(reply chan struct{}) { closeOtherPorts{kept, reply}.execute(s.proxySupervisor) }, []uint16{kept}},
+		{func(reply chan struct{}) { closeAllPorts{reply}.execute(s.proxySupervisor) }, []uint16{}},
+	} {
+		reply, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			tt.execute(reply)
+		}()
+		for len(s.openPorts()) != len(tt.want) {
+			select {
+			case <-done:
+				t.Fatalf("closed while openPorts returns %v", s.openPorts())
+			default:
+			}
+		}
+		<-reply // the ports are closed only after it
+		<-done
+		if got := s.openPorts(); !slices.Equal(got, tt.want) {
+			t.Errorf("open: %v, want %v", got, tt.want)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type upstreamCheck struct {
 	targets *upstreamTargets
 	wake    trigger     // requests a probe soon
 	holding atomic.Bool // this host holds a VIP
+
+	held []report.VIP // of the last observe, by the goroutine that calls it
 }
 
 // upstreamTargets are the ingress addresses that the proxy process is configured with, and
@@ -66,10 +68,13 @@ func (t *upstreamTargets) set(ingress []netip.Addr, port uint16) {
 	t.wake.fire()
 }
 
-// observe takes the VIPs and requests a probe when this host has gained or lost one.
+// observe takes the VIPs and requests a probe when this host has gained or lost one. One goroutine
+// calls it.
 func (p *upstreamCheck) observe(vips []report.VIP) {
-	holding := slices.ContainsFunc(vips, func(v report.VIP) bool { return v.State == report.VIPHeld })
-	if p.holding.Swap(holding) != holding {
+	held := slices.DeleteFunc(slices.Clone(vips), func(v report.VIP) bool { return v.State != report.VIPHeld })
+	p.holding.Store(len(held) > 0)
+	if !slices.EqualFunc(held, p.held, func(a, b report.VIP) bool { return a.Address == b.Address }) {
+		p.held = held
 		p.wake.fire()
 	}
 }
