@@ -156,7 +156,7 @@ func (s *Server) releaseRequest(c *connection) {
 // serveRequest reads the head and validates it. It then refuses or forwards the request.
 func (s *Server) serveRequest(c *connection) {
 	length, fault, silent := s.readHead(c)
-	if reason := s.connections.finishReading(c, fault == reqhead.HeadTimeout); reason != "" {
+	if reason := s.connections.finishReading(c, fault == reqhead.None); reason != "" {
 		c.abort()
 		s.recorder.RecordRefusal(reason, report.OtherClient)
 		return

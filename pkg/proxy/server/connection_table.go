@@ -79,15 +79,15 @@ func (t *connectionTable) setStage(c *connection, s stage) {
 	}
 }
 
-// finishReading ends the wait for the head of c. cut means that the head did not arrive
+// finishReading ends the wait for the head of c. complete means that a whole head arrived
 // before the deadline, which an eviction shortens. It returns why c must end, or an
-// empty value. An evicted connection whose head arrived in time stays only if another
-// one can be evicted in its place.
-func (t *connectionTable) finishReading(c *connection, cut bool) (reason report.Refusal) {
+// empty value. An evicted connection with a complete head stays only if another one can be
+// evicted in its place.
+func (t *connectionTable) finishReading(c *connection, complete bool) (reason report.Refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c.stage == evicted {
-		if cut || !t.readmit(c) {
+		if !complete || !t.readmit(c) {
 			return c.evictionReason
 		}
 	}

@@ -235,7 +235,7 @@ func TestEvictionsAreBounded(t *testing.T) {
 	if a.maxWait == 0 || l.count != maxEvicted+1 {
 		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
 	}
-	if reason := l.finishReading(all[0], true); reason != report.Evicted {
+	if reason := l.finishReading(all[0], false); reason != report.Evicted {
 		t.Errorf("the first leaves for %q", reason)
 	}
 	l.remove(all[0])
@@ -276,12 +276,12 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 				l.admit(c[i], false)
 			}
 			if test.others != readingHead {
-				l.finishReading(c[1], false)
+				l.finishReading(c[1], true)
 			}
 			if test.others == lingering {
 				l.startLingering(c[1])
 			}
-			if reason := l.finishReading(c[0], false); reason != test.reason {
+			if reason := l.finishReading(c[0], true); reason != test.reason {
 				t.Errorf("it must end for %q, want %q", reason, test.reason)
 			}
 			if test.reason == "" && (c[0].stage != answering || c[1].stage != evicted) || test.reason != "" && c[0].stage != evicted {
@@ -319,7 +319,7 @@ func TestBoundsAlwaysHold(t *testing.T) {
 			c := in[random.IntN(len(in))]
 			ends := c.stage == answering || c.stage == lingering
 			if !ends {
-				ends = l.finishReading(c, random.IntN(4) == 0) != ""
+				ends = l.finishReading(c, random.IntN(4) > 0) != ""
 			}
 			if ends {
 				l.remove(c)
@@ -345,7 +345,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 	l.sources[sourceKey{}] = nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, false)
-		l.finishReading(c, false)
+		l.finishReading(c, true)
 		l.remove(c)
 	}); n > 0 {
 		t.Errorf("%v allocations for each connection", n)
@@ -359,7 +359,7 @@ func BenchmarkAdmission(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l.admit(c, false)
-		l.finishReading(c, false)
+		l.finishReading(c, true)
 		l.remove(c)
 	}
 }
@@ -375,7 +375,7 @@ func BenchmarkEviction(b *testing.B) {
 		next, last := two[i&1], two[i&1^1]
 		next.acceptedAt = last.acceptedAt.Add(time.Second)
 		l.admit(next, false)
-		l.finishReading(last, true)
+		l.finishReading(last, false)
 		l.remove(last)
 	}
 }
