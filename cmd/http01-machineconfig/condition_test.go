@@ -93,16 +93,16 @@ func TestUnreadableReports(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "status-master0.json")
 	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	const mend = `: give a file with the output of "http01-proxyd status -o json" on the host`
+	const remediation = `: give a file with the output of "http01-proxyd status -o json" on the host`
 	for name, tt := range map[string]struct {
 		write func() error
 		want  string
 	}{
-		"absent":   {func() error { return nil }, "cannot read the report: stat " + path + ": no such file or directory" + mend},
-		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "cannot read the report: " + path + " is not a regular file" + mend},
+		"absent":   {func() error { return nil }, "cannot read the report: stat " + path + ": no such file or directory" + remediation},
+		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "cannot read the report: " + path + " is not a regular file" + remediation},
 		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": the report is empty: the service has not answered"},
 		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give the output of \"http01-proxyd status -o json\""},
-		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("cannot read the report: %s is longer than %d bytes%s", path, maxReport, mend)},
+		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("cannot read the report: %s is longer than %d bytes%s", path, maxReport, remediation)},
 	} {
 		must(t, os.RemoveAll(path))
 		must(t, tt.write())

@@ -59,7 +59,7 @@ const (
 // A flood must not replace a working process. A process whose limits.maxConnections are
 // all taken by slow clients resets one of them for each new connection, within 20 ms: the
 // request is answered far within its 2 s. The backlog of 4096 connections is some 0.4 s of
-// work. So three failures, over 2 s at least, are not a matter of load as a rule. Two
+// work. So load rarely causes three failures, over 2 s at least. Two
 // kinds of failures count as load in addition: a reset, if the process has meanwhile
 // reported connections that it has reset for its limits, and no answer, if it has reported
 // many connections that have ended. A process that reports false numbers shows in the

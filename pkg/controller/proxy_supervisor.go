@@ -341,7 +341,7 @@ func (s *proxySupervisor) stablePeriod() time.Duration {
 	return stableLifetime
 }
 
-// exitReason returns why the connection to a child process has ended. As a rule, the
+// exitReason returns why the connection to a child process has ended. Usually the
 // process has exited, and wait bounds how long that may take to show.
 func exitReason(p *child.Process, connErr error, wait time.Duration) string {
 	timeout := time.NewTimer(wait)

@@ -5,6 +5,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -166,6 +167,20 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != s.process {
 		t.Error("new settings do not count")
+	}
+}
+
+// TestConnectionOfKilledProxy: a proxy that is killed breaks a message off, or does not take
+// a command. Its exit is awaited then, because it is the reason to report.
+func TestConnectionOfKilledProxy(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, unix.EPIPE} {
+		s := newSupervisorTest(t)
+		s.attach(s.process)
+		s.receive(proxyEvent{err: fmt.Errorf("receive: %w", err)})
+		if s.proxySupervisor.process != s.process || s.giveUp == nil {
+			t.Errorf("%v: the exit is not awaited", err)
+		}
 	}
 }
 

@@ -109,6 +109,23 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 	})
 }
 
+// TestVIPThatArrivesIsProbed: each VIP that arrives requests a probe, the second one too.
+func TestVIPThatArrivesIsProbed(t *testing.T) {
+	withUpstreamCheck(t, func(p *upstreamCheckTest) {
+		p.setVIPState(report.VIPHeld, report.Serving)
+		vips := []report.VIP{
+			{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPHeld},
+			{Address: netip.MustParseAddr("2001:db8::5"), State: report.VIPHeld},
+		}
+		for _, want := range []int64{1, 0} { // the same VIPs again request none
+			p.observe(vips)
+			if got := p.advance(minProbeInterval); got != want {
+				t.Errorf("%d probes, want %d", got, want)
+			}
+		}
+	})
+}
+
 func TestCanceledProbeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newUpstreamCheck(func(ctx context.Context) []protocol.Reachability {

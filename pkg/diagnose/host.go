@@ -107,7 +107,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	}
 	h.loadConfig()
 	h.vips, h.vipsErr = discovery.VIPs(ctx, discovery.ManifestDirs{Active: o.ManifestDir, Disabled: o.DisabledManifestDir}, h.config.VIPs)
-	h.readAddresses = listAddresses
+	h.readAddresses = address.List
 	h.addresses, h.addressErr = h.readAddresses()
 	h.loadMicroShift(ctx)
 	fetchReport := func() (report.Report, error) {
@@ -203,13 +203,4 @@ func hasNetAdmin() bool {
 	var data [2]unix.CapUserData
 	err := unix.Capget(&header, &data[0])
 	return err == nil && data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
-}
-
-func listAddresses() (list []address.Address, err error) {
-	w, err := address.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	return w.Snapshot()
 }

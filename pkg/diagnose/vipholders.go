@@ -10,6 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
 func (h *host) isVIP(addr netip.Addr) bool {
@@ -23,7 +24,7 @@ func (h *host) pathTo(addr netip.Addr) (network.Path, error) {
 
 // findVIPHolders finds the hosts that have a VIP.
 func (h *host) findVIPHolders(ctx context.Context, vip netip.Addr) network.Holders {
-	f := network.Finder{Prober: h.prober, IsVIP: h.isVIP, ReadAddresses: listAddresses}
+	f := network.Finder{Prober: h.prober, IsVIP: h.isVIP, ReadAddresses: address.List}
 	return f.Find(ctx, vip, h.addresses)
 }
 

@@ -74,8 +74,8 @@ func decide(s observation) plan {
 		return *refusal
 	}
 	guarded := s.excluded()
-	internal := exclude(vips.API, exclude(vips.API, guarded))
-	d := ownership.Decide(exclude(vips.API, guarded), vips.Ingress, s.addresses)
+	internal := address.Exclude(vips.API, address.Exclude(vips.API, guarded))
+	d := ownership.Decide(address.Exclude(vips.API, guarded), vips.Ingress, s.addresses)
 	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
 	switch {
 	case len(d.Held)+len(d.Standby) > 0:

@@ -53,11 +53,6 @@ func decideMicroShift(s observation) plan {
 	}
 }
 
-// exclude returns the elements of addrs that others does not contain.
-func exclude(addrs, others []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return slices.Contains(others, a) })
-}
-
 // withRouterPorts returns the configuration with the ports of MicroShift's router, unless
 // the configuration sets ports.
 func (p plan) withRouterPorts(c config.Config) config.Config {

@@ -152,8 +152,7 @@ func (t *Tracker) update(set func(), now time.Time) {
 }
 
 // evaluate updates the condition. final is false while a VIP that has arrived has not
-// answered yet: that takes less than a second as a rule, and is no transition. The caller
-// holds mu.
+// answered yet: that usually takes less than a second, and is no transition. The caller holds mu.
 func (t *Tracker) evaluate(now time.Time) (final bool) {
 	if t.result.Reason == "" {
 		return false

@@ -4,6 +4,7 @@ package address
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -14,4 +15,9 @@ func Join(addrs []netip.Addr) string {
 		texts[i] = a.String()
 	}
 	return strings.Join(texts, ", ")
+}
+
+// Exclude returns the elements of addrs that others does not contain.
+func Exclude(addrs, others []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return slices.Contains(others, a) })
 }

@@ -112,9 +112,9 @@ func (s *Server) admitOrWait(ctx context.Context, c *connection) (waiting *conne
 	return c
 }
 
-// waitForChange returns when changed is closed, ctx is done or patience has passed.
-func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
-	timer := time.NewTimer(patience)
+// waitForChange returns when changed is closed, ctx is done or maxWait has passed.
+func waitForChange(ctx context.Context, changed <-chan struct{}, maxWait time.Duration) {
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
 	case <-changed:

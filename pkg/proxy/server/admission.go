@@ -82,14 +82,14 @@ func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a a
 	if t.perSource > 0 {
 		own = t.sources[sourceKeyOf(c.client.Addr())]
 	}
-	crowded := own != nil && own.count-own.evicted >= t.perSource
-	if !crowded && t.count-t.evicted < t.limit {
+	sourceFull := own != nil && own.count-own.evicted >= t.perSource
+	if !sourceFull && t.count-t.evicted < t.limit {
 		return admission{}, true
 	}
 	if t.evicted >= limit {
 		return admission{changed: t.changeSignal(), maxWait: acceptTimeout}, false
 	}
-	if crowded {
+	if sourceFull {
 		old, _ := t.evictionCandidate(own.lingering, own.reading, now)
 		if old == nil {
 			return admission{refused: true}, false

@@ -63,7 +63,7 @@ func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownersh
 	}
 	nodes, router := m.Computed.NodeIPs, m.Computed.Router
 	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.ListensOn(a, microshift.ChallengePort) })
-	redirected := exclude(free, excluded)
+	redirected := address.Exclude(free, excluded)
 	absent := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool {
 		return slices.ContainsFunc(addresses, func(own ownership.Address) bool { return own.IP == a })
 	})
@@ -79,13 +79,13 @@ func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownersh
 	case len(redirected) == 0:
 		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: "+
 			"delete that key, or configure the router to listen there on port 80", address.Join(free))
-	case len(exclude(redirected, absent)) == 0:
+	case len(address.Exclude(redirected, absent)) == 0:
 		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s", address.Join(absent), absentNodeAddressFix)
 	case len(p.Ingress) == 0:
 		return none(report.UpstreamUnreachable, "MicroShift's router has no listen address: this host has no address of ingress.listenAddress: correct it in MicroShift's configuration")
 	default:
 		p.Decision = ownership.Decide(redirected, nil, addresses)
-		p.Decision.NotRequired = exclude(nodes, free)
+		p.Decision.NotRequired = address.Exclude(nodes, free)
 		p.Serves = true
 		p.Reason, p.Message = Serving(p.Decision, " (MicroShift's node address)")
 		at := p.WithRouterPorts(c)
@@ -133,11 +133,6 @@ const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift
 
 func describePort(addrs []netip.Addr, port uint16) string {
 	return fmt.Sprintf("port %d of %s", port, address.Join(addrs))
-}
-
-// exclude returns the elements of addrs that others does not contain.
-func exclude(addrs, others []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return slices.Contains(others, a) })
 }
 
 // WithRouterPorts returns the configuration with the ports of MicroShift's router, unless
