@@ -98,6 +98,3 @@ func (f *File[K, V]) Err() error { return f.err }
 
 // Stale reports whether the value is not that of the current content.
 func (f *File[K, V]) Stale() bool { return f.hasValue && (f.restored || f.err != nil) }
-
-// Restored reports whether the value is from an earlier process.
-func (f *File[K, V]) Restored() bool { return f.hasValue && f.restored }

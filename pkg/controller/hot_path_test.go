@@ -21,7 +21,7 @@ import (
 func TestVIPMoveDoesNotWait(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("strace injects the delay: ", err)
+		t.Fatalf("strace injects the delay: %v: run test/install-packages lab", err)
 	}
 	addLink(t, "addr add 203.0.113.11/24 dev lan0")
 	const base = "vips: {api: [" + vip + "], ingress: [198.51.100.6]}\nhosts: [api.example.com]\n"
