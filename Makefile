@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make build           the host binary bin/http01-proxyd, and the administrator's tool
-# make lint            formatting, static checks, units, scripts
+# make lint            formatting, static checks, units, scripts, workflows, words
 # make test            unit and kernel tests, and the main paths through the labs (root)
 # make test-all        every test and, beside them, the fuzzers (root)
 # make test-unit       parts of these tests: cmd/, internal/ and pkg/
@@ -17,9 +17,10 @@
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
-# make bench           proxies compared: docs/bench (root, half an hour)
+# make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
+# make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
 
@@ -32,6 +33,7 @@ TOOLS           := $(CURDIR)/.cache/tools
 GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 VALE            := $(TOOLS)/vale-v3.22.0
+ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
@@ -40,16 +42,16 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
 
 all: build
 
 include build/release.mk
 
 build:
-	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/http01-machineconfig
+	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/oc-http01
 
-lint: lint-go lint-shell lint-units lint-words
+lint: lint-go lint-shell lint-units lint-workflows lint-words
 
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
@@ -75,19 +77,24 @@ lint-units: build
 	@systemd-analyze security --offline=true --threshold=15 --no-pager systemd/http01-proxyd.service > $(BIN)/security.txt || \
 		{ cat $(BIN)/security.txt; echo "systemd/http01-proxyd.service: the exposure is above 1.5" >&2; exit 1; }; tail -n 1 $(BIN)/security.txt
 
-# The word list (.vale/http01) over all Markdown, which includes every finding, and
+# It runs shellcheck over the commands of the workflows.
+lint-workflows: $(ACTIONLINT)
+	$(ACTIONLINT)
+
+# The word list (.vale/http01) and the length of sentences over all Markdown, and the words
 # over the rendered texts: the journal catalog and the help of each command. The test
-# test/suites/words runs the list over comments, string literals, scripts and units.
+# test/suites/words runs the list over comments, string literals, scripts, units,
+# manifests, alerts, dashboards and workflows.
 lint-words: build $(VALE)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	cp systemd/http01-proxyd.catalog "$$dir/catalog.txt" && \
-	for program in http01-proxyd http01-machineconfig; do \
+	for program in http01-proxyd oc-http01; do \
 		$(BIN)/$$program --help > "$$dir/$$program.txt" && \
-		for command in $$(sed -n '/^Commands:/,/^$$/s/^  \([a-z]*\) .*/\1/p' "$$dir/$$program.txt"); do \
+		for command in $$($(BIN)/$$program __complete '' 2>/dev/null | sed -n 's/\t.*//p'); do \
 			$(BIN)/$$program $$command --help > "$$dir/$$program-$$command.txt" || exit 1; \
 		done || exit 1; \
 	done && \
-	test -s "$$dir/http01-proxyd-check.txt" -a -s "$$dir/http01-machineconfig-render.txt" && \
+	test -s "$$dir/http01-proxyd-check.txt" -a -s "$$dir/oc-http01-render.txt" && \
 	$(VALE) --output=line $$(git ls-files '*.md') "$$dir"
 
 # Which tests there are, how they are split, and what `make test` leaves out is in
@@ -139,7 +146,7 @@ demo: build
 bench: build
 	$(SUDO) test/install-packages bench
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
-	$(SUDO) $(BIN)/bench --binary $(BIN)/http01-proxyd --out docs/bench $(BENCH)
+	$(SUDO) $(BIN)/bench --binary $(BIN)/http01-proxyd --out docs/internals/bench $(BENCH)
 
 bench-failover: build
 	$(SUDO) test/install-packages lab
@@ -153,14 +160,14 @@ bench-flood: build
 	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
 
 fuzz:
-	@grep -rlE '^func Fuzz' --include=*_test.go internal pkg | while read -r file; do \
+	@grep -rlE '^func Fuzz' --include=*_test.go cmd internal pkg | while read -r file; do \
 		grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r name; do \
 			echo "$$name in $$(dirname "$$file")"; \
 			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done || exit 1; \
 	done
 
-# A variable that is set is passed on unchanged: the tool refuses an empty one instead
+# A variable that is set is passed on unchanged: the tool rejects an empty one instead
 # of ignoring it.
 given = $(if $(filter-out undefined,$(origin $1)),$2 '$($1)')
 
@@ -177,11 +184,11 @@ RENDERED_IMAGE = $(or $(call given,IMAGE,--image),$(if $(filter $(abspath machin
 endif
 
 machineconfigs:
-	$(GO) run ./cmd/http01-machineconfig render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
+	$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
 		$(call given,PROXY,--proxy) $(call given,CLUSTER_DOMAIN,--cluster-domain) \
 		$(call given,APISERVER,--apiserver) $(call given,INFRASTRUCTURE,--infrastructure) $(if $(call yes,$(STRICT)),--strict) $(if $(call yes,$(LAYERED)),--layered) \
-		$(if $(call yes,$(FCOS)),--fcos --binary $(BIN)/http01-proxyd) --out '$(OUT)'
+		$(if $(call yes,$(FCOS)),--fcos --binary $(BIN)/http01-proxyd) --output-dir '$(OUT)'
 
 # The schema of pkg/apis, as a patch. A test fails if it is not current. The test finds
 # the generator with make controller-gen.
@@ -193,9 +200,13 @@ controller-gen: $(CONTROLLER_GEN)
 
 # Files that are generated from tables in the code. Tests fail if they are not current.
 docs:
-	$(GO) test ./pkg/findings/messageid -run Catalog -count=1 -update
+	$(GO) test ./pkg/findings/messageid -run IsCurrent -count=1 -update
+	$(GO) test ./pkg/exporter/metrics -run TestDocumentIsCurrent -count=1 -update
+	$(GO) run -tags docs ./cmd/http01-proxyd markdown docs/reference/cli
+	$(GO) run -tags docs ./cmd/oc-http01 markdown docs/reference/cli
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
+	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
 
 # The console reads a Grafana dashboard from a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml
@@ -229,6 +240,11 @@ $(VALE):
 	@mkdir -p $(TOOLS)
 	CGO_ENABLED=1 CGO_CFLAGS="-O0 -w" GOBIN=$(TOOLS) $(GO) install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 	mv $(TOOLS)/vale $@
+
+$(ACTIONLINT):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	mv $(TOOLS)/actionlint $@
 
 $(CONTROLLER_GEN):
 	@mkdir -p $(TOOLS)

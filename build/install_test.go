@@ -26,7 +26,9 @@ func program(t *testing.T) string {
 // admin runs make as an admin does, here in the tree.
 func admin(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
-	return run(t, "..", env, "make", append([]string{"-f", "build/release.mk"}, args...)...)
+	// The last one counts.
+	args = slices.Concat([]string{"-f", "build/release.mk", "SHARE=" + filepath.Join(t.TempDir(), "none")}, args)
+	return run(t, "..", env, "make", args...)
 }
 
 // installed lists the files below dir as "mode path".
@@ -108,6 +110,40 @@ func TestInstallAndUninstall(t *testing.T) {
 				t.Errorf("after the uninstall, -want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestInstallShare: man pages and completion files are those that the commands generate,
+// and exist for each command of the help.
+func TestInstallShare(t *testing.T) {
+	t.Parallel()
+	share, root := filepath.Join(t.TempDir(), "share"), t.TempDir()
+	args := []string{"SHARE=" + share, "DESTDIR=" + root, "BINARY=" + program(t)}
+	for _, target := range []string{"share", "install"} {
+		if out, err := admin(t, nil, append(args, target)...); err != nil || strings.Contains(out, "does not exist") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	got := installed(t, filepath.Join(root, "usr/local/share"))
+	for _, want := range []string{
+		"0644 /bash-completion/completions/http01-proxyd", "0644 /fish/vendor_completions.d/http01-proxyd.fish",
+		"0644 /man/man8/http01-proxyd-status.8", "0644 /man/man8/http01-proxyd.8", "0644 /zsh/site-functions/_http01-proxyd",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not installed, of\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	if slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, "oc-http01") }) {
+		t.Errorf("files of another program are installed: %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(share, "man/man1/oc-http01-status.1")); err != nil {
+		t.Error(err)
+	}
+	if page := string(must1(os.ReadFile(filepath.Join(root, "usr/local/share/man/man8/http01-proxyd.8")))(t)); !strings.Contains(page, ".SH FILES") {
+		t.Errorf("http01-proxyd.8 has no files:\n%s", page)
+	}
+	if out, err := admin(t, nil, append(args, "uninstall")...); err != nil || len(installed(t, root)) > 0 {
+		t.Errorf("%v, and %q are left:\n%s", err, installed(t, root), out)
 	}
 }
 
@@ -234,21 +270,21 @@ func TestUninstallWithRunningService(t *testing.T) {
 			}
 			for _, line := range before {
 				if !strings.Contains(out, "  "+line+"\n") {
-					t.Errorf("docs/install.md has %q, and make uninstall prints\n%s", line, out)
+					t.Errorf("docs/install/systemd.md has %q, and make uninstall prints\n%s", line, out)
 				}
 			}
 		})
 	}
 }
 
-// documented is what docs/install.md has an admin run before and after `make
-// uninstall`.
+// documented is what docs/install/systemd.md has an administrator run before and
+// after `make uninstall`.
 func documented(t *testing.T) (before, after []string) {
 	t.Helper()
-	data := must1(os.ReadFile("../docs/install.md"))(t)
+	data := must1(os.ReadFile("../docs/install/systemd.md"))(t)
 	head, tail, found := strings.Cut(string(data), "\nmake uninstall\n")
 	if !found {
-		t.Fatal("docs/install.md does not run make uninstall")
+		t.Fatal("docs/install/systemd.md does not run make uninstall")
 	}
 	head = head[strings.LastIndex(head, "```sh\n")+len("```sh\n"):]
 	tail, _, _ = strings.Cut(tail, "```")

@@ -2,19 +2,20 @@
 #
 # Part of the Makefile; `make -f build/release.mk TARGET` works as well.
 #
-# make binaries  dist/http01-proxyd-linux-ARCH and dist/http01-machineconfig-*
+# make binaries  dist/http01-proxyd-linux-ARCH and dist/oc-http01-*
 # make image     dist/image, the OCI image for all architectures; prints its digest.
 #                PUSH=registry/name[:tag] also pushes it and prints its reference;
 #                PLAIN_HTTP=1 for a registry without TLS
 # make release   binaries, image, and the files that build/release lists:
 #                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
+# make share     man pages and completion files in SHARE, for install and rpm: requires Go
 # make install   installation on a host with systemd: [PREFIX=/usr/local] [DESTDIR=]
-#                [BINARY=bin/http01-proxyd]; enables and starts nothing
+#                [BINARY=bin/http01-proxyd] [SHARE=bin/share]; enables and starts nothing
 # make uninstall removal of the files that install has written
 # make rpm       the same files as dist/http01-proxyd-VERSION-1.*.rpm:
 #                [ARCHITECTURE=amd64] [BINARY=] [VERSION=v1.2.3], which must be that of
 #                the binary, [ALLOW_DIRTY=1] for a rehearsal. Requires rpmbuild, and Go
-#                unless BINARY is given
+#                unless BINARY is given and SHARE exists
 
 SHELL            := bash
 .SHELLFLAGS      := -o pipefail -c
@@ -32,10 +33,10 @@ override DIST := $(abspath $(or $(DIST),dist))
 
 ARCHITECTURES           := amd64 arm64 ppc64le s390x
 # The workstations of administrators.
-MACHINECONFIG_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+ADMIN_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
 
 HOST_BINARIES  := $(ARCHITECTURES:%=http01-proxyd-linux-%)
-ADMIN_BINARIES := $(foreach p,$(MACHINECONFIG_PLATFORMS),http01-machineconfig-$p$(if $(filter windows-%,$p),.exe))
+ADMIN_BINARIES := $(foreach p,$(ADMIN_PLATFORMS),oc-http01-$p$(if $(filter windows-%,$p),.exe))
 DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
 
 # All settings that influence the generated code are fixed: the same commit and Go
@@ -44,7 +45,7 @@ DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
 REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
-.PHONY: binaries image release install uninstall rpm $(DIST_BINARIES)
+.PHONY: binaries image release share install uninstall rpm $(DIST_BINARIES)
 
 binaries: $(DIST_BINARIES)
 
@@ -72,14 +73,32 @@ release:
 		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
 
+# Man pages, and completion files for bash, zsh and fish, laid out as in PREFIX/share.
+# The build tag docs selects the generator instead of the program. The date of the man
+# pages is that of the commit.
+SHARE ?= $(CURDIR)/bin/share
+
+share:
+	@rm -rf '$(SHARE).next' && mkdir -p '$(SHARE).next/bash-completion/completions' '$(SHARE).next/zsh/site-functions' \
+		'$(SHARE).next/fish/vendor_completions.d' '$(SHARE).next/man/man1' '$(SHARE).next/man/man8'
+	@export CGO_ENABLED=0 SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" && cd '$(SHARE).next' && \
+	$(GO) -C '$(CURDIR)' run -tags docs ./cmd/http01-proxyd man '$(SHARE).next/man/man8' && \
+	$(GO) -C '$(CURDIR)' run -tags docs ./cmd/oc-http01 man '$(SHARE).next/man/man1' && \
+	for program in http01-proxyd oc-http01; do \
+		$(GO) -C '$(CURDIR)' run ./cmd/$$program completion bash > bash-completion/completions/$$program && \
+		$(GO) -C '$(CURDIR)' run ./cmd/$$program completion zsh > zsh/site-functions/_$$program && \
+		$(GO) -C '$(CURDIR)' run ./cmd/$$program completion fish > fish/vendor_completions.d/$$program.fish || exit 1; \
+	done
+	@rm -rf '$(SHARE)' && mv '$(SHARE).next' '$(SHARE)'
+
 # The names of rpm and uname are converted to the names of Go.
 ARCHITECTURE ?= $(shell uname -m)
 override ARCHITECTURE := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCHITECTURE)))
 # The binary of a release, unless another is given.
 PACKAGED     := $(if $(filter-out undefined,$(origin BINARY)),$(BINARY))
 
-rpm: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))
-	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' packaging/build-rpm \
+rpm: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE)) $(if $(wildcard $(SHARE)),,share)
+	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' SHARE='$(abspath $(SHARE))' packaging/build-rpm \
 		'$(or $(PACKAGED),$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))' '$(ARCHITECTURE)' '$(DIST)'
 
 # Hosts with systemd. systemd searches for units below these two prefixes
@@ -95,6 +114,10 @@ BINARY   ?= $(CURDIR)/bin/http01-proxyd
 
 INSTALLED_BINARY  := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
 INSTALLED_UNITS   := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
+# Of the program that is installed. Empty if SHARE does not exist.
+SHARED            := $(patsubst $(SHARE)/%,%,$(wildcard $(SHARE)/man/man8/http01-proxyd*.8 $(SHARE)/bash-completion/completions/http01-proxyd \
+	$(SHARE)/zsh/site-functions/_http01-proxyd $(SHARE)/fish/vendor_completions.d/http01-proxyd.fish))
+SHAREDIR          := $(DESTDIR)$(PREFIX)/share
 INSTALLED_CATALOG := $(DESTDIR)$(CATALOGDIR)/http01-proxyd.catalog
 
 # journalctl -x reads a database that is compiled from all catalogs. An unreadable
@@ -111,6 +134,8 @@ install:
 		chmod 0644 "$$unit.next"; mv -f "$$unit.next" "$$unit" ) || exit 1; \
 	done
 	install -D -m 0644 systemd/http01-proxyd.catalog "$(INSTALLED_CATALOG)"
+	@for file in $(SHARED); do install -D -m 0644 "$(SHARE)/$$file" "$(SHAREDIR)/$$file" || exit 1; done
+	@[ -n "$(SHARED)" ] || echo "make install: $(SHARE) does not exist: man pages and completion files are not installed; make share builds them" >&2
 	@[ -n "$(DESTDIR)" ] || { \
 		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)"; fi; \
 		$(UPDATE_CATALOG); \
@@ -130,7 +155,9 @@ uninstall:
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
-	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)"
+	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)" "$(SHAREDIR)"/man/man8/http01-proxyd*.8 \
+		"$(SHAREDIR)/bash-completion/completions/http01-proxyd" "$(SHAREDIR)/zsh/site-functions/_http01-proxyd" \
+		"$(SHAREDIR)/fish/vendor_completions.d/http01-proxyd.fish"
 	@[ -n "$(DESTDIR)" ] || { \
 		$(UPDATE_CATALOG); \
 		echo; \

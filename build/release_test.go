@@ -33,12 +33,12 @@ const (
 )
 
 // release makes a release the way the Makefile's reader would, with the one
-// platform of http01-machineconfig that is needed to render.
+// platform of oc-http01 that is needed to render.
 func release(t *testing.T, dir string, env []string, args ...string) (string, error) {
 	t.Helper()
 	args = append([]string{
 		"-f", "build/release.mk", "release", "IMAGE_REPOSITORY=" + repository,
-		"MACHINECONFIG_PLATFORMS=" + runtime.GOOS + "-" + runtime.GOARCH,
+		"ADMIN_PLATFORMS=" + runtime.GOOS + "-" + runtime.GOARCH,
 	}, args...)
 	return run(t, dir, env, "make", args...)
 }
@@ -90,7 +90,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 func checkContents(t *testing.T, dist string, all map[string]string) {
 	t.Helper()
 	host := []string{"http01-proxyd-linux-amd64", "http01-proxyd-linux-arm64", "http01-proxyd-linux-ppc64le", "http01-proxyd-linux-s390x"}
-	admin := "http01-machineconfig-" + runtime.GOOS + "-" + runtime.GOARCH
+	admin := "oc-http01-" + runtime.GOOS + "-" + runtime.GOARCH
 	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json")
 	var sums []string
 	for _, line := range strings.Split(strings.TrimSpace(all["SHA256SUMS"]), "\n") {

@@ -190,7 +190,7 @@ func TestBillOfAllBinaries(t *testing.T) {
 		Binaries: []binary.Binary{
 			made(t, "http01-proxyd-linux-amd64", a),
 			made(t, "http01-proxyd-linux-s390x", a),
-			made(t, "http01-machineconfig-linux-amd64", a, b),
+			made(t, "oc-http01-linux-amd64", a, b),
 		},
 		Image: imageRef,
 		Roots: roots(),
@@ -215,11 +215,11 @@ func TestBillOfAllBinaries(t *testing.T) {
 	)
 	want := map[string][]string{
 		"pkg:golang/example.com/main@v1.2.3": {
-			"file:http01-machineconfig-linux-amd64", "file:http01-proxyd-linux-amd64", "file:http01-proxyd-linux-s390x", image,
+			"file:http01-proxyd-linux-amd64", "file:http01-proxyd-linux-s390x", "file:oc-http01-linux-amd64", image,
 		},
-		"file:http01-machineconfig-linux-amd64": {aRef, fork, std},
-		"file:http01-proxyd-linux-amd64":        {aRef, std},
-		"file:http01-proxyd-linux-s390x":        {aRef, std},
+		"file:http01-proxyd-linux-amd64": {aRef, std},
+		"file:http01-proxyd-linux-s390x": {aRef, std},
+		"file:oc-http01-linux-amd64":     {aRef, fork, std},
 		image: {
 			"file:http01-proxyd-linux-amd64", "file:http01-proxyd-linux-s390x",
 			"pkg:golang/golang.org/x/crypto/x509roots/fallback@v0.0.0-20260102030405-0123456789ab",

@@ -4,108 +4,171 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// The exit codes of check.
-const (
-	exitProblems      command.ExitCode = 1
-	exitNotRun        command.ExitCode = 2
-	exitNotApplicable command.ExitCode = 3
-)
-
-func checkCommand() command.Command {
-	return command.Command{
-		Name:    "check",
-		Summary: "find out why challenges fail",
-		Help: `Examine this host and, from it, the network, and report why challenges fail and
-how to fix that. The command changes nothing, takes at most 15 s, and does not
-require that the service runs. Some checks require root; without it the report
-lists them as not checked.
+func checkCommand() *cobra.Command {
+	var o diagnose.Options
+	var text cli.TextFlags
+	var format string
+	var list, quiet bool
+	c := &cobra.Command{
+		Use: "check", Short: "find out why challenges fail",
+		Long: `Examine this host and, from it, the network, and report why challenges fail and
+how to fix that. The command changes nothing, and does not require that the service
+runs. Some checks require root; without it the report lists them as not checked.
 
 Each check has a line: ✓ no problem found; ! a warning: challenges may fail later
-or for some clients; ✗ a problem; - not checked, with the reason. On a terminal
-the lines have colours unless NO_COLOR is set.
+or for some clients; ✗ a problem; - not checked, with the reason. A finding begins
+with its ID in brackets, which "http01-proxyd explain ID" explains, and which the
+journal has in CAUSE=. On a terminal the lines have colours unless NO_COLOR is set.
+-o html writes a page for a browser without a network, with the results and the status
+of the service.
 
-Exit codes: 0 no problem found, 1 problems found or the challenge of --token fails,
-2 the check cannot run or the command line is wrong, 3 this host cannot hold the
-API's virtual IP, such as a worker: nothing was checked.
-
-Examples:
-  http01-proxyd check
+The exit code is 3 if there is a problem or the challenge of --token fails. Without a
+problem it is 4 if necessary checks could not run or end. It is also 4 on a host that
+cannot hold the API's virtual IP, such as a worker.`,
+		Example: `  http01-proxyd check
   http01-proxyd check --name api.cluster.example.com -o json
-  http01-proxyd check -o json | jq '.checks[].findings // [] | .[].id'
-  oc debug node/MASTER -- chroot /host http01-proxyd check`,
-		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			var o diagnose.Options
-			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
-			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
-			flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
-				"`DIR` of keepalived's static pod when the VIPs are user-managed")
-			flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")
-			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
-			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
-			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
-			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node with the URL of the API")
-			flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
-			flags.StringVar(&o.Token, "token", "", "`TOKEN` of an open challenge to trace; default: none")
-			format := flags.String("output", "text", "`FORMAT` of the report: text or json")
-			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
-			return func(ctx context.Context, s command.Streams) error {
-				if *format != "text" && *format != "json" {
-					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
-				}
-				if err := o.Validate(); err != nil {
-					return command.UsageError(err.Error())
-				}
-				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
-					&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
-					return err
-				}
-				return runCheck(ctx, o, *format, s)
+  http01-proxyd check --only dns,vip-unassigned --quiet
+  http01-proxyd check -o json | jq -r '.checks[].findings[].id'
+  http01-proxyd check -o html > check.html
+  oc debug node/NODE -- chroot /host http01-proxyd check`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return cli.UsageError(err.Error())
 			}
+			if o.Timeout <= 0 {
+				return cli.UsageError("--timeout: give a duration above 0, such as 5s")
+			}
+			out := checkWriter{format, text, quiet, o.StatusSocket, c.OutOrStdout()}
+			if list && format == cli.HTML {
+				return cli.UsageError("-o html cannot be used with --list: a page shows results")
+			}
+			if list {
+				return out.writeList(diagnose.List())
+			}
+			if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
+				&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
+				return err
+			}
+			return runCheck(c.Context(), o, out, c.ErrOrStderr())
 		},
 	}
+	flags := c.Flags()
+	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
+	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
+	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
+	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
+	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
+		"`DIR` of keepalived's static pod when the VIPs are user-managed")
+	flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")
+	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
+	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
+	flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node with the URL of the API")
+	flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
+	flags.StringVar(&o.Token, "token", "", "`TOKEN` of an open challenge to trace; default: none")
+	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")
+	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
+	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout, "end the run after this `DURATION`, and report the rest as not completed")
+	_ = c.RegisterFlagCompletionFunc("only", completeChecks) // fails for unknown flags only
+	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
+	text.Add(c)
+	cli.Advanced(flags, "config", "state-dir", "status-socket", "manifests", "disabled-manifests", "proxy-env", "resolv-conf", "hosts", "chrony-conf", "kubeconfig")
+	return c
 }
 
-func runCheck(ctx context.Context, o diagnose.Options, format string, s command.Streams) error {
-	width, _ := command.TerminalSize(s.Err)
-	line := progressLine{w: s.Err, width: width, on: command.IsTerminal(s.Err)}
-	report, err := diagnose.Run(ctx, o, line.show)
+func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut io.Writer) error {
+	width, _ := cli.TerminalSize(errOut)
+	line := progressLine{w: errOut, width: width, on: cli.IsTerminal(errOut)}
+	found, err := diagnose.Run(ctx, o, line.show)
 	line.clear()
 	if err != nil {
-		fmt.Fprintf(s.Err, "http01-proxyd check: cannot run: %v\n", err)
-		return exitNotRun
+		return fmt.Errorf("cannot run: %w", err)
 	}
-	if err := writeReport(report, format, s.Out); err != nil {
-		fmt.Fprintf(s.Err, "http01-proxyd check: write the report: %v\n", err)
-		return exitNotRun
+	if err := out.write(ctx, found); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	switch report.Outcome {
-	case diagnose.Problem:
-		return exitProblems
-	case diagnose.NotApplicable:
-		return exitNotApplicable
+	switch {
+	case found.Outcome == result.Problem:
+		return cli.ExitCode(cli.Unhealthy)
+	case found.Outcome == result.NotApplicable, len(found.Incomplete) > 0:
+		return cli.ExitCode(cli.Unknown)
 	default:
 		return nil
 	}
 }
 
-func writeReport(result diagnose.Report, format string, w io.Writer) error {
-	if format == "json" {
-		return report.WriteJSON(w, result, true)
+// completeChecks completes the last of a list of checks and findings.
+func completeChecks(_ *cobra.Command, _ []string, begun string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+	before := begun[:strings.LastIndex(begun, ",")+1]
+	for _, e := range diagnose.List() {
+		all = append(all, cobra.CompletionWithDesc(before+e.Name, e.About))
+		for _, id := range e.Findings {
+			f, _ := findings.Lookup(id)
+			all = append(all, cobra.CompletionWithDesc(before+string(id), f.Symptom))
+		}
 	}
-	width, _ := command.TerminalSize(w)
-	return result.WriteText(w, diagnose.TextOptions{Colour: command.SupportsColour(w), Width: width})
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// CheckList is the list of the checks as a document.
+type CheckList struct {
+	report.Header
+	Checks []diagnose.Entry `json:"checks"` // in the order of the text
+}
+
+// checkWriter is where and how check writes its result.
+type checkWriter struct {
+	format string
+	text   cli.TextFlags
+	quiet  bool
+	socket string // of the service
+	w      io.Writer
+}
+
+func (out checkWriter) writeList(all []diagnose.Entry) error {
+	if out.format == cli.JSON || out.format == cli.YAML {
+		return cli.WriteDocument(out.w, out.format, CheckList{report.NewHeader("CheckList"), all})
+	}
+	for _, e := range all {
+		if _, err := fmt.Fprintf(out.w, "%-16s  %s\n", e.Name, e.About); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (out checkWriter) write(ctx context.Context, r result.Report) error {
+	switch out.format {
+	case cli.JSON, cli.YAML:
+		return cli.WriteDocument(out.w, out.format, r.Document())
+	case cli.HTML:
+		h := page.Host{Name: r.Host, Check: &r}
+		status, err := client.Fetch(ctx, out.socket)
+		if err != nil {
+			h.Error = err.Error()
+		}
+		h.Status = status
+		return writePage(out.w, h)
+	default:
+		view := out.text.View(out.w, out.format)
+		return r.WriteText(out.w, result.TextOptions{Colour: view.Colour, Width: view.Width, Wide: out.format == cli.Wide, Quiet: out.quiet})
+	}
 }
 
 // progressLine is one line on a terminal that is rewritten in place.

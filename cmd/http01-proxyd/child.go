@@ -4,31 +4,34 @@ package main
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"os/signal"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 )
 
-// childCommand is a command that the controller or check starts as a child process,
-// with a connection to it. run drops all privileges before it reads a byte.
-func childCommand(name, summary, help string, run func(context.Context, *wire.Child) error) command.Command {
-	return command.Command{
-		Name: name, Summary: summary, Help: help,
-		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
-			return func(ctx context.Context, _ command.Streams) error {
-				// The parent process decides when the child ends. A service manager and
-				// a terminal also send signals to the child, which are ignored.
-				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-				conn, err := child.Connect()
-				if err != nil {
-					return err
-				}
-				return run(context.WithoutCancel(ctx), conn)
+// childCommand is a hidden command that the controller or check starts as a child
+// process, with a connection to it. run drops all privileges before it reads a byte.
+func childCommand(name, purpose string, run func(context.Context, *wire.Child) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: purpose, Hidden: true,
+		Long: fmt.Sprintf(`Internal: %s. The controller ("http01-proxyd run") starts this process, passes
+the sockets that it requires, and replaces it when it ends. The process has no
+capability and opens no file. "http01-proxyd check" also starts a prober.`, purpose),
+		RunE: func(c *cobra.Command, _ []string) error {
+			// The parent process decides when the child ends. A service manager and
+			// a terminal also send signals to the child, which are ignored.
+			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+			conn, err := child.Connect()
+			if err != nil {
+				return cli.UsageError(fmt.Sprintf("the controller starts this process, it cannot be started by hand: run \"http01-proxyd run\", or \"http01-proxyd status\" for the running service (%v)", err))
 			}
+			return run(context.WithoutCancel(c.Context()), conn)
 		},
 	}
 }

@@ -5,57 +5,57 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 )
 
-func cleanupCommand() command.Command {
-	return command.Command{
-		Name:    "cleanup",
-		Summary: "remove the nftables table of a service that was killed",
-		Help: `Remove the nftables table "inet http01-proxyd" if no running process owns it.
+func cleanupCommand() *cobra.Command {
+	var socket string
+	c := &cobra.Command{
+		Use: "cleanup", Short: "remove the nftables table of a service that was killed",
+		Long: `Remove the nftables table "inet http01-proxyd" if no running process owns it.
 Stop a running service first: its table is not removed. Other tables are not
 changed. If the service does not run, the command also removes MicroShift's
 internal API address from lo (microshift.manageAdvertiseAddress). It requires
-the capability CAP_NET_ADMIN.
-
-Example:
-  systemctl stop http01-proxyd && http01-proxyd cleanup`,
-		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			socket := flags.String("status-socket", defaultSocket, "Unix `SOCKET` of the service, to detect whether it runs")
-			return func(ctx context.Context, s command.Streams) error {
-				return errors.Join(removeAddresses(ctx, s, *socket), removeTable(s))
-			}
+the capability CAP_NET_ADMIN.`,
+		Example: "  systemctl stop http01-proxyd && http01-proxyd cleanup",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return errors.Join(removeAddresses(c.Context(), c.OutOrStdout(), socket), removeTable(c.OutOrStdout()))
 		},
 	}
+	c.Flags().StringVar(&socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service, to detect whether it runs")
+	cli.Advanced(c.Flags(), "status-socket")
+	return c
 }
 
-func removeTable(s command.Streams) error {
+func removeTable(out io.Writer) error {
 	removed, err := nftables.Cleanup()
 	if err != nil {
 		return err
 	}
 	if removed {
-		fmt.Fprintln(s.Out, "removed table inet http01-proxyd")
+		fmt.Fprintln(out, "removed table inet http01-proxyd")
 	} else {
-		fmt.Fprintln(s.Out, "nothing to remove: no table inet http01-proxyd")
+		fmt.Fprintln(out, "nothing to remove: no table inet http01-proxyd")
 	}
 	return nil
 }
 
-func removeAddresses(ctx context.Context, s command.Streams, socket string) error {
+func removeAddresses(ctx context.Context, out io.Writer, socket string) error {
 	if serviceIsRunning(ctx, socket) {
 		return nil
 	}
 	removed, err := loopback.Cleanup()
 	for _, a := range removed {
-		fmt.Fprintf(s.Out, "removed %v from lo\n", a)
+		fmt.Fprintf(out, "removed %v from lo\n", a)
 	}
 	return err
 }

@@ -2,17 +2,27 @@
 
 package main
 
-import "github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+import (
+	"strings"
 
-func main() { program().Main() }
+	"github.com/spf13/cobra"
 
-func program() command.Program {
-	return command.Program{
-		Name: "http01-proxyd",
-		Head: `http01-proxyd forwards ACME HTTP-01 challenges for the API VIP to the ingress
-routers, and answers all other requests to port 80 of that VIP with 400.`,
-		Foot: `"http01-proxyd COMMAND --help" describes a command. Exit codes: 0 success, 1 failure,
-2 the command line is wrong. The help of check lists additional codes.`,
-		Commands: []command.Command{runCommand(), proxyCommand(), proberCommand(), exporterCommand(), statusCommand(), checkCommand(), cleanupCommand()},
-	}
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+)
+
+func rootCommand() *cobra.Command {
+	return cli.Root(&cobra.Command{
+		Use:   "http01-proxyd",
+		Short: "answers ACME HTTP-01 challenges on the API VIP",
+		Annotations: map[string]string{cli.ManSection: "8", cli.ManFiles: strings.Join([]string{
+			defaultConfig + ": the configuration",
+			defaultState + ": the state of the service",
+			defaultSocket + ": the socket of http01-proxyd status",
+		}, "\n")},
+		Long: `http01-proxyd forwards ACME HTTP-01 challenges for the API VIP to the ingress
+routers. It answers all other requests to port 80 of that VIP with 400.`,
+	},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), explainCommand()}},
+		cli.Group{Title: "Service", Commands: []*cobra.Command{runCommand(), cleanupCommand(), proxyCommand(), proberCommand(), exporterCommand()}},
+	)
 }

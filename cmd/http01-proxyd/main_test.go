@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 )
 
@@ -21,33 +21,45 @@ func TestCommandLine(t *testing.T) {
 		code     int
 		out, err string // required content of each stream; "" requires it empty
 	}{
-		"nothing":            {nil, command.Usage, "", "Commands:"},
-		"help":               {[]string{"--help"}, command.OK, "Commands:", ""},
-		"help of a command":  {[]string{"run", "--help"}, command.OK, "--config FILE", ""},
-		"help, command":      {[]string{"help", "status"}, command.OK, "Examples:", ""},
-		"unknown command":    {[]string{"start"}, command.Usage, "", `unknown command "start"`},
-		"unknown flag":       {[]string{"run", "--port", "1"}, command.Usage, "", "unknown flag --port; see http01-proxyd run --help"},
-		"argument":           {[]string{"version", "x"}, command.Usage, "", `got "x"`},
-		"version":            {[]string{"version"}, command.OK, "http01-proxyd ", ""},
-		"version flag":       {[]string{"--version"}, command.OK, "http01-proxyd ", ""},
-		"status, no service": {[]string{"status", "--status-socket", nobody}, command.Failure, "", "is it running"},
-		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text, json or prometheus"},
-		"status, interval":   {[]string{"status", "--watch", "--interval", "90m"}, command.Usage, "", "--interval 1h30m: use 200ms to 1h;"},
-		"status, no time":    {[]string{"status", "--interval", "abc"}, command.Usage, "", `--interval takes DURATION (DURATION between two updates of --watch, 200ms to 1h), got "abc"; see`},
-		"run, no parent":     {[]string{"run", "--state-dir", filepath.Join(laptop[3], "nonexist", "dir")}, command.Usage, "", "nonexist does not exist: create it, or give another directory; see http01-proxyd run"},
-		"run, no directory":  {[]string{"run", "--state-dir", laptop[1]}, command.Usage, "", "config.yaml is not a directory"},
-		"run, socket":        {[]string{"run", "--status-socket", filepath.Join(laptop[3], "nonexist", "run", "x.sock")}, command.Usage, "", "--status-socket: "},
-		"check, no name":     {[]string{"check", "--name"}, command.Usage, "", "--name needs a value: NAME (NAME of the API;"},
-		"check, colours":     {[]string{"check", "--help"}, command.OK, "unless NO_COLOR is set", ""},
-		"check, format":      {[]string{"check", "-o", "yaml"}, command.Usage, "", "use text or json"},
-		"check, help":        {[]string{"check", "--help"}, command.OK, "Exit codes: 0 no problem found", ""},
-		"check, no node":     {append([]string{"check"}, laptop...), int(exitNotApplicable), "is not a cluster node with virtual IPs", ""},
-		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), int(exitNotApplicable), `"outcome": "nothing"`, ""},
+		"nothing":            {nil, cli.Usage, "", "Diagnosis:"},
+		"help":               {[]string{"--help"}, cli.OK, "Diagnosis:", ""},
+		"help of a command":  {[]string{"run", "--help"}, cli.OK, "--config FILE", ""},
+		"help, command":      {[]string{"help", "status"}, cli.OK, "Examples:", ""},
+		"unknown command":    {[]string{"stauts"}, cli.Usage, "", `unknown command "stauts", did you mean status?; see http01-proxyd --help`},
+		"by hand":            {[]string{"proxy"}, cli.Usage, "", "the controller starts this process"},
+		"unknown flag":       {[]string{"run", "--port", "1"}, cli.Usage, "", "unknown flag --port; see http01-proxyd run --help"},
+		"argument":           {[]string{"version", "x"}, cli.Usage, "", `got "x"`},
+		"version":            {[]string{"version"}, cli.OK, "http01-proxyd ", ""},
+		"version flag":       {[]string{"--version"}, cli.OK, "http01-proxyd ", ""},
+		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "", "is it running"},
+		"status, format":     {[]string{"status", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml, html or prometheus"},
+		"status, html":       {[]string{"status", "-o", "html", "--watch"}, cli.Usage, "", "a page shows one report"},
+		"status, interval":   {[]string{"status", "--watch", "--interval", "90m"}, cli.Usage, "", "--interval 1h30m: use 200ms to 1h;"},
+		"status, no time":    {[]string{"status", "--interval", "abc"}, cli.Usage, "", `--interval takes DURATION (DURATION between two updates of --watch, 200ms to 1h), got "abc"; see`},
+		"run, no parent":     {[]string{"run", "--state-dir", filepath.Join(laptop[3], "nonexist", "dir")}, cli.Usage, "", "nonexist does not exist: create it, or give another directory; see http01-proxyd run"},
+		"run, no directory":  {[]string{"run", "--state-dir", laptop[1]}, cli.Usage, "", "config.yaml is not a directory"},
+		"run, socket":        {[]string{"run", "--status-socket", filepath.Join(laptop[3], "nonexist", "run", "x.sock")}, cli.Usage, "", "--status-socket: "},
+		"explain":            {[]string{"explain", "vip-unassigned", "ingress-refused"}, cli.OK, "✗ ingress-refused (problem)", ""},
+		"explain, YAML":      {[]string{"explain", "[vip-unassigned]", "-o", "yaml"}, cli.OK, "kind: FindingList\nfindings:\n- id: vip-unassigned\n", ""},
+		"explain, list":      {[]string{"explain", "--list"}, cli.OK, "\nvip-unassigned ", ""},
+		"explain, JSON list": {[]string{"explain", "--list", "-o", "json"}, cli.OK, `"verification": "Repeat the challenge: `, ""},
+		"explain, misspelt":  {[]string{"explain", "vip-unasigned"}, cli.Usage, "", `unknown finding "vip-unasigned", did you mean vip-unassigned?; --list lists all; see http01-proxyd explain --help`},
+		"explain, nothing":   {[]string{"explain"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
+		"explain, both":      {[]string{"explain", "--list", "disabled"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
+		"completion of IDs":  {[]string{"__complete", "explain", "vip-un"}, cli.OK, "vip-unassigned\t", "NoFileComp"},
+		"check, no name":     {[]string{"check", "--name"}, cli.Usage, "", "--name needs a value: NAME (NAME of the API;"},
+		"check, colours":     {[]string{"check", "--help"}, cli.OK, "unless NO_COLOR is set", ""},
+		"check, format":      {[]string{"check", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml or html"},
+		"check, help":        {[]string{"check", "--help"}, cli.OK, "The exit code is 3 if there is a problem", ""},
+		"check, no node":     {append([]string{"check"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs", ""},
+		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), cli.Unknown, `"outcome": "nothing"`, ""},
+		"check, HTML list":   {[]string{"check", "--list", "-o", "html"}, cli.Usage, "", "a page shows results"},
+		"check, HTML":        {append([]string{"check", "-o", "html"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, err strings.Builder
-			if code := program().Execute(t.Context(), tt.args, command.Streams{Out: &out, Err: &err}); code != tt.code {
+			if code := cli.Execute(t.Context(), rootCommand(), tt.args, cli.Streams{Out: &out, Err: &err}); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			for stream, s := range map[string]struct{ got, want string }{"stdout": {out.String(), tt.out}, "stderr": {err.String(), tt.err}} {
@@ -100,14 +112,14 @@ func TestProgressLine(t *testing.T) {
 // TestHelpOfEveryCommand: help is available for every command, and its lines are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
-	for _, c := range program().Commands {
+	for _, c := range rootCommand().Commands() {
 		var out, err strings.Builder
-		if code := program().Execute(t.Context(), []string{c.Name, "--help"}, command.Streams{Out: &out, Err: &err}); code != command.OK || err.String() != "" {
-			t.Errorf("%s --help: exit code %d, %s", c.Name, code, err.String())
+		if code := cli.Execute(t.Context(), rootCommand(), []string{c.Name(), "--help"}, cli.Streams{Out: &out, Err: &err}); code != cli.OK || err.String() != "" {
+			t.Errorf("%s --help: exit code %d, %s", c.Name(), code, err.String())
 		}
 		for _, line := range strings.Split(out.String(), "\n") {
 			if len(line) > 120 && !strings.HasPrefix(line, "  --") {
-				t.Errorf("%s --help: a line of %d characters", c.Name, len(line))
+				t.Errorf("%s --help: a line of %d characters", c.Name(), len(line))
 			}
 		}
 	}

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,7 +12,10 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
@@ -39,71 +40,67 @@ const (
 // uses the default of the runtime.
 const gcPercent = 50
 
-func runCommand() command.Command {
-	return command.Command{
-		Name:    "run",
-		Summary: "run the service in the foreground, as the unit does",
-		Help: `Run the service in the foreground until SIGTERM or SIGINT. It requires the
-capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.
-
-Examples:
-  # as the unit does
+func runCommand() *cobra.Command {
+	o := controller.Options{Version: cli.Version(), SystemCABundles: trust.SystemFiles()}
+	c := &cobra.Command{
+		Use: "run", Short: "run the service in the foreground, as the unit does",
+		Long: `Run the service in the foreground until SIGTERM or SIGINT. It requires the
+capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.`,
+		Example: `  # as the unit does
   http01-proxyd run
 
   # a second instance, in a separate network namespace
   ip netns exec lab http01-proxyd run --config /tmp/lab/config.yaml \
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
-		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			o := controller.Options{Version: command.Version(), SystemCABundles: trust.SystemFiles()}
-			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
-			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
-			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
-			flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
-				"`DIR` of keepalived's static pod when the VIPs are user-managed")
-			flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
-				"`FILE` with the URL of the API, for certificate checks without hosts")
-			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
-			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
-			return func(ctx context.Context, _ command.Streams) error {
-				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
-					return err
-				}
-				if err := requireParent(flags, "state-dir", o.StateDir); err != nil {
-					return err
-				}
-				if err := requireParent(flags, "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
-					return err
-				}
-				reload := make(chan os.Signal, 1)
-				signal.Notify(reload, syscall.SIGHUP)
-				defer signal.Stop(reload)
-				if os.Getenv("GOGC") == "" {
-					debug.SetGCPercent(gcPercent)
-				}
-				if os.Getenv("GOMEMLIMIT") != "" { // the limit of all processes
-					debug.SetMemoryLimit(child.ControllerMemory)
-				}
-				if err := sandbox.BecomeSubreaper(); err != nil {
-					return err
-				}
-				log, flush := systemd.NewLogger()
-				defer flush()
-				o.Reload, o.Log = reload, log
-				return controller.Run(ctx, o)
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
+				return err
 			}
+			if err := requireParent(c.Flags(), "state-dir", o.StateDir); err != nil {
+				return err
+			}
+			if err := requireParent(c.Flags(), "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
+				return err
+			}
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
+			}
+			if os.Getenv("GOMEMLIMIT") != "" { // the limit of all processes
+				debug.SetMemoryLimit(child.ControllerMemory)
+			}
+			if err := sandbox.BecomeSubreaper(); err != nil {
+				return err
+			}
+			log, flush := systemd.NewLogger()
+			defer flush()
+			o.Reload, o.Log = reload, log
+			return controller.Run(c.Context(), o)
 		},
 	}
+	flags := c.Flags()
+	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
+	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
+	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
+	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
+	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
+		"`DIR` of keepalived's static pod when the VIPs are user-managed")
+	flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
+		"`FILE` with the URL of the API, for certificate checks without hosts")
+	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
+	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
+	cli.Advanced(flags, "status-socket", "manifests", "disabled-manifests", "apiserver-url", "resolv-conf", "hosts")
+	return c
 }
 
 // requireParent refuses a directory of a given flag whose parent does not exist either:
 // that is probably a typing error, and root could create it unnoticed. systemd creates
 // the directories of the unit.
-func requireParent(flags *flag.FlagSet, name, dir string) error {
-	given := false
-	flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if !given {
+func requireParent(flags *pflag.FlagSet, name, dir string) error {
+	if !flags.Changed(name) {
 		return nil
 	}
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -111,11 +108,11 @@ func requireParent(flags *flag.FlagSet, name, dir string) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && d == dir: // created later
 		case errors.Is(err, fs.ErrNotExist):
-			return command.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
+			return cli.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
 		case err != nil:
 			return fmt.Errorf("cannot check the directory of --%s: %w", name, err)
 		case !info.IsDir():
-			return command.UsageError(fmt.Sprintf("--%s: %s is not a directory: give another one", name, d))
+			return cli.UsageError(fmt.Sprintf("--%s: %s is not a directory: give another one", name, d))
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 )
 
 // Control sequences (xterm's ctlseqs) that all terminals in use support.
@@ -26,7 +26,7 @@ const (
 
 // canRepaint reports whether w is a terminal that can overwrite lines.
 func canRepaint(w io.Writer) bool {
-	return command.IsTerminal(w) && os.Getenv("TERM") != "dumb"
+	return cli.IsTerminal(w) && os.Getenv("TERM") != "dumb"
 }
 
 // screen is a terminal in the alternate screen.
@@ -43,7 +43,7 @@ const (
 // size returns the room for text. The last column is left empty: a cursor after it
 // stays there, and clearRight would erase the last character.
 func (s screen) size() (columns, rows int) {
-	columns, rows = command.TerminalSize(s.out)
+	columns, rows = cli.TerminalSize(s.out)
 	if columns == 0 {
 		columns, rows = defaultColumns, defaultRows
 	}

@@ -4,14 +4,19 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
@@ -22,75 +27,77 @@ const (
 	maxInterval     = time.Hour
 )
 
+// prometheus is the output format of the exporter.
+const prometheus = "prometheus"
+
 // statusFlags are the flags of status.
 type statusFlags struct {
 	socket   string
 	format   string
+	text     cli.TextFlags
 	watch    bool
+	exitCode bool
 	interval time.Duration
 }
 
-func statusCommand() command.Command {
-	return command.Command{
-		Name:    "status",
-		Summary: "show the status of the running service",
-		Help: `Show the state of the running service: the VIPs that this host holds, the nftables
-table in the kernel, the ingress addresses, the API server's certificates, the
-counters and the last 20 challenges. The command requires root.
+func statusCommand() *cobra.Command {
+	var f statusFlags
+	c := &cobra.Command{
+		Use: "status", Short: "show the status of the running service",
+		Long: `Show the state of the running service: its VIPs, the nftables table in the kernel and the
+ingress addresses. The report also has the API server's certificates, the counters and
+the last 20 challenges. The command requires root.
 
-On a terminal, text is truncated to its width, and has colours unless NO_COLOR is
-set. With --watch it is repainted until Ctrl-C, also while the service restarts; lines
-that do not fit the terminal's height are left out and counted. In a file or a pipe,
-each report is a block after an empty line, or a line with -o json. -o prometheus prints
-what the exporter serves on metrics.listenAddress, whether that is set or not.
+On a terminal, text is truncated to its width; -o wide prints all of it. With --watch
+it is repainted until Ctrl-C, also while the service restarts. Lines that do not fit
+the terminal's height are left out and counted. In a file or a pipe, each report is a
+block after an empty line. With -o json it is a line, and with -o yaml a document.
+-o prometheus prints what the exporter serves on metrics.listenAddress, whether that
+is set or not. -o html writes a page for a browser without a network, for example for a
+support case.
 
-Exit codes: 0 success, 1 the service does not answer, 2 the command line is wrong.
-
-Examples:
-  http01-proxyd status
+The exit code is 1 if the service does not answer. With --exit-code it also reports
+the condition HTTP01ChallengeProxyReady.`,
+		Example: `  http01-proxyd status
   http01-proxyd status --watch
-  http01-proxyd status | less
+  http01-proxyd status --color=always | less -R
+  http01-proxyd status --exit-code -o json > /dev/null
   http01-proxyd status -o json | jq '.conditions[0]'
+  http01-proxyd status -o html > status.html
   http01-proxyd status -o prometheus | promtool check metrics
   http01-proxyd status -o json --watch --interval 10s | jq -r '.conditions[0].reason'`,
-		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			var f statusFlags
-			flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-			flags.StringVar(&f.format, "output", "text", "`FORMAT` of the status: text, json or prometheus")
-			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
-			flags.BoolVar(&f.watch, "watch", false, "repeat until Ctrl-C")
-			flags.BoolVar(&f.watch, "w", false, "short for --watch")
-			flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("`DURATION` between two updates of --watch, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
-			return func(ctx context.Context, s command.Streams) error {
-				if err := f.validate(flags); err != nil {
-					return err
-				}
-				if f.watch {
-					return watch(ctx, f, s.Out)
-				}
-				return f.once(ctx, s)
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.validate(c.Flags()); err != nil {
+				return err
 			}
+			if f.watch {
+				return watch(c.Context(), f, c.OutOrStdout())
+			}
+			return f.once(c.Context(), c.OutOrStdout())
 		},
 	}
+	flags := c.Flags()
+	cli.OutputFlag(c, &f.format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML, prometheus)
+	f.text.Add(c)
+	flags.BoolVar(&f.exitCode, "exit-code", false, "return 3 if the condition is False, and 4 if it is Unknown")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "repeat until Ctrl-C")
+	flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("`DURATION` between two updates of --watch, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
+	flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
+	c.MarkFlagsMutuallyExclusive("watch", "exit-code")
+	cli.Advanced(flags, "status-socket")
+	return c
 }
 
-func (f statusFlags) validate(flags *flag.FlagSet) error {
-	switch f.format {
-	case "text", "json":
-	case "prometheus":
-		if f.watch {
-			return command.UsageError("-o prometheus cannot be used with --watch: let Prometheus scrape metrics.listenAddress")
-		}
-	default:
-		return command.UsageError(fmt.Sprintf("output format %q: use text, json or prometheus", f.format))
-	}
-	if f.interval < minInterval || f.interval > maxInterval {
-		return command.UsageError(fmt.Sprintf("--interval %s: use %s to %s", shortDuration(f.interval), shortDuration(minInterval), shortDuration(maxInterval)))
-	}
-	given := false
-	flags.Visit(func(g *flag.Flag) { given = given || g.Name == "interval" })
-	if given && !f.watch {
-		return command.UsageError("--interval requires --watch")
+func (f statusFlags) validate(flags *pflag.FlagSet) error {
+	switch {
+	case f.watch && f.format == prometheus:
+		return cli.UsageError("-o prometheus cannot be used with --watch: let Prometheus scrape metrics.listenAddress")
+	case f.watch && f.format == cli.HTML:
+		return cli.UsageError("-o html cannot be used with --watch: a page shows one report")
+	case f.interval < minInterval || f.interval > maxInterval:
+		return cli.UsageError(fmt.Sprintf("--interval %s: use %s to %s", shortDuration(f.interval), shortDuration(minInterval), shortDuration(maxInterval)))
+	case flags.Changed("interval") && !f.watch:
+		return cli.UsageError("--interval requires --watch")
 	}
 	return nil
 }
@@ -107,17 +114,39 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-func (f statusFlags) once(ctx context.Context, s command.Streams) error {
+// once prints the status.
+func (f statusFlags) once(ctx context.Context, out io.Writer) error {
 	current, err := client.Fetch(ctx, f.socket)
 	if err != nil {
 		return err
 	}
-	switch f.format {
-	case "json":
-		return current.WriteJSON(s.Out, true)
-	case "prometheus":
-		return metrics.WriteText(s.Out, current)
+	if err := f.write(out, current); err != nil {
+		return err
 	}
-	columns, _ := command.TerminalSize(s.Out)
-	return terminal.WriteReport(s.Out, current, time.Now(), terminal.View{Colour: command.SupportsColour(s.Out), Width: columns})
+	switch ready := current.Condition().Status; {
+	case !f.exitCode || ready == "True":
+		return nil
+	case ready == "False":
+		return cli.ExitCode(cli.Unhealthy)
+	default:
+		return cli.ExitCode(cli.Unknown)
+	}
+}
+
+func (f statusFlags) write(out io.Writer, current report.Report) error {
+	switch f.format {
+	case cli.JSON, cli.YAML:
+		return cli.WriteDocument(out, f.format, current.Document())
+	case cli.HTML:
+		return writePage(out, page.Host{Name: hostName(), Status: current})
+	case prometheus:
+		return metrics.WriteText(out, current)
+	default:
+		return terminal.WriteReport(out, current, time.Now(), f.text.View(out, f.format))
+	}
+}
+
+func writePage(out io.Writer, h page.Host) error {
+	_, err := out.Write(page.ForHost(h, time.Now()))
+	return err
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -30,8 +30,10 @@ func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	w := &watcher{statusFlags: f, out: out, host: hostName()}
 	show := w.printText
 	switch {
-	case f.format == "json":
+	case f.format == cli.JSON:
 		show = w.printJSON
+	case f.format == cli.YAML:
+		show = w.printYAML
 	case canRepaint(out):
 		return w.runOnTerminal(ctx)
 	}
@@ -108,7 +110,16 @@ func (w *watcher) report() report.Report {
 	return w.last
 }
 
-func (w *watcher) printJSON(time.Time) error { return w.report().WriteJSON(w.out, false) }
+func (w *watcher) printJSON(time.Time) error {
+	return report.WriteJSON(w.out, w.report().Document(), false)
+}
+
+func (w *watcher) printYAML(time.Time) error {
+	if _, err := io.WriteString(w.out, "---\n"); err != nil {
+		return err
+	}
+	return w.write(w.out, w.report())
+}
 
 // printText prints a block, with an empty line between blocks.
 func (w *watcher) printText(now time.Time) error {
@@ -117,15 +128,11 @@ func (w *watcher) printText(now time.Time) error {
 		text.WriteByte('\n')
 	}
 	w.shown = true
-	if err := terminal.WriteReport(&text, w.report(), now, w.view(0)); err != nil {
+	if err := terminal.WriteReport(&text, w.report(), now, w.text.View(w.out, cli.Wide)); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w.out, text.String())
 	return err
-}
-
-func (w *watcher) view(columns int) terminal.View {
-	return terminal.View{Colour: command.SupportsColour(w.out), Width: columns}
 }
 
 // runOnTerminal repaints the terminal, and restores it at the end.
@@ -164,12 +171,13 @@ func (w *watcher) suspend() error {
 // draw repaints the screen with a title and the report. While the service does not
 // answer, its last report stays on the screen.
 func (w *watcher) draw(out screen, now time.Time) error {
-	columns, _ := out.size()
+	view := w.text.View(w.out, cli.Text)
+	view.Width, _ = out.size()
 	var text strings.Builder
 	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
 	text.WriteString(printable.Line(title) + "\n\n")
 	if w.fetchError != nil {
-		if err := terminal.WriteReport(&text, w.report(), now, w.view(columns)); err != nil {
+		if err := terminal.WriteReport(&text, w.report(), now, view); err != nil {
 			return err
 		}
 		fmt.Fprintf(&text, "\nnot reachable since %s", w.missingSince.Format(time.TimeOnly))
@@ -179,7 +187,7 @@ func (w *watcher) draw(out screen, now time.Time) error {
 		}
 		fmt.Fprintf(&text, "; last report, of %s:\n\n", w.lastFetched.Format(time.TimeOnly))
 	}
-	if err := terminal.WriteReport(&text, w.last, now, w.view(columns)); err != nil {
+	if err := terminal.WriteReport(&text, w.last, now, view); err != nil {
 		return err
 	}
 	return out.draw(text.String())

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -49,12 +49,17 @@ func TestStatusOnTerminal(t *testing.T) {
 	for name, tt := range map[string]struct {
 		terminal     bool
 		env          []string
+		flags        string
 		colour, fits bool
 	}{
-		"terminal":      {true, nil, true, true},
-		"NO_COLOR":      {true, []string{"NO_COLOR=1"}, false, true},
-		"dumb terminal": {true, []string{"TERM=dumb"}, false, true},
-		"pipe":          {false, nil, false, false},
+		"terminal":       {true, nil, "", true, true},
+		"NO_COLOR":       {true, []string{"NO_COLOR=1"}, "", false, true},
+		"dumb terminal":  {true, []string{"TERM=dumb"}, "", false, true},
+		"no colour":      {true, nil, "--color never", false, true},
+		"wide":           {true, nil, "-o wide", true, false},
+		"pipe":           {false, nil, "", false, false},
+		"colour in pipe": {false, []string{"NO_COLOR=1"}, "--color=always", true, false},
+		"width in pipe":  {false, nil, "--width 100", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,8 +69,8 @@ func TestStatusOnTerminal(t *testing.T) {
 			if tt.terminal {
 				p = newPTY(t)
 			}
-			code, out := launch(t, p, tt.env, "--status-socket", s.path).exit()
-			if code != command.OK {
+			code, out := launch(t, p, tt.env, append(strings.Fields(tt.flags), "--status-socket", s.path)...).exit()
+			if code != cli.OK {
 				t.Errorf("exit code %d", code)
 			}
 			if got := strings.Contains(out, anyColour); got != tt.colour || (!tt.colour && strings.Contains(out, "\x1b")) {
@@ -107,7 +112,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			w.await(at, "request ")
 			w.signal(end)
 			code, out := w.exit()
-			if code != command.OK {
+			if code != cli.OK {
 				t.Errorf("exit code %d", code)
 			}
 			if !strings.HasPrefix(out, entered) || strings.Count(out, entered) != 1 {
@@ -135,7 +140,7 @@ func TestWatchWithoutService(t *testing.T) {
 	defer s.start(reports())()
 	w.await(at, "request 1 of")
 	w.signal(unix.SIGINT)
-	if code, _ := w.exit(); code != command.OK {
+	if code, _ := w.exit(); code != cli.OK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -154,7 +159,7 @@ func TestWatchToPipe(t *testing.T) {
 			w.await(at, "! NotReachable (HTTP01ChallengeProxyReady=Unknown for ")
 			w.signal(unix.SIGTERM)
 			code, out := w.exit()
-			if code != command.OK || strings.Contains(out, "\x1b") || strings.Contains(out, "\n\n\n") {
+			if code != cli.OK || strings.Contains(out, "\x1b") || strings.Contains(out, "\n\n\n") {
 				t.Errorf("exit code %d:\n%q", code, out)
 			}
 			out = strings.ReplaceAll(out, "\r", "")
@@ -162,6 +167,21 @@ func TestWatchToPipe(t *testing.T) {
 				t.Errorf("the first block begins the output: %v; behind an empty line: %d:\n%s", first, later, out)
 			}
 		})
+	}
+}
+
+// TestWatchYAML: a stream of documents.
+func TestWatchYAML(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	defer s.start(reports())()
+	w := launch(t, nil, nil, "--status-socket", s.path, "--watch", "--interval", "200ms", "-o", "yaml")
+	w.await(0, "message: request 2 of")
+	w.signal(unix.SIGTERM)
+	code, out := w.exit()
+	const begin = "---\napiVersion: "
+	if code != cli.OK || !strings.HasPrefix(out, begin) || strings.Count(out, begin) != strings.Count(out, "kind: Status\n") {
+		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
 
@@ -176,7 +196,7 @@ func TestWatchJSON(t *testing.T) {
 	w.await(at, `"reason":"NotReachable"`)
 	w.signal(unix.SIGTERM)
 	code, out := w.exit()
-	if code != command.OK {
+	if code != cli.OK {
 		t.Errorf("exit code %d", code)
 	}
 	var seen []string
@@ -213,11 +233,11 @@ func TestWatchBounds(t *testing.T) {
 		"--interval 5s":         "--interval requires --watch",
 		"-w --interval often":   "--interval takes DURATION",
 		"-w -o prometheus":      "-o prometheus cannot be used with --watch",
-		"-w --interval 5s -o x": "use text, json or prometheus",
+		"-w --interval 5s -o x": "use text, wide, json, yaml, html or prometheus",
 	} {
 		var out, err strings.Builder
 		args := append([]string{"status", "--status-socket", nobody}, strings.Fields(line)...)
-		if code := program().Execute(t.Context(), args, command.Streams{Out: &out, Err: &err}); code != command.Usage || !strings.Contains(err.String(), want) {
+		if code := cli.Execute(t.Context(), rootCommand(), args, cli.Streams{Out: &out, Err: &err}); code != cli.Usage || !strings.Contains(err.String(), want) {
 			t.Errorf("%s: exit code %d, %s", line, code, &err)
 		}
 	}

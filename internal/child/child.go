@@ -112,7 +112,7 @@ func (p *Process) KillAndClose() {
 func Connect() (*wire.Child, error) {
 	domain, err := unix.GetsockoptInt(commandFD, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
-		return nil, fmt.Errorf("descriptor %d is not a socket: this command is started by the service, not from a command line", commandFD)
+		return nil, fmt.Errorf("descriptor %d is not a socket", commandFD)
 	}
 	// The kernel named this process "exe", after /proc/self/exe.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)

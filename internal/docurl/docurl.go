@@ -6,7 +6,7 @@ package docurl
 const (
 	prefix = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
 
-	Readme             = prefix + "README.md"
+	States             = prefix + "docs/reference/status.md#states"
 	Troubleshooting    = prefix + "docs/troubleshooting.md"
-	CertificateExpired = prefix + "docs/support.md#the-api-certificate-has-expired"
+	CertificateExpired = prefix + "docs/runbooks/certificate-expired.md"
 )

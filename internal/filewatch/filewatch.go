@@ -21,7 +21,7 @@ import (
 // renderer causes several in a row.
 const debounce = 50 * time.Millisecond
 
-// MaxDelay bounds how long a stream of events delays the signal of a watcher from New.
+// MaxDelay is the usual bound for the delay of a signal by a stream of events.
 const MaxDelay = time.Second
 
 // Watcher signals that a watched file may have changed.
@@ -36,17 +36,14 @@ type Watcher struct {
 	names map[string]map[string]bool // watched names by directory
 }
 
-// New returns a watcher that watches no files yet. The caller must call Run.
-func New(log *slog.Logger) (*Watcher, error) { return NewWithMaxDelay(log, MaxDelay) }
-
-// NewWithMaxDelay returns a watcher like [New]. A stream of events does not delay its
-// signal for longer than delay.
-func NewWithMaxDelay(log *slog.Logger, delay time.Duration) (*Watcher, error) {
+// New returns a watcher that watches no files yet. The caller must call Run. A stream of
+// events does not delay its signal for longer than maxDelay.
+func New(log *slog.Logger, maxDelay time.Duration) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch files: %w: increase fs.inotify.max_user_instances", err)
 	}
-	return &Watcher{log: log, maxDelay: delay, notify: notify, changed: make(chan struct{}, 1)}, nil
+	return &Watcher{log: log, maxDelay: maxDelay, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
 
 // Changed receives a value after a watched file may have changed. Values that were not

@@ -16,7 +16,7 @@ import (
 // startWatcher runs a watcher over paths and receives the signal for new paths.
 func startWatcher(t *testing.T, paths ...string) *filewatch.Watcher {
 	t.Helper()
-	w, err := filewatch.New(slog.New(slog.DiscardHandler))
+	w, err := filewatch.New(slog.New(slog.DiscardHandler), filewatch.MaxDelay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestSymlinksAlongPath(t *testing.T) {
 func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.crt")
-	w, err := filewatch.NewWithMaxDelay(slog.New(slog.DiscardHandler), 200*time.Millisecond)
+	w, err := filewatch.New(slog.New(slog.DiscardHandler), 200*time.Millisecond)
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

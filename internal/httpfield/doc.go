@@ -3,7 +3,7 @@
 // Package httpfield owns the grammar of HTTP field lines: names, values and lists by
 // RFC 9110 section 5 and RFC 9112 section 5. The proxy and the prober link it.
 //
-// Requests and responses use the same implementation, so that a line that is refused in
-// one is refused in the other. All functions read the caller's bytes and return parts
+// Requests and responses use the same implementation, so that a line that is rejected in
+// one is rejected in the other. All functions read the caller's bytes and return parts
 // of them; none allocates.
 package httpfield

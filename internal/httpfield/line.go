@@ -2,7 +2,10 @@
 
 package httpfield
 
-import "bytes"
+import (
+	"bytes"
+	"iter"
+)
 
 // Fault is the fault of a field line. The set is fixed.
 type Fault uint8
@@ -47,12 +50,29 @@ func faultOf(value []byte) Fault {
 	return Malformed
 }
 
-// Next splits the first of lines and returns the remaining lines. Split must have
-// accepted each line; each ends in CRLF. lines must not be empty.
-func Next(lines []byte) (name, value, rest []byte) {
-	end := bytes.IndexByte(lines, '\n')
-	name, value, _ = bytes.Cut(lines[:end-1], []byte{':'})
-	return name, Trim(value), lines[end+1:]
+// All yields name and value of each of lines. Split must have accepted each line; each
+// ends in CRLF.
+func All(lines []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for len(lines) > 0 {
+			end := bytes.IndexByte(lines, '\n')
+			name, value, _ := bytes.Cut(lines[:end-1], []byte{':'})
+			if !yield(name, Trim(value)) {
+				return
+			}
+			lines = lines[end+1:]
+		}
+	}
+}
+
+// Value returns the value of the first of lines with a name in lower case; nil: none.
+func Value(lines []byte, name string) []byte {
+	for n, value := range All(lines) {
+		if EqualFold(n, name) {
+			return value[:len(value):len(value)]
+		}
+	}
+	return nil
 }
 
 // Lines finds the lines of a head that arrives in pieces. The zero value is at the

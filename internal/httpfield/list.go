@@ -17,13 +17,11 @@ func ListContains(list, member []byte) bool {
 	return false
 }
 
-// NamedByConnection reports whether a Connection field among lines, as Next reads
+// NamedByConnection reports whether a Connection field among lines, as All reads
 // them, names the field. Such a field applies to one hop only (RFC 9110 section
 // 7.6.1).
 func NamedByConnection(lines, field []byte) bool {
-	for len(lines) > 0 {
-		var name, value []byte
-		name, value, lines = Next(lines)
+	for name, value := range All(lines) {
 		if EqualFold(name, "connection") && ListContains(value, field) {
 			return true
 		}

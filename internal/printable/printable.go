@@ -3,6 +3,7 @@
 package printable
 
 import (
+	"net/netip"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,4 +38,12 @@ func Truncate(s string, limit int) string {
 		end--
 	}
 	return s[:end] + ellipsis
+}
+
+// Family returns the name of an address's family.
+func Family(addr netip.Addr) string {
+	if addr.Unmap().Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
 }

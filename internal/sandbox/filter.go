@@ -84,7 +84,7 @@ func (c *allowedCall) instructions() []unix.SockFilter {
 			body = append(body, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: check.mask})
 		}
 		for i, value := range check.values {
-			// Skips the other values, and the refusal.
+			// Skips the other values, and the rejection.
 			body = append(body, skipIf(value, uint8(len(check.values)-i))) //nolint:gosec // a few
 		}
 		body = append(body, refuse(unix.EPERM))

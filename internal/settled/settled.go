@@ -7,9 +7,9 @@ import "time"
 const (
 	// ChangeDelay is how long a changed file must keep the same content.
 	ChangeDelay = 100 * time.Millisecond
-	// RefusedDelay applies to a file that is refused, missing or empty, and has a last good
+	// RejectedDelay applies to a file that is rejected, missing or empty, and has a last good
 	// value: it may be being replaced.
-	RefusedDelay = time.Second
+	RejectedDelay = time.Second
 	// LossDelay applies to a change that removes settings which are in use.
 	LossDelay = 2 * time.Second
 )
@@ -77,7 +77,7 @@ type File[K comparable, V any] struct {
 }
 
 // Take makes a content the current one. A good content, without err, sets the value; a
-// refused one does not.
+// rejected one does not.
 func (f *File[K, V]) Take(found K, value V, err error) {
 	f.Accept(found)
 	f.err = err
@@ -93,8 +93,16 @@ func (f *File[K, V]) Restore(value V) { f.value, f.hasValue, f.restored = value,
 // Value returns the last good value. ok is false before the first one.
 func (f *File[K, V]) Value() (value V, ok bool) { return f.value, f.hasValue }
 
-// Err returns why the current content is refused, or nil.
+// Err returns why the current content is rejected, or nil.
 func (f *File[K, V]) Err() error { return f.err }
 
 // Stale reports whether the value is not that of the current content.
 func (f *File[K, V]) Stale() bool { return f.hasValue && (f.restored || f.err != nil) }
+
+// ShorterWait returns the shorter of two waits, of which 0 means none.
+func ShorterWait(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

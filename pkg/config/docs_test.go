@@ -4,6 +4,7 @@ package config_test
 
 import (
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,26 +14,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// objects contains API objects, which test/suites/apis checks.
-const objects = "api.md"
+const (
+	documents = "../../docs"
+	objects   = documents + "/reference/api.md" // API objects, which test/suites/apis checks
+)
 
 // examples returns the fenced YAML blocks of all documents with configurations.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/*.md")
+	files := []string{"../../README.md"}
+	err := filepath.WalkDir(documents, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" && path != objects {
+			files = append(files, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[string]string)
 	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
-	for _, file := range append(files, "../../README.md") {
-		if filepath.Base(file) == objects {
-			continue
-		}
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -58,21 +65,85 @@ func TestDocumentedConfigurationsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestREADMEShowsTheDefaults: the first example of README contains every default.
-func TestREADMEShowsTheDefaults(t *testing.T) {
-	t.Parallel()
-	first := ""
+// reference is the document of all keys.
+const reference = "configuration.md"
+
+// referenceExamples returns the example with the defaults, and the others.
+func referenceExamples(t *testing.T) (defaults string, others []string) {
+	t.Helper()
 	for name, text := range examples(t) {
-		if strings.HasPrefix(text, "mode: DefaultDeployment\n") && strings.HasPrefix(name, "README.md") {
-			first = text
+		switch {
+		case !strings.HasPrefix(name, reference+":"):
+		case strings.HasPrefix(text, "mode: DefaultDeployment\n"):
+			defaults = text
+		default:
+			others = append(others, text)
 		}
 	}
-	got, err := config.Parse("README.md", []byte(first))
+	return defaults, others
+}
+
+// TestReferenceShowsTheDefaults: one example of the reference contains every default.
+func TestReferenceShowsTheDefaults(t *testing.T) {
+	t.Parallel()
+	first, _ := referenceExamples(t)
+	got, err := config.Parse(reference, []byte(first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got.Upstream.ExplicitPorts = config.ExplicitPorts{} // the example sets them
 	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
-		t.Errorf("(-default +README):\n%s", diff)
+		t.Errorf("(-default +reference):\n%s", diff)
 	}
+}
+
+// TestReferenceExplainsEveryKey: the reference has a row and an example for each key. The
+// example with the defaults contains all keys except the one that has no default.
+func TestReferenceExplainsEveryKey(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(documents + "/" + reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, others := referenceExamples(t)
+	shown := map[string]bool{}
+	for _, example := range others {
+		for _, key := range keys(t, example) {
+			shown[key] = true
+		}
+	}
+	all := append(keys(t, defaults), "customDeployment.internalPort")
+	for _, key := range all {
+		if !shown[key] {
+			t.Errorf("%s has no example for %s", reference, key)
+		}
+		_, last, _ := strings.Cut(key, ".")
+		row := regexp.MustCompile("(?m)^\\|[^|]*`(" + regexp.QuoteMeta(key) + "|\\." + regexp.QuoteMeta(last) + ")`")
+		if !row.Match(text) {
+			t.Errorf("%s has no row for %s", reference, key)
+		}
+	}
+	if len(all) < 25 {
+		t.Errorf("%d keys found, want at least 25", len(all))
+	}
+}
+
+// keys returns the paths of the values of a YAML document.
+func keys(t *testing.T, text string) []string {
+	t.Helper()
+	var document map[string]any
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for key, value := range document {
+		section, nested := value.(map[string]any)
+		if !nested {
+			all = append(all, key)
+		}
+		for below := range section {
+			all = append(all, key+"."+below)
+		}
+	}
+	return all
 }

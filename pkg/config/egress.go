@@ -3,9 +3,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -38,10 +39,7 @@ type EgressProxy struct {
 func (e EgressProxy) Inline() bool { return e.HTTPProxy != "" || e.HTTPSProxy != "" }
 
 // Equal reports whether both values are the same.
-func (e EgressProxy) Equal(other EgressProxy) bool {
-	return e.File == other.File && e.HTTPProxy == other.HTTPProxy && e.HTTPSProxy == other.HTTPSProxy && e.NoProxy == other.NoProxy &&
-		e.TrustedCA == other.TrustedCA && e.Upstream == other.Upstream && slices.Equal(e.ReadinessEndpoints, other.ReadinessEndpoints)
-}
+func (e EgressProxy) Equal(other EgressProxy) bool { return reflect.DeepEqual(e, other) }
 
 // ParseProxyURL parses the URL of a proxy as in HTTP_PROXY and HTTPS_PROXY. A URL
 // without a scheme means http. The error never contains the URL, which may contain
@@ -106,39 +104,32 @@ func (p *parser) inlineKey(take func(*yaml.Node)) func(*yaml.Node) {
 func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
 	const fix = "specify the proxy's URL, such as http://proxy.example.com:3128"
 	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		_, err := ParseProxyURL(n.Value)
+		switch {
+		case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
 			r.problem(n, fix, "%s is not a string", where)
-			return
-		}
-		if n.Value == "" {
-			*into = ""
-			return
-		}
-		if _, err := ParseProxyURL(n.Value); err != nil {
+		case n.Value != "" && err != nil:
 			r.problem(n, fix, "%s %v", where, err)
-			return
+		default:
+			*into = n.Value
 		}
-		*into = n.Value
 	}
 }
 
-// noProxy sets a comma-separated list of names, addresses and networks.
 func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
 	const fix = "specify names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
 	return func(n *yaml.Node) {
 		text, ok := r.scalar(n, where, fix, "!!str")
-		if !ok {
-			return
-		}
-		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		switch {
+		case !ok:
+		case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
 			r.problem(n, fix, "%s contains control characters", where)
-			return
+		default:
+			*into = text
 		}
-		*into = text
 	}
 }
 
-// urls appends the URLs of a list.
 func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
 	const fix = "specify a URL with http or https, such as https://www.example.com/healthz"
 	seen := make(map[string]bool)
@@ -166,7 +157,6 @@ func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
 	}
 }
 
-// checkEgress checks the rules for the egress proxy that involve several keys.
 func (p *parser) checkEgress() {
 	c := &p.config
 	if p.egressFile != nil && c.EgressProxy.Inline() {
@@ -183,14 +173,7 @@ func (p *parser) checkEgress() {
 			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
-		p.problem(firstNode(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
+		p.problem(cmp.Or(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
 			"upstream.proxyProtocol %s cannot be used through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
 	}
-}
-
-func firstNode(first, second *yaml.Node) *yaml.Node {
-	if first != nil {
-		return first
-	}
-	return second
 }

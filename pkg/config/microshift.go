@@ -2,12 +2,7 @@
 
 package config
 
-import (
-	"path/filepath"
-	"strings"
-
-	"go.yaml.in/yaml/v4"
-)
+import "go.yaml.in/yaml/v4"
 
 // MicroShift is the support for MicroShift hosts.
 type MicroShift struct {
@@ -30,22 +25,5 @@ func (p *parser) parseMicroShift(n *yaml.Node) {
 	)
 	if m.ManageAdvertiseAddress && m.Directory == "" {
 		p.problem(manage, "set it to false, or specify microshift.directory", "microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
-	}
-}
-
-// pathOrNone sets an absolute path. An empty string means no path.
-func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
-	const fix = `specify an absolute path, or "" for no path`
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		switch {
-		case !ok:
-		case text == "":
-			*into = ""
-		case !filepath.IsAbs(text) || strings.ContainsRune(text, 0):
-			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
-		default:
-			*into = filepath.Clean(text)
-		}
 	}
 }

@@ -3,9 +3,11 @@
 package config
 
 import (
-	"net/netip"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // Parse parses the text of a configuration file; file is its name in messages. An
@@ -83,16 +85,10 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 func (p *parser) parseMode(n *yaml.Node) {
 	const fix = `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
 	p.mode = n
-	text, ok := p.scalar(n, "mode", fix, "!!str")
-	if !ok {
-		return
-	}
-	switch mode := Mode(text); mode {
-	case ModeDefault, ModeCustom, ModeDisabled:
-		p.config.Mode, p.modeValid = mode, true
-	default:
-		p.problem(n, fix, "mode is %s", quoteRedacted(text))
-	}
+	value(&p.reader, &p.config.Mode, "mode", fix, "!!str", func(text string) (Mode, bool) {
+		p.modeValid = slices.Contains([]Mode{ModeDefault, ModeCustom, ModeDisabled}, Mode(text))
+		return Mode(text), p.modeValid
+	})(n)
 }
 
 func (p *parser) parseCustomDeployment(n *yaml.Node) {
@@ -106,7 +102,6 @@ func (p *parser) parseCustomDeployment(n *yaml.Node) {
 	}})
 }
 
-// crossCheck checks the rules that involve several keys.
 func (p *parser) crossCheck() {
 	p.checkUnion()
 	p.checkTimeouts()
@@ -159,29 +154,13 @@ func (p *parser) checkFamilies() {
 		return // the missing VIP may be the entry that has a problem
 	}
 	for _, a := range p.api {
-		if !hasFamily(p.ingress, a.addr) {
+		if !slices.ContainsFunc(p.ingress, func(b addrNode) bool { return b.addr.Is4() == a.addr.Is4() }) {
 			p.problem(a.node, "add the ingress VIP of that family to vips.ingress",
-				"API VIP %v has no %s ingress VIP", a.addr, family(a.addr))
+				"API VIP %v has no %s ingress VIP", a.addr, printable.Family(a.addr))
 		}
 	}
 	if len(p.api) == 0 && len(p.ingress) > 0 {
 		p.problem(p.ingress[0].node, "add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf",
 			"vips.ingress is set without vips.api")
 	}
-}
-
-func hasFamily(list []addrNode, addr netip.Addr) bool {
-	for _, a := range list {
-		if a.addr.Is4() == addr.Is4() {
-			return true
-		}
-	}
-	return false
-}
-
-func family(addr netip.Addr) string {
-	if addr.Is4() {
-		return "IPv4"
-	}
-	return "IPv6"
 }

@@ -268,7 +268,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			lines := strings.Count(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text), "\n") + 2
 			for _, p := range err.(config.Problems) { //nolint:errorlint // the documented type
-				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.Fix == "" {
+				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.Remediation == "" {
 					t.Errorf("problem without a position or a fix: %+v", p)
 				}
 			}

@@ -6,21 +6,32 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// Problem is one problem of a configuration file.
+// Problem is a reason why a file, or another input of the administrator, is rejected.
 type Problem struct {
-	File         string
-	Line, Column int    // both start at 1
+	Where        string // the file, or the object of the problem
+	Line, Column int    // both start at 1; 0: not known
 	Message      string // what is wrong, with the key
-	Fix          string // what to change
+	Remediation  string
 }
 
-// Error returns "file:line:column: message: fix".
-func (p Problem) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Line, p.Column, p.Message, p.Fix)
+// Position returns the file with the known parts of the position.
+func (p Problem) Position() string {
+	switch {
+	case p.Line == 0:
+		return p.Where
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.Where, p.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d", p.Where, p.Line, p.Column)
+	}
 }
+
+// Error returns "file:line:column: message: remediation".
+func (p Problem) Error() string { return p.Position() + ": " + p.Message + ": " + p.Remediation }
 
 // Problems is all problems of one file, in the order of their positions. It is the
 // error type of Parse and Load if the file could be read.
@@ -48,4 +59,40 @@ func (ps Problems) sorted() Problems {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return ps
+}
+
+// redacted replaces a text that may contain a password, for example the URL of a proxy
+// under the wrong key. Problems are written to the journal.
+const redacted = `"…" (not shown: it may contain a password)`
+
+// quoteRedacted returns a text of the file for a message, in quotes.
+func quoteRedacted(text string) string {
+	if mayHoldPassword(text) {
+		return redacted
+	}
+	return strconv.Quote(text)
+}
+
+// redact returns a text of the file for a message without quotes, such as a number.
+func redact(text string) string {
+	if mayHoldPassword(text) {
+		return redacted
+	}
+	return text
+}
+
+// mayHoldPassword reports whether a text may contain user information (RFC 3986 section
+// 3.2.1). A URL without an "@" counts, too: it may have been truncated before it.
+func mayHoldPassword(text string) bool {
+	return strings.ContainsRune(text, '@') || strings.Contains(text, "://")
+}
+
+// redactAnchor returns a message of the YAML library without the name of an anchor: a
+// password may begin with "*".
+func redactAnchor(message string) string {
+	before, _, is := strings.Cut(message, "anchor '")
+	if is {
+		return before + "anchor"
+	}
+	return redact(message)
 }

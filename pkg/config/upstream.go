@@ -3,7 +3,7 @@
 package config
 
 import (
-	"slices"
+	"reflect"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -48,12 +48,7 @@ type Upstream struct {
 type ExplicitPorts struct{ HTTP, HTTPS bool }
 
 // Equal reports whether both values are the same.
-func (u Upstream) Equal(other Upstream) bool {
-	return u.Scheme == other.Scheme && u.Port == other.Port && u.HTTPSPort == other.HTTPSPort && u.ExplicitPorts == other.ExplicitPorts &&
-		u.FollowRedirects == other.FollowRedirects && u.ProxyProtocol == other.ProxyProtocol &&
-		u.TrustedCA == other.TrustedCA && slices.Equal(u.VerifyNames, other.VerifyNames) &&
-		u.ConnectTimeout == other.ConnectTimeout && u.Timeout == other.Timeout
-}
+func (u Upstream) Equal(other Upstream) bool { return reflect.DeepEqual(u, other) }
 
 // UsesTLS reports whether any request may use TLS.
 func (c Config) UsesTLS() bool {

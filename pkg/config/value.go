@@ -14,7 +14,30 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// port sets a TCP port that is not less than lowest.
+// value sets a scalar of one YAML type. parse reports whether the text is valid.
+func value[T any](r *reader, into *T, where, fix, tag string, parse func(text string) (T, bool)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		text, ok := r.scalar(n, where, fix, tag)
+		if !ok {
+			return
+		}
+		v, ok := parse(text)
+		if !ok {
+			r.problem(n, fix, "%s is %s", where, shown(text, tag))
+			return
+		}
+		*into = v
+	}
+}
+
+// shown returns the text of a scalar for a message: only strings are quoted.
+func shown(text, tag string) string {
+	if tag == "!!str" {
+		return quoteRedacted(text)
+	}
+	return redact(text)
+}
+
 func (r *reader) port(into *uint16, where string, lowest int) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v := int(*into)
@@ -23,90 +46,52 @@ func (r *reader) port(into *uint16, where string, lowest int) func(*yaml.Node) {
 	}
 }
 
-// number sets a whole number between lowest and highest.
 func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml.Node) {
 	fix := fmt.Sprintf("specify a whole number from %d to %d", lowest, highest)
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!int")
-		if !ok {
-			return
-		}
+	return value(r, into, where, fix, "!!int", func(text string) (int, bool) {
 		v, err := strconv.Atoi(text)
-		if err != nil || v < lowest || v > highest {
-			r.problem(n, fix, "%s is %s", where, redact(text))
-			return
-		}
-		*into = v
-	}
+		return v, err == nil && v >= lowest && v <= highest
+	})
 }
 
-// duration sets a positive time span.
 func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		if !ok {
-			return
-		}
+	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
 		v, err := time.ParseDuration(text)
-		if err != nil || v < minTimeout || v > maxTimeout {
-			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
-			return
-		}
-		*into = v
-	}
+		return v, err == nil && v >= minTimeout && v <= maxTimeout
+	})
 }
 
-// path sets an absolute path.
 func (r *reader) path(into *string, where string) func(*yaml.Node) {
-	const fix = "specify an absolute path"
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		if !ok {
-			return
-		}
-		if !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
-			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
-			return
-		}
-		*into = filepath.Clean(text)
-	}
+	return value(r, into, where, "specify an absolute path", "!!str", func(text string) (string, bool) {
+		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
+	})
 }
 
-// boolean sets a boolean.
+// pathOrNone sets an absolute path. An empty string means no path.
+func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
+	return value(r, into, where, `specify an absolute path, or "" for no path`, "!!str", func(text string) (string, bool) {
+		if text == "" {
+			return "", true
+		}
+		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
+	})
+}
+
 func (r *reader) boolean(into *bool, where string) func(*yaml.Node) {
-	const fix = "write true or false"
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!bool")
-		if !ok {
-			return
-		}
+	return value(r, into, where, "write true or false", "!!bool", func(text string) (bool, bool) {
 		v, err := strconv.ParseBool(text)
-		if err != nil {
-			r.problem(n, fix, "%s is %s", where, redact(text))
-			return
-		}
-		*into = v
-	}
+		return v, err == nil
+	})
 }
 
-// oneOf sets one of several values.
 func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.Node) {
 	listed := make([]string, len(words))
 	for i, word := range words {
 		listed[i] = strconv.Quote(string(word))
 	}
 	fix := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		switch {
-		case !ok:
-		case !slices.Contains(words, T(text)):
-			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
-		default:
-			*into = T(text)
-		}
-	}
+	return value(r, into, where, fix, "!!str", func(text string) (T, bool) { return T(text), slices.Contains(words, T(text)) })
 }
 
 // listenOn sets the address to listen on: an address of this host and a port, or only
@@ -143,13 +128,11 @@ func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
 	}
 }
 
-// addrNode is an address and its position in the file.
 type addrNode struct {
 	addr netip.Addr
 	node *yaml.Node
 }
 
-// addresses appends the virtual IPs of a list.
 func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
 	const fix = "specify an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	seen := make(map[netip.Addr]bool)

@@ -21,7 +21,6 @@ type reader struct {
 	problems Problems
 }
 
-// key is a key that a mapping may have, and the parser of its value.
 type key struct {
 	name  string
 	parse func(*yaml.Node)
@@ -33,8 +32,8 @@ func (r *reader) problem(n *yaml.Node, fix, format string, args ...any) {
 
 func (r *reader) problemAt(line, column int, fix, format string, args ...any) {
 	r.problems = append(r.problems, Problem{
-		File: r.file, Line: max(line, 1), Column: max(column, 1),
-		Message: fmt.Sprintf(format, args...), Fix: fix,
+		Where: r.file, Line: max(line, 1), Column: max(column, 1),
+		Message: fmt.Sprintf(format, args...), Remediation: fix,
 	})
 }
 
@@ -87,7 +86,6 @@ func (r *reader) reportInvalidUTF8(data []byte) {
 	r.problemAt(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
 }
 
-// reportSyntaxError reports an error of the YAML library at the position in that error.
 func (r *reader) reportSyntaxError(err error) {
 	const fix = "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
@@ -164,18 +162,14 @@ func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)
 	}
 }
 
-// scalar returns the text of a scalar whose YAML type is one of tags.
-func (r *reader) scalar(n *yaml.Node, where, fix string, tags ...string) (string, bool) {
+// scalar returns the text of a scalar of a YAML type.
+func (r *reader) scalar(n *yaml.Node, where, fix, tag string) (string, bool) {
 	if isNull(n) {
 		r.problem(n, fix+", or delete the key", "%s has no value", where)
 		return "", false
 	}
-	if n.Kind == yaml.ScalarNode {
-		for _, tag := range tags {
-			if n.Tag == tag {
-				return n.Value, true
-			}
-		}
+	if n.Kind == yaml.ScalarNode && n.Tag == tag {
+		return n.Value, true
 	}
 	r.problem(n, fix, "%s is %s", where, describeNode(n))
 	return "", false
@@ -183,7 +177,6 @@ func (r *reader) scalar(n *yaml.Node, where, fix string, tags ...string) (string
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// describeNode describes a YAML node for a message.
 func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -40,6 +40,8 @@ type caWatcher struct {
 	settings    *mailbox[proxySettings] // without CAs
 	next        func(proxySettings)     // gets them with CAs: the egress watcher
 
+	work activity
+
 	configured   bool
 	current      proxySettings
 	bundle       *trust.Source // nil without TLS
@@ -49,7 +51,7 @@ type caWatcher struct {
 }
 
 func newCAWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(proxySettings)) (*caWatcher, error) {
-	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
+	files, err := filewatch.New(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
 	}
@@ -61,27 +63,28 @@ func newCAWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(
 
 // run reads the files after file events, at intervals, and when the last read requests
 // it, until ctx ends.
-func (t *caWatcher) run(ctx context.Context) error {
-	tick := time.NewTicker(t.interval)
+func (w *caWatcher) run(ctx context.Context) error {
+	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
-	soon := time.NewTimer(t.interval)
+	soon := time.NewTimer(w.interval)
 	defer soon.Stop()
 	for {
-		var retry time.Duration
+		handle := func(now time.Time) time.Duration { return w.read(now, false) }
 		select {
 		case <-ctx.Done():
 			return nil
-		case s := <-t.settings.values:
-			retry = t.apply(s, time.Now())
-		case <-t.files.Changed():
-			retry = t.read(time.Now(), true)
-		case now := <-tick.C:
-			retry = t.read(now, false)
-		case now := <-soon.C:
-			retry = t.read(now, false)
+		case s := <-w.settings.values:
+			handle = func(now time.Time) time.Duration { return w.apply(s, now) }
+		case <-w.files.Changed():
+			handle = func(now time.Time) time.Duration { return w.read(now, true) }
+		case <-tick.C:
+		case <-soon.C:
 		}
+		w.work.begin()
+		retry := handle(time.Now())
+		w.work.end()
 		if retry > 0 {
-			soon.Reset(min(retry, t.interval))
+			soon.Reset(min(retry, w.interval))
 		} else {
 			soon.Stop()
 		}
@@ -90,119 +93,119 @@ func (t *caWatcher) run(ctx context.Context) error {
 
 // apply adds the CAs to the settings and passes them on. The files are read first if the
 // configuration names another bundle.
-func (t *caWatcher) apply(s proxySettings, now time.Time) (retry time.Duration) {
+func (w *caWatcher) apply(s proxySettings, now time.Time) (retry time.Duration) {
 	path := ""
 	if s.config.UsesTLS() {
 		path = s.config.Upstream.TrustedCA
 	}
-	s.cas = t.current.cas
-	t.current = s
-	if t.configured && path == t.bundlePath() {
-		t.next(t.current)
-		if t.bundle == nil {
+	s.cas = w.current.cas
+	w.current = s
+	if w.configured && path == w.bundlePath() {
+		w.next(w.current)
+		if w.bundle == nil {
 			return 0
 		}
-		retry, _ = t.refresh(now, false)
+		retry, _ = w.refresh(now, false)
 		return retry
 	}
-	t.configured, t.bundle, t.system = true, nil, nil
+	w.configured, w.bundle, w.system = true, nil, nil
 	if path == "" {
-		t.clear()
+		w.clear()
 		return 0
 	}
-	t.bundle = trust.NewSource(path, t.lastGood)
-	retry, fresh := t.refresh(now, true)
+	w.bundle = trust.NewSource(path, w.lastGood)
+	retry, fresh := w.refresh(now, true)
 	if !fresh {
-		t.next(t.current)
+		w.next(w.current)
 	}
 	return retry
 }
 
-func (t *caWatcher) bundlePath() string {
-	if t.bundle == nil {
+func (w *caWatcher) bundlePath() string {
+	if w.bundle == nil {
 		return ""
 	}
-	return t.bundle.Path()
+	return w.bundle.Path()
 }
 
 // clear removes the CAs of a configuration without TLS.
-func (t *caWatcher) clear() {
-	t.files.Watch()
-	t.current.cas, t.lastReported, t.logged = nil, report.Trust{Kind: report.TrustUnused}, caLog{}
-	t.next(t.current)
-	t.tracker.SetTrust(t.lastReported, time.Now())
+func (w *caWatcher) clear() {
+	w.files.Watch()
+	w.current.cas, w.lastReported, w.logged = nil, report.Trust{Kind: report.TrustUnused}, caLog{}
+	w.next(w.current)
+	w.tracker.SetTrust(w.lastReported, time.Now())
 }
 
-func (t *caWatcher) read(now time.Time, changed bool) (retry time.Duration) {
-	if t.bundle == nil {
+func (w *caWatcher) read(now time.Time, changed bool) (retry time.Duration) {
+	if w.bundle == nil {
 		return 0
 	}
-	retry, _ = t.refresh(now, changed)
+	retry, _ = w.refresh(now, changed)
 	return retry
 }
 
 // refresh reads the files and publishes what has changed. fresh reports whether other CAs
 // were passed on.
-func (t *caWatcher) refresh(now time.Time, fileEvent bool) (retry time.Duration, fresh bool) {
-	changed, retry := t.bundle.Refresh(now, fileEvent)
-	paths := []string{t.bundle.Path()}
-	if t.bundle.Absent() {
-		if t.system == nil {
-			t.system, changed = trust.NewSystem(t.systemPaths), true
+func (w *caWatcher) refresh(now time.Time, fileEvent bool) (retry time.Duration, fresh bool) {
+	changed, retry := w.bundle.Refresh(now, fileEvent)
+	paths := []string{w.bundle.Path()}
+	if w.bundle.Absent() {
+		if w.system == nil {
+			w.system, changed = trust.NewSystem(w.systemPaths), true
 		}
-		other, soon := t.system.Refresh(now, fileEvent)
-		changed, retry = changed || other, reconcile.ShorterWait(retry, soon)
-		paths = append(paths, t.system.Paths()...)
+		other, soon := w.system.Refresh(now, fileEvent)
+		changed, retry = changed || other, settled.ShorterWait(retry, soon)
+		paths = append(paths, w.system.Paths()...)
 	} else {
-		t.system = nil
+		w.system = nil
 	}
-	t.files.Watch(paths...)
+	w.files.Watch(paths...)
 	if changed {
-		fresh = t.publish()
+		fresh = w.publish()
 	}
-	if write := t.bundle.UnsavedCopy(); write != nil {
-		t.save("trust", "last good CA bundle", write)
+	if write := w.bundle.UnsavedCopy(); write != nil {
+		w.save("trust", "last good CA bundle", write)
 	}
 	return retry, fresh
 }
 
 // publish passes other CAs on before it reports them.
-func (t *caWatcher) publish() (fresh bool) {
-	next, cas := t.summarize()
-	fresh = !sameCAs(t.current.cas, cas)
-	next.Since = t.lastReported.Since
+func (w *caWatcher) publish() (fresh bool) {
+	next, cas := w.summarize()
+	fresh = !sameCAs(w.current.cas, cas)
+	next.Since = w.lastReported.Since
 	if fresh {
-		t.current.cas = cas
-		t.next(t.current)
+		w.current.cas = cas
+		w.next(w.current)
 		next.Since = time.Now()
 	}
-	t.lastReported = next
-	t.tracker.SetTrust(next, time.Now())
-	t.logged.logChange(t.log, next, fresh)
+	w.lastReported = next
+	w.tracker.SetTrust(next, time.Now())
+	w.logged.logChange(w.log, next, fresh)
 	return fresh
 }
 
 // summarize returns what the reads have found, for the report and for the proxy.
-func (t *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
-	assessment := t.bundle.Assessment()
-	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: assessment.SkippedCount}
+func (w *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
+	assessment := w.bundle.Assessment()
+	s := report.Trust{Kind: report.TrustAdmin, Path: w.bundle.Path(), Source: w.bundle.Origin(), IgnoredTotal: assessment.SkippedCount}
 	for _, skipped := range assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))] {
 		s.Ignored = append(s.Ignored, report.IgnoredCertificate(skipped))
 	}
-	err := t.bundle.Err()
-	roots, source := trust.EffectiveRoots(t.bundle, t.system)
+	err := w.bundle.Err()
+	roots, source := trust.EffectiveRoots(w.bundle, w.system)
 	switch {
-	case t.system != nil:
+	case w.system != nil:
 		s.Kind, s.Source = report.TrustSystem, ""
-		if file := t.system.Source(); file != nil {
+		if file := w.system.Source(); file != nil {
 			s.Source = file.Path()
 		}
-		if systemErr := t.system.Err(); systemErr != nil {
+		if systemErr := w.system.Err(); systemErr != nil {
 			err = systemErr // this one is about what is in force
 		}
-	case !t.bundle.Loaded():
+	case !w.bundle.Loaded():
 		s.Kind, s.Source = report.TrustNone, ""
-	case t.bundle.UsesLastGood():
+	case w.bundle.UsesLastGood():
 		s.Kind = report.TrustLastGood
 	}
 	if len(roots) == 0 {
@@ -210,8 +213,8 @@ func (t *caWatcher) summarize() (report.Trust, *ingress.CABundle) {
 	}
 	if err != nil {
 		s.Error = printable.Line(err.Error())
-		var refusal *trust.Refusal
-		s.NoUsableCertificate = errors.As(err, &refusal) && refusal.NoneTrusted
+		var rejection *trust.Rejection
+		s.NoUsableCertificate = errors.As(err, &rejection) && rejection.NoneTrusted
 	}
 	s.Certificates = len(roots)
 	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
@@ -236,7 +239,7 @@ func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 	switch {
 	case t.Error != "" && t.Error != l.lastError:
 		_, message := t.Evaluate()
-		log.Error(message, slog.String("event", "trust-refused"), slog.String("path", t.Path), slog.Int("count", t.Certificates))
+		log.Error(message, slog.String("event", "trust-rejected"), slog.String("path", t.Path), slog.Int("count", t.Certificates))
 	case t.Error != "":
 	case fresh || l.lastError != "":
 		log.Info("trusted for TLS to the ingress: "+caMessage(t), slog.String("event", "trust"),

@@ -42,19 +42,19 @@ func newTestCAs(t *testing.T) *testCAs {
 }
 
 // pem returns these CAs as PEM. One whose name begins with "old" has expired.
-func (b *testCAs) pem(names ...string) string {
-	b.t.Helper()
+func (c *testCAs) pem(names ...string) string {
+	c.t.Helper()
 	var text strings.Builder
 	for i, name := range names {
-		c := &x509.Certificate{
+		template := &x509.Certificate{
 			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
 			NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: true,
 		}
 		if strings.HasPrefix(name, "old") {
-			c.NotAfter = time.Now().Add(-time.Hour)
+			template.NotAfter = time.Now().Add(-time.Hour)
 		}
-		der, err := x509.CreateCertificate(rand.Reader, c, c, b.key.Public(), b.key)
-		must(b.t, err)
+		der, err := x509.CreateCertificate(rand.Reader, template, template, c.key.Public(), c.key)
+		must(c.t, err)
 		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
 	return text.String()
@@ -181,27 +181,27 @@ func (w *caWatcherTest) awaitReason(reason report.Reason, condition string) {
 
 func TestCABundleIsFollowed(t *testing.T) {
 	t.Parallel()
-	b := newTestCAs(t)
+	cas := newTestCAs(t)
 	w := newCAWatcherTest(t, t.TempDir())
-	w.write("system.crt", b.pem("S1", "S2"))
+	w.write("system.crt", cas.pem("S1", "S2"))
 	w.start()
 	system := `the 2 CAs of this host, in system.crt ("CN=S1", "CN=S2")`
 	w.expectReceived(system)
 	w.awaitReason(report.SystemTrust, "True")
-	w.replaceFile("ca-bundle.crt", b.pem("A"))
+	w.replaceFile("ca-bundle.crt", cas.pem("A"))
 	a := `the CA of ca-bundle.crt ("CN=A")`
 	w.expectReceived(system, a)
 	w.awaitReport("the administrator's bundle", func(s report.Trust, c report.Condition) bool {
 		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) && !s.Since.IsZero() && c.Reason == report.TrustInForce
 	})
 	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
-	w.awaitReason(report.TrustRefused, "False")
+	w.awaitReason(report.TrustRejected, "False")
 	w.awaitReport("last good", func(s report.Trust, _ report.Condition) bool {
 		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
 	})
-	w.write("ca-bundle.crt", b.pem("old1"))
+	w.write("ca-bundle.crt", cas.pem("old1"))
 	w.awaitReason(report.NoUsableCertificate, "False")
-	w.replaceFile("ca-bundle.crt", b.pem("B", "old2"))
+	w.replaceFile("ca-bundle.crt", cas.pem("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
 	if got := describeIgnored(report.IgnoredCertificate{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
@@ -213,10 +213,10 @@ func TestCABundleIsFollowed(t *testing.T) {
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.expectReceived(system, a, both, system)
 	w.awaitReason(report.SystemTrust, "True")
-	w.write("system.crt", b.pem("S1"))
+	w.write("system.crt", cas.pem("S1"))
 	w.expectReceived(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
-		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-ignored ": 2, `subject="CN=old1" serial=1 reason="`: 1, `subject="CN=old2" serial=2 `: 1,
+		"event=trust ": 5, "event=trust-rejected ": 2, "event=trust-ignored ": 2, `subject="CN=old1" serial=1 reason="`: 1, `subject="CN=old2" serial=2 `: 1,
 	} {
 		// The last line is written after the CAs are passed on.
 		if !nstest.Poll(func() bool { return w.log.Count(text) == n }) {
@@ -228,10 +228,10 @@ func TestCABundleIsFollowed(t *testing.T) {
 // The last good CAs are available after a restart.
 func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	t.Parallel()
-	b := newTestCAs(t)
+	cas := newTestCAs(t)
 	dir := t.TempDir()
 	first := newCAWatcherTest(t, dir)
-	first.write("ca-bundle.crt", b.pem("A"))
+	first.write("ca-bundle.crt", cas.pem("A"))
 	first.configure()
 	first.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
 	first.write("ca-bundle.crt", "x")
@@ -245,20 +245,20 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	})
 	second := newCAWatcherTest(t, dir).start()
 	second.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	second.awaitReason(report.TrustRefused, "False")
+	second.awaitReason(report.TrustRejected, "False")
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	third := newCAWatcherTest(t, dir).start()
 	third.awaitReason(report.NothingTrusted, "False")
 	third.expectReceived("nothing of ca-bundle.crt")
-	third.replaceFile("ca-bundle.crt", b.pem("B"))
+	third.replaceFile("ca-bundle.crt", cas.pem("B"))
 	third.expectReceived("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
 }
 
 func TestCABundleIsReadOnlyForTLS(t *testing.T) {
 	t.Parallel()
-	b := newTestCAs(t)
+	cas := newTestCAs(t)
 	w := newCAWatcherTest(t, t.TempDir())
-	w.write("ca-bundle.crt", b.pem("A"))
+	w.write("ca-bundle.crt", cas.pem("A"))
 	w.config.Upstream.FollowRedirects = false
 	w.start()
 	w.expectReceived("none")
@@ -267,7 +267,7 @@ func TestCABundleIsReadOnlyForTLS(t *testing.T) {
 	w.settings.put(proxySettings{config: w.config})
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`)
 	w.settings.put(proxySettings{config: w.config})
-	w.write("other.crt", b.pem("B"))
+	w.write("other.crt", cas.pem("B"))
 	w.config.Upstream.TrustedCA = filepath.Join(w.dir, "other.crt")
 	w.settings.put(proxySettings{config: w.config})
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`, `the CA of other.crt ("CN=B")`)
@@ -276,17 +276,17 @@ func TestCABundleIsReadOnlyForTLS(t *testing.T) {
 // Each ignored certificate is logged once, and not more than 20 of them.
 func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	b := newTestCAs(t)
+	cas := newTestCAs(t)
 	old := make([]string, 30)
 	for i := range old {
 		old[i] = fmt.Sprintf("old%d", i)
 	}
 	w := newCAWatcherTest(t, t.TempDir())
-	text := b.pem(old...) + b.pem("A")
+	text := cas.pem(old...) + cas.pem("A")
 	w.write("ca-bundle.crt", text)
 	w.start()
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	w.replaceFile("ca-bundle.crt", "# the same, and others\n"+text+b.pem("B"))
+	w.replaceFile("ca-bundle.crt", "# the same, and others\n"+text+cas.pem("B"))
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`, `the 2 CAs of ca-bundle.crt ("CN=A", "CN=B")`)
 	if n := w.log.Count("event=trust-ignored "); n != 21 {
 		t.Errorf("%d lines, want 20 and a sum", n)
@@ -300,7 +300,7 @@ func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 // during a stream of other events.
 func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 	t.Parallel()
-	b := newTestCAs(t)
+	cas := newTestCAs(t)
 	w := newCAWatcherTest(t, t.TempDir())
 	changeLink := func(text string) {
 		t.Helper()
@@ -310,7 +310,7 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 		must(t, os.Symlink(filepath.Base(version), filepath.Join(w.dir, "..new")))
 		must(t, os.Rename(filepath.Join(w.dir, "..new"), filepath.Join(w.dir, "..data")))
 	}
-	changeLink(b.pem("A"))
+	changeLink(cas.pem("A"))
 	must(t, os.Symlink("..data/ca-bundle.crt", filepath.Join(w.dir, "ca-bundle.crt")))
 	w.start()
 	stop := make(chan struct{})
@@ -333,7 +333,7 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 	w.expectReceived(want...)
 	for i := range 6 {
 		name := fmt.Sprintf("N%d", i)
-		text := b.pem(name)
+		text := cas.pem(name)
 		switch i % 3 {
 		case 0:
 			changeLink(text)

@@ -84,9 +84,10 @@ type components struct {
 	egress     *egressWatcher
 	cas        *caWatcher
 
-	notifier *notifier
 	exporter *exporterSupervisor
 	expiry   *expiryWatcher
+	proxy    *proxyClient
+	notifier *notifier
 	loop     *reconcile.Loop
 	loopDone func()
 }
@@ -111,9 +112,13 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	if c.cas, err = newCAWatcher(o, c.tracker, c.writer.save, c.egress.settings.put); err != nil {
 		return c, err
 	}
-	c.notifier = &notifier{log: o.Log, tracker: c.tracker}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
 	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
+	c.proxy = &proxyClient{
+		supervisor: c.supervisor, start: c.cas.settings.put,
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
+	}
+	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil
 }
@@ -123,10 +128,10 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	if c.watchdog, err = systemd.NewWatchdog(logWatchdogError(o.Log)); err != nil {
 		return err
 	}
-	if c.files, err = filewatch.New(o.Log); err != nil {
+	if c.files, err = filewatch.New(o.Log, filewatch.MaxDelay); err != nil {
 		return err
 	}
-	if c.addresses, err = address.Open(address.WithLogger(o.Log)); err != nil {
+	if c.addresses, err = address.Open(o.Log); err != nil {
 		return fmt.Errorf("watch this host's addresses: %w", err)
 	}
 	c.cleanup.add(c.addresses.Close)
@@ -174,10 +179,6 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 
 // newLoop constructs the reconcile loop over everything before it.
 func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) {
-	proxy := &proxyClient{
-		supervisor: c.supervisor, start: c.cas.settings.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
-	}
 	var heartbeat func()
 	heartbeat, c.loopDone = c.watchdog.Source("reconcile")
 	c.loop = reconcile.New(reconcile.Dependencies{
@@ -186,11 +187,11 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		Addresses:            c.addresses,
 		Files:                c.files,
 		Table:                &observedTable{kernelTable: c.table, liveness: c.liveness},
-		Proxy:                proxy,
+		Proxy:                c.proxy,
 		Loopback:             loopback.NewManager(o.Log),
 		Notifier:             c.notifier,
 		Heartbeat:            heartbeat,
-		OnConfig:             proxy.setConfig,
+		OnConfig:             c.proxy.setConfig,
 		Observed:             c.observe,
 		Save:                 c.writer.save,
 		SuccessorExpected:    func() bool { return handsOver && restartPossible(o.Log) },
@@ -229,6 +230,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 		})
 	})
 	t.start("notifier", c.notifier.run)
+	t.start("readiness", c.notifier.runReady)
 	t.start("upstream check", c.upstreams.run)
 	t.start("liveness check", c.liveness.run)
 	t.start("statistics", c.stats.run)
@@ -238,6 +240,10 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("CA watcher", c.cas.run)
 	t.start("egress file watch", c.egress.files.Run)
 	t.start("egress watcher", c.egress.run)
+	t.start("stall check", (&stallCheck{log: o.Log, limit: o.timing.StallTimeout, watchers: []*checkedWatcher{
+		{activity: &c.cas.work, files: "upstream.trustedCA or the CAs of this host", event: "trust", set: c.tracker.SetTrustStalled},
+		{activity: &c.egress.work, files: "egressProxy.file, egressProxy.trustedCA or the CAs of this host", event: "egress", set: c.tracker.SetEgressStalled},
+	}}).run)
 	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports

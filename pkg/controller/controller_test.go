@@ -61,7 +61,7 @@ func listen(t *testing.T, addr string) net.Listener {
 func serve(t *testing.T, addr string, handler http.HandlerFunc) {
 	t.Helper()
 	ln := listen(t, addr)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: nstest.Timeout}
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(func() { _ = server.Close() })
 }
@@ -119,8 +119,8 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 	if code, body := request(t, "/"); code != 400 || body != "Only /.well-known/acme-challenge/* is allowed" {
 		t.Errorf("anything else: %d %q", code, body)
 	}
-	r := s.await("one challenge, one refusal, ingress probed", func(r report.Report) bool {
-		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Upstreams) == 1 && r.Upstreams[0].Reachable
+	r := s.await("one challenge, one rejection, ingress probed", func(r report.Report) bool {
+		return r.Challenges.Total == 1 && r.Challenges.Rejected[report.NotChallenge] == 1 && len(r.Upstreams) == 1 && r.Upstreams[0].Reachable
 	})
 	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
 		t.Errorf("table %+v", r.Table)
@@ -133,6 +133,23 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("the log must contain the token's first 8 characters and no more:\n%s", log)
 	}
 	s.awaitNotification("STATUS=Serving: holds " + vip + ", upstream " + ingressAddr + ":80, 1 challenge, last 200 ")
+	s.stop()
+}
+
+// TestReloadIsInForce: after READY=1 every connection is answered by the new configuration,
+// also if its egress proxy has a name that must be resolved first.
+func TestReloadIsInForce(t *testing.T) {
+	s := startService(t, writeKey, explicit)
+	s.awaitReason(report.Serving)
+	for i, want := range []int{400, 200, 400} {
+		hosts := map[int]string{200: vip, 400: "other.example.com"}[want]
+		s.configure(fmt.Sprintf("%shosts: ['%s']\negressProxy: {upstream: auto, noProxy: %s, httpProxy: 'http://proxy%d.test:3128'}\n", explicit, hosts, ingressAddr, i))
+		s.awaitNotification("RELOADING=1")
+		s.awaitNotification("READY=1")
+		if code, _ := request(t, token); code != want {
+			t.Errorf("reload %d: %d, want %d", i, code, want)
+		}
+	}
 	s.stop()
 }
 
@@ -212,7 +229,7 @@ func TestWithoutCapNetAdmin(t *testing.T) {
 	if !strings.Contains(r.Condition().Message, "CAP_NET_ADMIN") {
 		t.Errorf("message %q does not name the capability", r.Condition().Message)
 	}
-	if conn, err := net.DialTimeout("tcp", vip+":8888", patience); err == nil {
+	if conn, err := net.DialTimeout("tcp", vip+":8888", nstest.Timeout); err == nil {
 		conn.Close()
 		t.Error("the internal port is open without a table")
 	}
@@ -265,7 +282,7 @@ func TestUnreachableIngress(t *testing.T) {
 // sendChallenge returns the connection of a client that has sent a challenge.
 func sendChallenge(t *testing.T) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", vip+":80", patience)
+	conn, err := net.DialTimeout("tcp", vip+":80", nstest.Timeout)
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
@@ -285,7 +302,7 @@ func TestStopDrains(t *testing.T) {
 	s.signal(syscall.SIGTERM)
 	s.awaitNotification("STOPPING=1")
 	if !nstest.Poll(func() bool {
-		other, err := net.DialTimeout("tcp", vip+":80", patience)
+		other, err := net.DialTimeout("tcp", vip+":80", nstest.Timeout)
 		if err == nil {
 			other.Close()
 		}

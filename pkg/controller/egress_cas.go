@@ -30,47 +30,47 @@ func caAnchorDirs() []string {
 // (templates/common/_base/files/additional-trust-bundle.yaml of the
 // machine-config-operator). Its CAs are then among those that the host trusts, where the
 // machine-config-daemon adds them.
-func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, description string, err error) {
-	_, retry := e.system.Refresh(now, fileEvent)
-	e.readWithin(now, retry)
-	if e.caFileEmpty(now) {
+func (w *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, description string, err error) {
+	_, retry := w.system.Refresh(now, fileEvent)
+	w.readWithin(now, retry)
+	if w.caFileEmpty(now) {
 		return nil, "", nil
 	}
-	_, retry = e.ca.Refresh(now, fileEvent)
-	e.readWithin(now, retry)
-	switch err := e.ca.Err(); {
+	_, retry = w.ca.Refresh(now, fileEvent)
+	w.readWithin(now, retry)
+	switch err := w.ca.Err(); {
 	case err == nil:
-		if certificates := e.ca.Roots(); len(certificates) > 0 {
+		if certificates := w.ca.Roots(); len(certificates) > 0 {
 			roots = trust.DER(certificates)
 		}
 		return roots, ingress.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
-	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
+	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(w.anchorDirs, filepath.Dir(w.ca.Path())):
 		return nil, "", err
 	}
-	roots = e.systemRoots()
+	roots = w.systemRoots()
 	return roots, ingress.DescribeCAs(len(roots), "this host, including those of egressProxy.trustedCA"), nil
 }
 
 // caFileEmpty reports whether the file of CAs is empty, which means no CAs.
-func (e *egressWatcher) caFileEmpty(now time.Time) bool {
-	if !egress.IsBlank(e.ca.Path()) {
-		e.emptySince = time.Time{}
+func (w *egressWatcher) caFileEmpty(now time.Time) bool {
+	if !egress.IsBlank(w.ca.Path()) {
+		w.emptySince = time.Time{}
 		return false
 	}
-	if e.emptySince.IsZero() || now.Before(e.emptySince) {
-		e.emptySince = now
+	if w.emptySince.IsZero() || now.Before(w.emptySince) {
+		w.emptySince = now
 	}
-	if wait := settled.RefusedDelay - now.Sub(e.emptySince); wait > 0 && len(e.ca.Roots()) > 0 {
-		e.readWithin(now, wait)
+	if wait := settled.RejectedDelay - now.Sub(w.emptySince); wait > 0 && len(w.ca.Roots()) > 0 {
+		w.readWithin(now, wait)
 		return false
 	}
-	e.ca = trust.NewSource(e.ca.Path(), trust.LastGoodCopy{})
+	w.ca = trust.NewSource(w.ca.Path(), trust.LastGoodCopy{})
 	return true
 }
 
 // systemRoots returns the CAs that this host trusts.
-func (e *egressWatcher) systemRoots() [][]byte {
-	if source := e.system.Source(); source != nil {
+func (w *egressWatcher) systemRoots() [][]byte {
+	if source := w.system.Source(); source != nil {
 		return trust.DER(source.Roots())
 	}
 	return nil

@@ -22,7 +22,7 @@ type egressJobs struct {
 	*egressWatcher
 
 	ctx             context.Context //nolint:containedctx // of one run
-	jobs            sync.WaitGroup
+	running         sync.WaitGroup
 	endpointResults chan endpointResult
 	lookupResults   chan map[string]lookup
 	generation      uint64 // of the setting that is probed
@@ -42,32 +42,32 @@ type lookup struct {
 }
 
 // abortProbe cancels the probe that runs.
-func (w *egressJobs) abortProbe() {
-	if w.cancelProbe != nil {
-		w.cancelProbe()
-		w.cancelProbe = nil
+func (j *egressJobs) abortProbe() {
+	if j.cancelProbe != nil {
+		j.cancelProbe()
+		j.cancelProbe = nil
 	}
 }
 
 // startDue starts what is due, and returns when the next job is.
-func (w *egressJobs) startDue(now time.Time) (next time.Time) {
-	if w.configured && !now.Before(w.nextRead) {
-		w.readFiles(now, false)
+func (j *egressJobs) startDue(now time.Time) (next time.Time) {
+	if j.configured && !now.Before(j.nextRead) {
+		j.readFiles(now, false)
 	}
-	if !w.deadline.IsZero() && !now.Before(w.deadline) {
-		w.publish(now)
+	if !j.deadline.IsZero() && !now.Before(j.deadline) {
+		j.publish(now)
 	}
-	next = w.nextRead
-	if !w.configured {
+	next = j.nextRead
+	if !j.configured {
 		next = now.Add(fileReadInterval)
 	}
-	if w.acceptance.Generation() != w.generation {
-		w.abortProbe() // its result does not count any more
+	if j.acceptance.Generation() != j.generation {
+		j.abortProbe() // its result does not count any more
 	}
-	if generation, setting := w.acceptance.NextProbe(now); setting != nil {
-		w.startProbe(generation, *setting)
+	if generation, setting := j.acceptance.NextProbe(now); setting != nil {
+		j.startProbe(generation, *setting)
 	}
-	for _, at := range []time.Time{w.acceptance.State().NextProbe, w.startLookups(now), w.deadline} {
+	for _, at := range []time.Time{j.acceptance.State().NextProbe, j.startLookups(now), j.deadline} {
 		if !at.IsZero() && at.Before(next) {
 			next = at
 		}
@@ -76,9 +76,9 @@ func (w *egressJobs) startDue(now time.Time) (next time.Time) {
 }
 
 // startProbe probes the endpoints of a setting.
-func (w *egressJobs) startProbe(generation uint64, s egress.Configuration) {
+func (j *egressJobs) startProbe(generation uint64, s egress.Configuration) {
 	probes := make([]endpointProbe, len(s.Endpoints))
-	automatic := w.directTargets().NoProxy()
+	automatic := j.directTargets().NoProxy()
 	for i, endpoint := range s.Endpoints {
 		u, err := url.Parse(endpoint)
 		if err != nil {
@@ -86,34 +86,33 @@ func (w *egressJobs) startProbe(generation uint64, s egress.Configuration) {
 		}
 		probes[i] = endpointProbe{target: u, proxy: s.Settings.ProxyFor(u, automatic)}
 	}
-	roots := slices.Concat(w.systemRoots(), s.Roots)
-	ctx, cancel := context.WithCancel(w.ctx)
-	w.generation, w.cancelProbe = generation, cancel
-	w.jobs.Go(func() {
+	roots := slices.Concat(j.systemRoots(), s.Roots)
+	ctx, cancel := context.WithCancel(j.ctx)
+	j.generation, j.cancelProbe = generation, cancel
+	j.running.Go(func() {
 		defer cancel()
-		errors := w.prober.probeEndpoints(ctx, probes, roots)
+		errors := j.prober.probeEndpoints(ctx, probes, roots)
 		select {
-		case w.endpointResults <- endpointResult{generation, errors}:
-		case <-w.ctx.Done():
+		case j.endpointResults <- endpointResult{generation, errors}:
+		case <-j.ctx.Done():
 		}
 	})
 }
 
-func (w *egressJobs) recordEndpointResult(r endpointResult) {
-	now := time.Now()
-	if w.acceptance.RecordResults(r.generation, r.errors, now) {
-		w.saveAccepted()
+func (j *egressJobs) recordEndpointResult(r endpointResult, now time.Time) {
+	if j.acceptance.RecordResults(r.generation, r.errors, now) {
+		j.saveAccepted()
 	}
-	w.publish(now)
+	j.publish(now)
 }
 
 // startLookups resolves the names that are due, and returns when the next is.
-func (w *egressJobs) startLookups(now time.Time) (next time.Time) {
-	if w.resolving {
+func (j *egressJobs) startLookups(now time.Time) (next time.Time) {
+	if j.resolving {
 		return time.Time{} // its result wakes run
 	}
 	var due []string
-	for name, r := range w.resolutions {
+	for name, r := range j.resolutions {
 		switch {
 		case !now.Before(r.next):
 			due = append(due, name)
@@ -124,23 +123,23 @@ func (w *egressJobs) startLookups(now time.Time) (next time.Time) {
 	if len(due) == 0 {
 		return next
 	}
-	w.resolving = true
-	w.jobs.Go(func() {
-		results := w.prober.resolve(w.ctx, due)
+	j.resolving = true
+	j.running.Go(func() {
+		results := j.prober.resolve(j.ctx, due)
 		select {
-		case w.lookupResults <- results:
-		case <-w.ctx.Done():
+		case j.lookupResults <- results:
+		case <-j.ctx.Done():
 		}
 	})
 	return time.Time{}
 }
 
 // saveAddresses has the addresses of the names in use written for the next start.
-func (w *egressJobs) saveAddresses(name string, addrs []netip.Addr) {
-	w.savedAddresses[name] = addrs
-	maps.DeleteFunc(w.savedAddresses, func(other string, _ []netip.Addr) bool { return w.resolutions[other] == nil })
-	all := maps.Clone(w.savedAddresses)
-	w.save("egress", "list of egress proxy addresses", func() error { return w.store.SaveAddresses(all) })
+func (j *egressJobs) saveAddresses(name string, addrs []netip.Addr) {
+	j.savedAddresses[name] = addrs
+	maps.DeleteFunc(j.savedAddresses, func(other string, _ []netip.Addr) bool { return j.resolutions[other] == nil })
+	all := maps.Clone(j.savedAddresses)
+	j.save("egress", "list of egress proxy addresses", func() error { return j.store.SaveAddresses(all) })
 }
 
 // sameAddresses ignores the order, which differs between responses of a server.
@@ -150,11 +149,10 @@ func sameAddresses(a, b []netip.Addr) bool {
 
 // recordLookups takes over addresses. A name that cannot be resolved any more keeps the
 // previous ones.
-func (w *egressJobs) recordLookups(results map[string]lookup) {
-	w.resolving = false
-	now := time.Now()
+func (j *egressJobs) recordLookups(results map[string]lookup, now time.Time) {
+	j.resolving = false
 	for name, l := range results {
-		r := w.resolutions[name]
+		r := j.resolutions[name]
 		if r == nil {
 			continue // no route uses it any more
 		}
@@ -164,13 +162,13 @@ func (w *egressJobs) recordLookups(results map[string]lookup) {
 			if !sameAddresses(r.addrs, l.addrs) {
 				r.addrs = l.addrs
 			}
-			if _, notAddress := netip.ParseAddr(name); notAddress != nil && !sameAddresses(w.savedAddresses[name], l.addrs) {
-				w.saveAddresses(name, l.addrs)
+			if _, notAddress := netip.ParseAddr(name); notAddress != nil && !sameAddresses(j.savedAddresses[name], l.addrs) {
+				j.saveAddresses(name, l.addrs)
 			}
 			continue
 		}
 		backoff := cmp.Or(r.backoff, minResolveBackoff)
 		r.next, r.backoff = now.Add(backoff), min(2*backoff, resolveInterval)
 	}
-	w.publish(now)
+	j.publish(now)
 }

@@ -14,8 +14,8 @@ import (
 // logEgressChanges logs each change once. No text of a report contains credentials.
 func logEgressChanges(log *slog.Logger, before, now report.EgressProxy) {
 	if now.InvalidInput != "" && (before.InvalidInput == "" || before.Message != now.Message) {
-		log.Error("the egress proxy settings are invalid; "+inForceText(now), slog.String("event", "egress-refused"),
-			slog.String("refused", string(now.InvalidInput)), slog.String("error", now.Message))
+		log.Error("the egress proxy settings are invalid; "+inForceText(now), slog.String("event", "egress-rejected"),
+			slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
 	}
 	if now.Pending && (!before.Pending || before.Since != now.Since) {
 		log.Info(fmt.Sprintf("new egress proxy settings take effect after %s through the proxy; until then %s", endpointsAnswered(len(now.Endpoints)), inForceText(now)),

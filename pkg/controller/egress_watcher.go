@@ -53,6 +53,7 @@ type egressWatcher struct {
 	observations     *mailbox[reconcile.Observation]
 	next             func(proxySettings) // gets them with routes: the proxy supervisor
 
+	work       activity
 	config     config.Config
 	configured bool
 	target     proxySettings // the last settings that serve
@@ -98,7 +99,7 @@ type appliedEgress struct {
 }
 
 func newEgressWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(proxySettings)) (*egressWatcher, error) {
-	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
+	files, err := filewatch.New(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
 	}
@@ -128,35 +129,35 @@ func newEgressWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next f
 
 // apply takes the configuration and, if it serves, the settings to pass on. The files are
 // read if the configuration of the egress proxy has changed.
-func (e *egressWatcher) apply(s proxySettings, now time.Time) {
-	changed := !e.configured || !e.config.EgressProxy.Equal(s.config.EgressProxy)
-	e.config, e.configured = s.config, true
+func (w *egressWatcher) apply(s proxySettings, now time.Time) {
+	changed := !w.configured || !w.config.EgressProxy.Equal(s.config.EgressProxy)
+	w.config, w.configured = s.config, true
 	switch {
 	case s.serving:
-		e.pending = e.pending || s.generation != e.target.generation
-		e.target = s
-	case e.target.serving:
-		e.target.cas = s.cas
+		w.pending = w.pending || s.generation != w.target.generation
+		w.target = s
+	case w.target.serving:
+		w.target.cas = s.cas
 	default: // for the report
-		e.target.config = s.config
+		w.target.config = s.config
 	}
 	if !changed {
-		e.publish(now)
+		w.publish(now)
 		return
 	}
-	if e.file == nil || e.file.Path() != e.config.EgressProxy.File {
-		e.file = egress.NewFile(e.config.EgressProxy.File)
+	if w.file == nil || w.file.Path() != w.config.EgressProxy.File {
+		w.file = egress.NewFile(w.config.EgressProxy.File)
 	}
-	if e.ca == nil || e.ca.Path() != e.config.EgressProxy.TrustedCA {
-		e.ca = trust.NewSource(e.config.EgressProxy.TrustedCA, trust.LastGoodCopy{})
+	if w.ca == nil || w.ca.Path() != w.config.EgressProxy.TrustedCA {
+		w.ca = trust.NewSource(w.config.EgressProxy.TrustedCA, trust.LastGoodCopy{})
 	}
-	e.files.Watch(append([]string{e.config.EgressProxy.File, e.config.EgressProxy.TrustedCA}, e.system.Paths()...)...)
-	e.readFiles(now, true)
+	w.files.Watch(append([]string{w.config.EgressProxy.File, w.config.EgressProxy.TrustedCA}, w.system.Paths()...)...)
+	w.readFiles(now, true)
 }
 
 // observe takes what the reconcile loop has seen: addresses that are never reached through
 // a proxy.
-func (e *egressWatcher) observe(o reconcile.Observation, now time.Time) {
+func (w *egressWatcher) observe(o reconcile.Observation, now time.Time) {
 	var vips []netip.Addr
 	for _, v := range o.VIPs {
 		vips = append(vips, v.Address)
@@ -165,160 +166,165 @@ func (e *egressWatcher) observe(o reconcile.Observation, now time.Time) {
 	for _, a := range o.Addresses {
 		subnets = append(subnets, netip.PrefixFrom(a.IP, a.Bits))
 	}
-	first, sameVIPs, sameSubnets := !e.observed, slices.Equal(vips, e.vips), slices.Equal(subnets, e.subnets)
-	e.observed, e.vips, e.subnets = true, vips, subnets
+	first, sameVIPs, sameSubnets := !w.observed, slices.Equal(vips, w.vips), slices.Equal(subnets, w.subnets)
+	w.observed, w.vips, w.subnets = true, vips, subnets
 	switch {
 	case first || !sameVIPs:
-		e.publish(now)
+		w.publish(now)
 	case !sameSubnets:
-		e.readWithin(now, subnetRefreshInterval)
+		w.readWithin(now, subnetRefreshInterval)
 	}
 }
 
 // pass passes the settings on with the routes, except while they wait for the first
 // addresses of a proxy's name.
-func (e *egressWatcher) pass(routes []egress.ProxiedAddress, now time.Time) {
-	if !e.target.serving || !e.observed || e.waits(now) {
+func (w *egressWatcher) pass(routes []egress.ProxiedAddress, now time.Time) {
+	if !w.target.serving || !w.observed || w.waits(now) {
 		return
 	}
-	s := e.target
-	s.egress = e.command(routes)
-	if !e.pending && reflect.DeepEqual(s, e.passed) {
+	s := w.target
+	s.egress = w.command(routes)
+	if !w.pending && reflect.DeepEqual(s, w.passed) {
 		return
 	}
-	e.pending, e.passed = false, s
-	e.next(s)
+	w.pending, w.passed = false, s
+	w.next(s)
 }
 
 // waits reports whether the target waits for the first addresses of a name.
-func (e *egressWatcher) waits(now time.Time) bool {
+func (w *egressWatcher) waits(now time.Time) bool {
 	unsettled := false
-	for _, r := range e.resolutions {
+	for _, r := range w.resolutions {
 		unsettled = unsettled || !r.settled() && !r.timedOut
 	}
-	if !e.pending || !unsettled {
-		e.deadline = time.Time{}
+	if !w.pending || !unsettled {
+		w.deadline = time.Time{}
 		return false
 	}
-	if e.deadline.IsZero() {
-		e.deadline = now.Add(firstResolutionTimeout)
+	if w.deadline.IsZero() {
+		w.deadline = now.Add(firstResolutionTimeout)
 	}
-	if now.Before(e.deadline) {
+	if now.Before(w.deadline) {
 		return true
 	}
-	e.deadline = time.Time{}
-	for _, r := range e.resolutions {
+	w.deadline = time.Time{}
+	for _, r := range w.resolutions {
 		r.timedOut = true
 	}
 	return false
 }
 
 // readFiles reads the files and takes the setting that they request.
-func (e *egressWatcher) readFiles(now time.Time, fileEvent bool) {
-	if !e.configured {
+func (w *egressWatcher) readFiles(now time.Time, fileEvent bool) {
+	if !w.configured {
 		return
 	}
-	e.nextRead = now.Add(fileReadInterval)
-	settings, err := e.proxySettings(now)
+	w.nextRead = now.Add(fileReadInterval)
+	settings, err := w.proxySettings(now)
 	switch {
 	case err != nil:
-		e.rejectSetting(report.EgressInputFile, err, now)
+		w.rejectSetting(report.EgressInputFile, err, now)
 	case settings.IsEmpty():
-		e.requestSetting(egress.Configuration{Settings: settings}, now)
+		w.requestSetting(egress.Configuration{Settings: settings}, now)
 	default:
-		roots, description, err := e.readCAs(now, fileEvent)
+		roots, description, err := w.readCAs(now, fileEvent)
 		if err != nil {
-			e.rejectSetting(report.EgressInputTrustedCA, err, now)
+			w.rejectSetting(report.EgressInputTrustedCA, err, now)
 			break
 		}
-		e.requestSetting(egress.Configuration{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, RootsDescription: description}, now)
+		w.requestSetting(egress.Configuration{Settings: settings, Endpoints: w.config.EgressProxy.ReadinessEndpoints, Roots: roots, RootsDescription: description}, now)
 	}
-	e.publish(now)
+	w.publish(now)
 }
 
 // proxySettings returns the proxies of the configuration, or else of the file.
-func (e *egressWatcher) proxySettings(now time.Time) (egress.ProxySettings, error) {
-	c := e.config.EgressProxy
+func (w *egressWatcher) proxySettings(now time.Time) (egress.ProxySettings, error) {
+	c := w.config.EgressProxy
 	if c.Inline() {
 		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
 	}
-	e.readWithin(now, e.file.Refresh(now))
-	return e.file.Settings()
+	w.readWithin(now, w.file.Refresh(now))
+	return w.file.Settings()
 }
 
 // readWithin has the files read after that time at the latest. 0 changes nothing.
-func (e *egressWatcher) readWithin(now time.Time, wait time.Duration) {
-	if at := now.Add(wait); wait > 0 && at.Before(e.nextRead) {
-		e.nextRead = at
+func (w *egressWatcher) readWithin(now time.Time, wait time.Duration) {
+	if at := now.Add(wait); wait > 0 && at.Before(w.nextRead) {
+		w.nextRead = at
 	}
 }
 
-func (e *egressWatcher) rejectSetting(by report.EgressInput, reason error, now time.Time) {
-	e.invalidInput = by
-	e.acceptance.RejectSpec(reason, now)
+func (w *egressWatcher) rejectSetting(by report.EgressInput, reason error, now time.Time) {
+	w.invalidInput = by
+	w.acceptance.RejectSpec(reason, now)
 }
 
-func (e *egressWatcher) requestSetting(s egress.Configuration, now time.Time) {
-	e.invalidInput = ""
-	if e.acceptance.SetSpec(s, now) {
-		e.saveAccepted()
+func (w *egressWatcher) requestSetting(s egress.Configuration, now time.Time) {
+	w.invalidInput = ""
+	if w.acceptance.SetSpec(s, now) {
+		w.saveAccepted()
 	}
 }
 
 // saveAccepted has the accepted setting written for the next start.
-func (e *egressWatcher) saveAccepted() {
-	accepted, at := e.acceptance.Effective(), e.acceptance.State().AcceptedAt
-	e.save("egress", "accepted egress proxy", func() error { return e.store.Save(accepted, at) })
+func (w *egressWatcher) saveAccepted() {
+	accepted, at := w.acceptance.Effective(), w.acceptance.State().AcceptedAt
+	w.save("egress", "accepted egress proxy", func() error { return w.store.Save(accepted, at) })
 }
 
 // directTargets returns what of this host and its cluster is never reached through a
 // proxy.
-func (e *egressWatcher) directTargets() egress.DirectDestinations {
-	c := e.target.config.VIPs
-	d := egress.NewDirectDestinations(c, slices.Concat(c.API, e.vips), e.target.ingress, e.subnets)
-	name, err := apiname.Read(e.apiServerURLFile)
+func (w *egressWatcher) directTargets() egress.DirectDestinations {
+	c := w.target.config.VIPs
+	d := egress.NewDirectDestinations(c, slices.Concat(c.API, w.vips), w.target.ingress, w.subnets)
+	name, err := apiname.Read(w.apiServerURLFile)
 	if err == nil {
 		d.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}
-	e.logNameError(err)
+	w.logNameError(err)
 	return d
 }
 
 // logNameError logs once why the cluster's domain is not known, if there is a proxy.
-func (e *egressWatcher) logNameError(err error) {
+func (w *egressWatcher) logNameError(err error) {
 	message := ""
-	if err != nil && !e.acceptance.Effective().Settings.IsEmpty() {
+	if err != nil && !w.acceptance.Effective().Settings.IsEmpty() {
 		message = err.Error()
 	}
-	if message != "" && message != e.nameError {
-		e.log.Warn("the cluster's domain is not known: names of the cluster can be requested through the egress proxy; add them to egressProxy.noProxy",
+	if message != "" && message != w.nameError {
+		w.log.Warn("the cluster's domain is not known: names of the cluster can be requested through the egress proxy; add them to egressProxy.noProxy",
 			slog.String("event", "egress"), slog.Any("error", err))
 	}
-	e.nameError = message
+	w.nameError = message
 }
 
 // run watches, probes and resolves until ctx ends.
-func (e *egressWatcher) run(ctx context.Context) error {
-	w := &egressJobs{egressWatcher: e, ctx: ctx, endpointResults: make(chan endpointResult, 1), lookupResults: make(chan map[string]lookup, 1)}
-	defer w.jobs.Wait()
-	defer w.abortProbe()
+func (w *egressWatcher) run(ctx context.Context) error {
+	jobs := &egressJobs{egressWatcher: w, ctx: ctx, endpointResults: make(chan endpointResult, 1), lookupResults: make(chan map[string]lookup, 1)}
+	defer jobs.running.Wait()
+	defer jobs.abortProbe()
+	handle := func(time.Time) {}
 	for {
-		timer := time.NewTimer(time.Until(w.startDue(time.Now())))
+		w.work.begin()
+		handle(time.Now())
+		timer := time.NewTimer(time.Until(jobs.startDue(time.Now())))
+		w.work.end()
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case s := <-e.settings.values:
-			e.apply(s, time.Now())
-		case o := <-e.observations.values:
-			e.observe(o, time.Now())
-		case <-e.files.Changed():
-			e.readFiles(time.Now(), true)
+		case s := <-w.settings.values:
+			handle = func(now time.Time) { w.apply(s, now) }
+		case o := <-w.observations.values:
+			handle = func(now time.Time) { w.observe(o, now) }
+		case <-w.files.Changed():
+			handle = func(now time.Time) { w.readFiles(now, true) }
 		case <-timer.C:
-		case r := <-w.endpointResults:
-			w.recordEndpointResult(r)
-		case r := <-w.lookupResults:
-			w.recordLookups(r)
+			handle = func(time.Time) {}
+		case r := <-jobs.endpointResults:
+			handle = func(now time.Time) { jobs.recordEndpointResult(r, now) }
+		case r := <-jobs.lookupResults:
+			handle = func(now time.Time) { jobs.recordLookups(r, now) }
 		}
 		timer.Stop()
 	}

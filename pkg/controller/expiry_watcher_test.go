@@ -68,7 +68,7 @@ func startAPIServer(t *testing.T) *apiServer {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(patience))
+				_ = conn.SetDeadline(time.Now().Add(nstest.Timeout))
 				_, _ = conn.Read(make([]byte, 1))
 			}()
 		}

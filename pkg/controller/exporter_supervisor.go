@@ -59,54 +59,54 @@ func newExporterSupervisor(log *slog.Logger, report func() report.Report, setMet
 }
 
 // configure takes the configuration in force.
-func (e *exporterSupervisor) configure(c config.Config) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.listenAddress == c.Metrics.ListenAddress {
+func (s *exporterSupervisor) configure(c config.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listenAddress == c.Metrics.ListenAddress {
 		return
 	}
-	e.listenAddress = c.Metrics.ListenAddress
-	if e.listenAddress.IsValid() {
-		e.setMetrics(report.Metrics{Address: e.listenAddress.String()})
+	s.listenAddress = c.Metrics.ListenAddress
+	if s.listenAddress.IsValid() {
+		s.setMetrics(report.Metrics{Address: s.listenAddress.String()})
 	}
-	e.changed.fire()
+	s.changed.fire()
 }
 
-func (e *exporterSupervisor) address() netip.AddrPort {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.listenAddress
+func (s *exporterSupervisor) address() netip.AddrPort {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listenAddress
 }
 
 // run supervises one exporter process after another until ctx ends.
-func (e *exporterSupervisor) run(ctx context.Context) error {
+func (s *exporterSupervisor) run(ctx context.Context) error {
 	var backoff time.Duration
 	for ctx.Err() == nil {
-		at := e.address()
+		at := s.address()
 		if !at.IsValid() {
-			e.setMetrics(report.Metrics{})
-			e.awaitChange(ctx, at, nil)
+			s.setMetrics(report.Metrics{})
+			s.awaitChange(ctx, at, nil)
 			backoff = 0
-			e.resetLog()
+			s.resetLog()
 			continue
 		}
 		begin := time.Now()
-		err := e.supervise(ctx, at)
+		err := s.supervise(ctx, at)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil: // the configuration has changed
-			e.log.Info(fmt.Sprintf("metrics are no longer served on %v", at), slog.String("event", "exporter"))
+			s.log.Info(fmt.Sprintf("metrics are no longer served on %v", at), slog.String("event", "exporter"))
 			backoff = 0
-			e.resetLog()
+			s.resetLog()
 		default:
 			if time.Since(begin) > maxExporterBackoff {
 				backoff = 0
 			}
-			backoff = min(max(2*backoff, e.minBackoff), maxExporterBackoff)
-			e.recordError(at, err)
-			if changed := e.awaitChange(ctx, at, time.After(backoff)); changed {
+			backoff = min(max(2*backoff, s.minBackoff), maxExporterBackoff)
+			s.recordError(at, err)
+			if changed := s.awaitChange(ctx, at, time.After(backoff)); changed {
 				backoff = 0
-				e.resetLog()
+				s.resetLog()
 			}
 		}
 	}
@@ -114,19 +114,19 @@ func (e *exporterSupervisor) run(ctx context.Context) error {
 }
 
 // resetLog has everything logged again after a change of the configuration.
-func (e *exporterSupervisor) resetLog() { e.lastError, e.servedLogged, e.crashing = "", false, false }
+func (s *exporterSupervisor) resetLog() { s.lastError, s.servedLogged, s.crashing = "", false, false }
 
 // awaitChange waits until the configuration has another address, or for the timeout. It
 // reports whether the address has changed.
-func (e *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort, timeout <-chan time.Time) (changed bool) {
+func (s *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort, timeout <-chan time.Time) (changed bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-timeout:
 			return false
-		case <-e.changed:
-			if e.address() != at {
+		case <-s.changed:
+			if s.address() != at {
 				return true
 			}
 		}
@@ -134,64 +134,64 @@ func (e *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort,
 }
 
 // recordError logs each error once and not with every retry.
-func (e *exporterSupervisor) recordError(at netip.AddrPort, err error) {
-	e.setMetrics(report.Metrics{Address: at.String(), Error: err.Error()})
+func (s *exporterSupervisor) recordError(at netip.AddrPort, err error) {
+	s.setMetrics(report.Metrics{Address: at.String(), Error: err.Error()})
 	exit := (exitError{})
-	e.servedLogged, e.crashing = false, errors.As(err, &exit)
+	s.servedLogged, s.crashing = false, errors.As(err, &exit)
 	text := err.Error()
-	if text == e.lastError {
+	if text == s.lastError {
 		return
 	}
-	e.lastError = text
+	s.lastError = text
 	attrs := []slog.Attr{slog.String("event", "exporter"), slog.Any("error", err)}
-	if e.crashing {
+	if s.crashing {
 		attrs = append(attrs, slog.Int("exporter_pid", exit.pid))
 	}
-	e.log.LogAttrs(context.Background(), slog.LevelError,
+	s.log.LogAttrs(context.Background(), slog.LevelError,
 		fmt.Sprintf("metrics are not served on %v; the proxy is not affected; retrying", at), attrs...)
 }
 
 // logServed logs once that metrics are served, which ends the last error.
-func (e *exporterSupervisor) logServed(at netip.AddrPort) {
-	if e.servedLogged {
+func (s *exporterSupervisor) logServed(at netip.AddrPort) {
+	if s.servedLogged {
 		return
 	}
-	e.lastError, e.servedLogged, e.crashing = "", true, false
-	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
+	s.lastError, s.servedLogged, s.crashing = "", true, false
+	s.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
 }
 
 // stablePeriod is how long a process must run before that is logged: the successor of a
 // process that exited can exit too.
-func (e *exporterSupervisor) stablePeriod() time.Duration {
-	if e.crashing {
+func (s *exporterSupervisor) stablePeriod() time.Duration {
+	if s.crashing {
 		return maxExporterBackoff
 	}
 	return 0
 }
 
 // supervise runs one process. It returns nil when ctx ends or the configuration changes.
-func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) error {
-	process, err := startExporterProcess(e.output, at)
+func (s *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) error {
+	process, err := startExporterProcess(s.output, at)
 	if err != nil {
 		return err
 	}
 	defer process.KillAndClose()
 	served, ready := make(chan error, 1), make(chan struct{})
-	go func() { served <- e.answerRequests(process.Parent, ready) }()
+	go func() { served <- s.answerRequests(process.Parent, ready) }()
 	var stable <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.changed:
-			if e.address() != at {
+		case <-s.changed:
+			if s.address() != at {
 				return nil
 			}
 		case <-ready:
-			e.setMetrics(report.Metrics{Address: at.String(), Served: true})
-			ready, stable = nil, time.After(e.stablePeriod())
+			s.setMetrics(report.Metrics{Address: at.String(), Served: true})
+			ready, stable = nil, time.After(s.stablePeriod())
 		case <-stable:
-			e.logServed(at)
+			s.logServed(at)
 		case <-process.Done():
 			return exitError{exitReason(process, nil, 0), process.PID()}
 		case err := <-served:
@@ -227,7 +227,7 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 // answerRequests answers the report requests of a process until its connection ends, and
 // closes ready when the process serves. Requests that come faster than our exporter sends
 // them wait.
-func (e *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
+func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
 	for {
 		var event protocol.Event
 		if err := conn.Receive(&event); err != nil {
@@ -242,7 +242,7 @@ func (e *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- stru
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: event.Request.ID, Report: metricsReport(e.report())}}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: event.Request.ID, Report: metricsReport(s.report())}}, -1); err != nil {
 			return err
 		}
 		<-next
@@ -278,7 +278,7 @@ func metricsEgress(e report.EgressProxy) report.EgressProxy {
 func metricsTrust(t report.Trust) report.Trust {
 	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, IgnoredTotal: t.IgnoredTotal}
 	if t.Error != "" {
-		m.Error = "refused"
+		m.Error = "rejected"
 	}
 	return m
 }

@@ -30,7 +30,7 @@ const (
 // fetch fetches a page once, on a connection of its own.
 func fetch(t *testing.T, method, url string) (code int, body string, err error) {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: nstest.Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	must(t, err)
 	resp, err := client.Do(req)
@@ -120,10 +120,10 @@ func TestOnlyMetricsAreServed(t *testing.T) {
 			t.Errorf("%s %s has metrics: %t", tt.method, tt.url, has)
 		}
 	}
-	conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
+	conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", nstest.Timeout)
 	must(t, err)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(nstest.Timeout))
 	fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 20<<10))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	must(t, err)

@@ -347,29 +347,29 @@ type observedTable struct {
 }
 
 // Apply implements reconcile.Table.
-func (t *observedTable) Apply(want ruleset.Table) error {
-	if err := t.kernelTable.Apply(want); err != nil {
-		t.last = ruleset.Table{}
-		t.liveness.setTable(nil)
+func (o *observedTable) Apply(want ruleset.Table) error {
+	if err := o.kernelTable.Apply(want); err != nil {
+		o.last = ruleset.Table{}
+		o.liveness.setTable(nil)
 		return err
 	}
-	if t.differs || t.last != want {
-		t.last, t.differs = want, false
-		t.liveness.setTable(&want)
+	if o.differs || o.last != want {
+		o.last, o.differs = want, false
+		o.liveness.setTable(&want)
 	}
 	return nil
 }
 
 // Verify implements reconcile.Table.
-func (t *observedTable) Verify() (bool, error) {
-	differs, err := t.kernelTable.Verify()
-	t.differs = t.differs || differs
+func (o *observedTable) Verify() (bool, error) {
+	differs, err := o.kernelTable.Verify()
+	o.differs = o.differs || differs
 	return differs, err
 }
 
 // Remove implements reconcile.Table.
-func (t *observedTable) Remove() error {
-	t.last = ruleset.Table{}
-	t.liveness.setTable(nil)
-	return t.kernelTable.Remove()
+func (o *observedTable) Remove() error {
+	o.last = ruleset.Table{}
+	o.liveness.setTable(nil)
+	return o.kernelTable.Remove()
 }

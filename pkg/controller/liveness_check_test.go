@@ -136,7 +136,7 @@ func TestProxyDoesNotAccept(t *testing.T) {
 		t.Errorf("afterwards: %d", code)
 	}
 	s.await("one refused request, which was not ours", func(r report.Report) bool {
-		return r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Challenges.Refused) == 1
+		return r.Challenges.Rejected[report.NotChallenge] == 1 && len(r.Challenges.Rejected) == 1
 	})
 	s.stop()
 }
@@ -153,20 +153,20 @@ func TestOwnRequestsAreNotReported(t *testing.T) {
 		return packets
 	}
 	r := s.await("ten requests of the service's own", func(r report.Report) bool { return counted(r) >= 10 })
-	if len(r.Challenges.Refused) != 0 || len(r.Traffic.Requests) != 0 {
-		t.Errorf("the report has %v, %v", r.Challenges.Refused, r.Traffic.Requests)
+	if len(r.Challenges.Rejected) != 0 || len(r.Traffic.Requests) != 0 {
+		t.Errorf("the report has %v, %v", r.Challenges.Rejected, r.Traffic.Requests)
 	}
 	if code, _ := request(t, "/"); code != 400 {
 		t.Errorf("a request of another: %d", code)
 	}
-	s.await("one request of another client", func(r report.Report) bool { return r.Challenges.Refused[report.NotChallenge] == 1 })
+	s.await("one request of another client", func(r report.Report) bool { return r.Challenges.Rejected[report.NotChallenge] == 1 })
 	r = s.await("ten more", func(r report.Report) bool { return counted(r) >= 21 })
-	if n := r.Challenges.Refused[report.NotChallenge]; n != 1 || len(r.Challenges.Refused) != 1 {
-		t.Errorf("the report has %v", r.Challenges.Refused)
+	if n := r.Challenges.Rejected[report.NotChallenge]; n != 1 || len(r.Challenges.Rejected) != 1 {
+		t.Errorf("the report has %v", r.Challenges.Rejected)
 	}
 	s.stop()
 	log := s.log.String()
-	if !strings.Contains(log, "1 requests refused in the last minute: 1 not-challenge") {
+	if !strings.Contains(log, "1 requests rejected in the last minute: 1 not-challenge") {
 		t.Errorf("the journal has another number:\n%s", log)
 	}
 	if strings.Count(log, "reason=Serving") != 1 || strings.Contains(log, "reason=ProxyUnavailable") {

@@ -35,6 +35,16 @@ func startRouter(t *testing.T, addr, text string) {
 	serve(t, addr, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
+// awaitResponse waits until the text at a URL is want. The report names the addresses of
+// the router before the proxy process has read its settings.
+func awaitResponse(t *testing.T, what, url, want string) {
+	t.Helper()
+	nstest.Await(t, what+": "+want, func() bool {
+		_, got, _ := fetch(t, http.MethodGet, url)
+		return got == want
+	})
+}
+
 // checkResponse checks the text at a URL.
 func checkResponse(t *testing.T, what, url, want string) {
 	t.Helper()
@@ -73,14 +83,14 @@ func TestMicroShift(t *testing.T) {
 
 	writeFile(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingressAddr+"]}\n")
 	s.awaitReason(report.Serving)
-	checkResponse(t, "a challenge, router on another address", "http://"+node+token, "by address")
+	awaitResponse(t, "a challenge, router on another address", "http://"+node+token, "by address")
 	checkResponse(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
 
 	writeFile(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
 	s.await("the other port", func(r report.Report) bool {
 		return r.Condition().Reason == report.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
 	})
-	checkResponse(t, "a challenge, router on another port", "http://"+node+token, "by port")
+	awaitResponse(t, "a challenge, router on another port", "http://"+node+token, "by port")
 	checkResponse(t, "the internal address", "http://"+internal+token, "inside")
 
 	writeFile(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")

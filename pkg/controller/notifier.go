@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -18,6 +19,9 @@ const (
 	statusLineInterval = 30 * time.Second
 	// minStatusLineInterval bounds how often a stream of challenges changes the line.
 	minStatusLineInterval = time.Second
+	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
+	// answer by its settings: longer than the first lookup of an egress proxy's name.
+	settingsTimeout = firstResolutionTimeout + 2*time.Second
 )
 
 // notifier sends the state of the tracker to systemd.
@@ -25,6 +29,10 @@ type notifier struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
 	notify  systemd.Notifier
+	inForce func() func(context.Context) // see proxyClient.settingsInForce; the reconcile loop calls it
+
+	reloads atomic.Uint64 // that have begun
+	ready   *mailbox[readyRequest]
 
 	// mu is held from reading the tracker until systemd has the message: an older line
 	// never follows a newer one, and none follows Stopping. It is taken before the
@@ -34,13 +42,44 @@ type notifier struct {
 	stoppingSent bool
 }
 
+// readyRequest is the end of a start or a reload in the reconcile loop.
+type readyRequest struct {
+	reload  uint64 // the number of reloads
+	inForce func(context.Context)
+}
+
+// newNotifier returns a notifier. inForce returns what waits for the settings of the proxy.
+func newNotifier(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *notifier {
+	return &notifier{log: log, tracker: tracker, inForce: inForce, ready: newMailbox[readyRequest]()}
+}
+
 func (n *notifier) statusLine() string {
 	return n.tracker.Report(report.Table{}).StatusLine(time.Now())
 }
 
-// Ready notifies systemd that the start or a reload has completed.
+// Ready implements reconcile.Notifier: it has runReady notify systemd that the start or a
+// reload has completed. It never blocks.
 func (n *notifier) Ready() {
-	n.send(func(line string) error { return n.notify.Ready(line) })
+	n.ready.put(readyRequest{n.reloads.Load(), n.inForce()})
+}
+
+// runReady completes each start and reload when the proxy answers by its settings, until
+// ctx ends.
+func (n *notifier) runReady(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-n.ready.values:
+			bounded, cancel := context.WithTimeout(ctx, settingsTimeout)
+			r.inForce(bounded)
+			cancel()
+			// A reload that has begun meanwhile is not complete.
+			if ctx.Err() == nil && r.reload == n.reloads.Load() {
+				n.send(n.notify.Ready)
+			}
+		}
+	}
 }
 
 // sendIfChanged sends the status line if systemd has another one.
@@ -69,7 +108,10 @@ func (n *notifier) send(send func(line string) error) {
 }
 
 // Reloading notifies systemd that a reload has begun.
-func (n *notifier) Reloading() { n.logError(n.notify.Reloading()) }
+func (n *notifier) Reloading() {
+	n.reloads.Add(1)
+	n.logError(n.notify.Reloading())
+}
 
 func (n *notifier) sendStopping() {
 	n.mu.Lock()

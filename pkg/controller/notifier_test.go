@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -34,94 +35,130 @@ func newNotifierTest(t *testing.T) notifierTest {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	return notifierTest{&notifier{log: slog.New(slog.DiscardHandler), tracker: newTestTracker()}, t, socket, path}
+	return notifierTest{newNotifier(slog.New(slog.DiscardHandler), newTestTracker(), nil), t, socket, path}
 }
 
 // setResult sets the result of a reconciliation.
-func (a notifierTest) setResult(n int) {
-	a.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", n)}, time.Now())
+func (n notifierTest) setResult(number int) {
+	n.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", number)}, time.Now())
 }
 
 // receive returns the next message of the notifier.
-func (a notifierTest) receive() string {
-	a.t.Helper()
-	must(a.t, a.socket.SetReadDeadline(time.Now().Add(time.Minute)))
+func (n notifierTest) receive() string {
+	n.t.Helper()
+	must(n.t, n.socket.SetReadDeadline(time.Now().Add(time.Minute)))
 	buffer := make([]byte, 4096)
-	n, err := a.socket.Read(buffer)
-	must(a.t, err)
-	return string(buffer[:n])
+	length, err := n.socket.Read(buffer)
+	must(n.t, err)
+	return string(buffer[:length])
 }
 
 // expectMessages checks the messages so far.
-func (a notifierTest) expectMessages(want ...string) {
-	a.t.Helper()
+func (n notifierTest) expectMessages(want ...string) {
+	n.t.Helper()
 	const mark = "nothing more"
-	if _, err := a.socket.WriteTo([]byte(mark), &net.UnixAddr{Name: a.path, Net: "unixgram"}); err != nil {
-		a.t.Fatal(err)
+	if _, err := n.socket.WriteTo([]byte(mark), &net.UnixAddr{Name: n.path, Net: "unixgram"}); err != nil {
+		n.t.Fatal(err)
 	}
 	var all []string
-	for message := a.receive(); message != mark; message = a.receive() {
+	for message := n.receive(); message != mark; message = n.receive() {
 		all = append(all, strings.ReplaceAll(message, "\n", " "))
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
-		a.t.Errorf("messages (-want +got):\n%s", diff)
+		n.t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
 
 // A line is sent when systemd has another one.
 func TestStatusLineIsSentWhenChanged(t *testing.T) {
-	a := newNotifierTest(t)
-	a.setResult(1)
-	a.sendIfChanged()
-	a.sendIfChanged()
-	a.setResult(2)
-	a.Ready()
-	a.sendIfChanged()
-	a.setResult(1)
-	a.sendIfChanged()
-	a.expectMessages("STATUS=NoVIPs: result 1", "READY=1 STATUS=NoVIPs: result 2", "STATUS=NoVIPs: result 1")
+	n := newNotifierTest(t)
+	n.setResult(1)
+	n.sendIfChanged()
+	n.sendIfChanged()
+	n.setResult(2)
+	n.send(n.notify.Ready)
+	n.sendIfChanged()
+	n.setResult(1)
+	n.sendIfChanged()
+	n.expectMessages("STATUS=NoVIPs: result 1", "READY=1 STATUS=NoVIPs: result 2", "STATUS=NoVIPs: result 1")
 }
 
 // A line that could not be sent is sent the next time.
 func TestUnsentStatusLineIsSentLater(t *testing.T) {
-	a := newNotifierTest(t)
-	a.setResult(1)
+	n := newNotifierTest(t)
+	n.setResult(1)
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	a.sendIfChanged()
-	t.Setenv("NOTIFY_SOCKET", a.path)
-	a.sendIfChanged()
-	a.expectMessages("STATUS=NoVIPs: result 1")
+	n.sendIfChanged()
+	t.Setenv("NOTIFY_SOCKET", n.path)
+	n.sendIfChanged()
+	n.expectMessages("STATUS=NoVIPs: result 1")
 }
 
 // A result that arrives late does not replace the status line of the stop.
 func TestNoStatusLineAfterStopping(t *testing.T) {
-	a := newNotifierTest(t)
-	a.sendStopping()
-	a.setResult(1)
-	a.Ready()
-	a.sendIfChanged()
-	a.expectMessages("STOPPING=1 STATUS=Stopping: completing requests in flight")
+	n := newNotifierTest(t)
+	n.sendStopping()
+	n.setResult(1)
+	n.send(n.notify.Ready)
+	n.sendIfChanged()
+	n.expectMessages("STOPPING=1 STATUS=Stopping: completing requests in flight")
+}
+
+// TestReadyWaitsForSettings: a start or reload is complete when the proxy answers by its
+// settings. If another reload has begun by then, its end completes both.
+func TestReadyWaitsForSettings(t *testing.T) {
+	n := newNotifierTest(t)
+	var waits []chan struct{}
+	n.inForce = func() func(context.Context) {
+		waits = append(waits, make(chan struct{}))
+		inForce := waits[len(waits)-1]
+		return func(context.Context) { <-inForce }
+	}
+	go func() { _ = n.runReady(t.Context()) }()
+	n.setResult(0)
+	n.Ready()
+	must(t, n.notify.Status("the settings are not in force"))
+	close(waits[0])
+	expect := func(prefix string) {
+		t.Helper()
+		if got := n.receive(); !strings.HasPrefix(got, prefix) {
+			t.Errorf("got %q, want %q", got, prefix)
+		}
+	}
+	expect("STATUS=the settings")
+	expect("READY=1")
+	n.Reloading()
+	n.Ready()
+	n.Reloading()
+	close(waits[1])
+	expect("RELOADING=1")
+	expect("RELOADING=1")
+	n.Ready()
+	must(t, n.notify.Status("the settings are not in force"))
+	close(waits[2])
+	expect("STATUS=the settings")
+	expect("READY=1")
 }
 
 // An older line never follows the one that is sent with readiness, whatever the order of
 // the goroutines.
 func TestStatusLinesAreSentInOrder(t *testing.T) {
-	a := newNotifierTest(t)
+	n := newNotifierTest(t)
 	var both sync.WaitGroup
 	defer both.Wait()
-	defer a.socket.Close() // or the writer would wait for its reader
+	defer n.socket.Close() // or the writer would wait for its reader
 	const results = 5000
-	a.setResult(0)
+	n.setResult(0)
 	over := make(chan struct{})
 	both.Go(func() {
 		defer close(over)
-		for n := 1; n <= results; n++ {
-			a.setResult(n)
-			a.Ready()
+		for number := 1; number <= results; number++ {
+			n.setResult(number)
+			n.send(n.notify.Ready)
 		}
 	})
 	both.Go(func() {
-		for ; ; a.sendIfChanged() {
+		for ; ; n.sendIfChanged() {
 			select {
 			case <-over:
 				return
@@ -131,7 +168,7 @@ func TestStatusLinesAreSentInOrder(t *testing.T) {
 	})
 
 	for last := 0; last < results; {
-		_, line, _ := strings.Cut(a.receive(), "STATUS=")
+		_, line, _ := strings.Cut(n.receive(), "STATUS=")
 		var number int
 		if _, err := fmt.Sscanf(line, "NoVIPs: result %d", &number); err != nil {
 			t.Fatalf("%q: %v", line, err)

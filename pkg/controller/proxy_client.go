@@ -42,6 +42,16 @@ func (p *proxyClient) Configure(c config.Config, ingress []netip.Addr) {
 	p.put(proxySettings{config: c, ingress: slices.Clone(ingress), serving: true})
 }
 
+// settingsInForce returns a function that returns when the proxy answers clients by the
+// settings so far, or when its context ends. Without a listener there is nothing to wait for.
+func (p *proxyClient) settingsInForce() func(context.Context) {
+	generation := p.last.generation
+	if !p.last.serving {
+		return func(context.Context) {}
+	}
+	return func(ctx context.Context) { p.supervisor.awaitSettings(ctx, generation) }
+}
+
 func (p *proxyClient) put(s proxySettings) {
 	s.generation = p.last.generation + 1
 	p.last = s

@@ -47,7 +47,11 @@ type (
 	probeUpstreams struct {
 		reply chan []protocol.Reachability
 	}
-	flushStats   struct{ reply chan struct{} }
+	awaitServing struct {
+		generation uint64
+		except     *proxyProcess // which has ended
+		reply      chan *proxyProcess
+	}
 	queryBacklog struct {
 		port  uint16
 		reply chan bool
@@ -250,32 +254,64 @@ func (s *proxySupervisor) recordProbed(results []protocol.Reachability) {
 }
 
 // flush returns when the process has sent what has happened so far. It sends statistics
-// at intervals otherwise.
+// at intervals otherwise. It does not wait for the supervisor.
 func (s *proxySupervisor) flush() {
-	c := flushStats{make(chan struct{})}
-	if !s.submit(c) {
+	p := s.serving.Load()
+	if p == nil {
 		return
 	}
 	select {
-	case <-c.reply:
+	case <-p.flush():
+	case <-p.Done():
 	case <-time.After(flushTimeout):
 	}
 }
 
-func (c flushStats) execute(s *proxySupervisor) {
-	if s.process == nil {
-		close(c.reply)
-		return
+// awaitSettings returns when a process answers clients by the settings of a generation, or
+// when ctx ends.
+func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) {
+	var ended *proxyProcess
+	for {
+		c := awaitServing{generation, ended, make(chan *proxyProcess, 1)}
+		select {
+		case s.commands <- c:
+		case <-s.stopped:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case ended = <-c.reply:
+		case <-s.stopped:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-ended.flush():
+			return
+		case <-ended.Done(): // its successor gets the settings
+		case <-ctx.Done():
+			return
+		}
 	}
-	s.flushReplies = append(s.flushReplies, c.reply)
-	s.send(protocol.Command{Flush: &protocol.Flush{}}, -1)
 }
 
-func (s *proxySupervisor) recordFlushed() {
-	for _, reply := range s.flushReplies {
-		close(reply)
-	}
-	s.flushReplies = nil
+func (c awaitServing) execute(s *proxySupervisor) {
+	s.awaiting = append(s.awaiting, c)
+	s.replyServing()
+}
+
+// replyServing replies to those who wait for the settings that the process was sent.
+func (s *proxySupervisor) replyServing() {
+	p := s.serving.Load()
+	s.awaiting = slices.DeleteFunc(s.awaiting, func(c awaitServing) bool {
+		if p == nil || p == c.except || c.generation > s.current.generation {
+			return false
+		}
+		c.reply <- p
+		return true
+	})
 }
 
 // hasBacklogRoom reports whether the socket on a port listens and has room for
@@ -312,6 +348,7 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 	if v.generation < s.minGeneration {
 		return
 	}
+	defer s.replyServing()
 	changed := !s.configured || !sameProxyConfig(s.current, v)
 	s.current = v
 	s.publishCauses()

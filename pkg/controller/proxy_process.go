@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
@@ -13,14 +14,55 @@ import (
 )
 
 // proxyProcess is a proxy process, and the connection to it.
-type proxyProcess struct{ *child.Process }
+type proxyProcess struct {
+	*child.Process
+
+	mu        sync.Mutex // not held during I/O
+	lastEvent time.Time
+	flushes   []chan struct{} // that the process has not answered, the oldest first
+}
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
 	process, err := child.Start(child.Proxy, output)
 	if err != nil {
 		return nil, err
 	}
-	return &proxyProcess{process}, nil
+	return &proxyProcess{Process: process}, nil
+}
+
+// flush requests the pending statistics. The result is closed when the process has handled
+// all earlier commands, and its statistics are recorded.
+func (p *proxyProcess) flush() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answered := make(chan struct{})
+	p.flushes = append(p.flushes, answered)
+	if p.Send(protocol.Command{Flush: &protocol.Flush{}}, -1) != nil { // which only queues it
+		_ = p.Kill()
+	}
+	return answered
+}
+
+func (p *proxyProcess) recordFlushed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.flushes) > 0 {
+		close(p.flushes[0])
+		p.flushes = p.flushes[1:]
+	}
+}
+
+func (p *proxyProcess) recordEvent(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastEvent = now
+}
+
+// silence returns for how long the process has sent nothing.
+func (p *proxyProcess) silence(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Sub(p.lastEvent)
 }
 
 // newChildOutput logs the lines of the standard error of a kind of child process.

@@ -149,7 +149,7 @@ func startLoad() *load {
 	l := &load{stop: make(chan struct{})}
 	for range clients {
 		l.clients.Go(func() {
-			client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+			client := http.Client{Timeout: nstest.Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 			for {
 				select {
 				case <-l.stop:

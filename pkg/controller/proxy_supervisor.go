@@ -68,20 +68,19 @@ type proxySupervisor struct {
 	closing            map[uint16]*closingPort
 	drainReply         chan string
 	probeReply         chan []protocol.Reachability
-	flushReplies       []chan struct{}
+	awaiting           []awaitServing
 
-	process   *proxyProcess // nil between two processes
-	events    <-chan proxyEvent
-	detached  chan struct{} // closed when the events of process are not read any more
-	connErr   error         // why events ended
-	exited    <-chan struct{}
-	giveUp    <-chan time.Time // the process is replaced then, whatever it still sends
-	started   time.Time
-	lastEvent time.Time
-	stable    *time.Timer // fires when the process counts as working
-	restart   <-chan time.Time
-	backoff   time.Duration
-	exits     []time.Time // within the last exitWindow
+	process  *proxyProcess // nil between two processes
+	events   <-chan proxyEvent
+	detached chan struct{} // closed when the events of process are not read any more
+	connErr  error         // why events ended
+	exited   <-chan struct{}
+	giveUp   <-chan time.Time // the process is replaced then, whatever it still sends
+	started  time.Time
+	stable   <-chan time.Time // the process counts as working then
+	restart  <-chan time.Time
+	backoff  time.Duration
+	exits    []time.Time // within the last exitWindow
 }
 
 // sentSettings is what the current process was sent.
@@ -122,6 +121,7 @@ func (s *proxySupervisor) setServing(p *proxyProcess) {
 	if s.serving.Swap(p) != p {
 		s.servingChanged.fire()
 	}
+	s.replyServing()
 }
 
 // openPorts returns the ports of the open listening sockets.
@@ -158,7 +158,7 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 			}
 		case <-s.giveUp:
 			s.replace(exitReason(s.process.Process, s.connErr, 0))
-		case <-s.stableC():
+		case <-s.stable:
 			s.tracker.SetProxyFailure("", time.Now())
 		case <-s.restart:
 			s.restart = nil
@@ -167,13 +167,6 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 			s.checkTimeouts(now)
 		}
 	}
-}
-
-func (s *proxySupervisor) stableC() <-chan time.Time {
-	if s.stable == nil {
-		return nil
-	}
-	return s.stable.C
 }
 
 // proxyEvent is an event of the process, or the error that ends its events.
@@ -197,24 +190,13 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 		}
 		return
 	}
-	s.lastEvent = time.Now()
-	s.handleEvent(e.event)
-}
-
-// handleEvent takes over what the process reports, which the connection has validated. Of a
-// heartbeat only the time counts, which receive has recorded.
-func (s *proxySupervisor) handleEvent(event protocol.Event) {
-	switch {
+	switch event := e.event; { // the connection has validated it
 	case event.Stopped != nil:
 		s.recordStopped(event.Stopped.Port)
 	case event.Drained != nil:
 		s.recordDrained(drainMessage(event.Drained.Cut))
 	case event.IngressProbed != nil:
 		s.recordProbed(event.IngressProbed.Results)
-	case event.Stats != nil:
-		s.stats.record(event.Stats)
-	case event.Flushed != nil:
-		s.recordFlushed()
 	}
 }
 
@@ -226,20 +208,20 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 			s.recordStopped(port)
 		}
 	}
-	if s.process != nil && now.Sub(s.lastEvent) > s.silenceLimit {
+	if s.process != nil && s.process.silence(now) > s.silenceLimit {
 		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
 	}
 }
 
 // attach makes a process the current one and sends it its settings.
 func (s *proxySupervisor) attach(p *proxyProcess) {
-	now := time.Now()
-	s.process, s.started, s.lastEvent = p, now, now
+	s.process, s.started = p, time.Now()
+	p.recordEvent(s.started)
 	s.detached, s.exited, s.giveUp, s.connErr = make(chan struct{}), p.Done(), nil, nil
 	events := make(chan proxyEvent)
 	s.events = events
-	go readEvents(p, events, s.detached)
-	s.stable = time.NewTimer(s.stablePeriod())
+	go s.readEvents(p, events, s.detached)
+	s.stable = time.After(s.stablePeriod())
 	s.sent = sentSettings{}
 	if s.current.cas != nil {
 		s.send(protocol.Command{CAs: s.current.cas}, -1)
@@ -252,11 +234,26 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 	}
 }
 
-// readEvents passes the events of a process on until they end or detached is closed.
-func readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
+// readEvents passes the events of a process on until they end or detached is closed. It
+// records statistics itself: status does not wait for the supervisor, whose system calls
+// for processes and for the descriptor store can take seconds.
+func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
 	for {
 		var event protocol.Event
 		err := p.Receive(&event)
+		if err == nil {
+			p.recordEvent(time.Now())
+			switch {
+			case event.Stats != nil:
+				s.stats.record(event.Stats)
+				continue
+			case event.Flushed != nil:
+				p.recordFlushed()
+				continue
+			case event.Heartbeat != nil:
+				continue
+			}
+		}
 		select {
 		case events <- proxyEvent{event, err}:
 		case <-detached:
@@ -276,22 +273,19 @@ func (s *proxySupervisor) detach() {
 	}
 	close(s.detached)
 	s.process.KillAndClose()
-	s.process, s.events, s.exited, s.giveUp = nil, nil, nil, nil
-	s.stable.Stop()
-	s.stable = nil
+	s.process, s.events, s.exited, s.giveUp, s.stable = nil, nil, nil, nil, nil
 	for port := range s.closing {
 		s.recordStopped(port)
 	}
 	s.recordDrained("")
 	s.recordProbed(nil)
-	s.recordFlushed()
 }
 
 // replace ends the current process and schedules the start of the next one.
 func (s *proxySupervisor) replace(reason string) {
 	pid, lifetime := s.process.PID(), time.Since(s.started)
+	s.recordExit(reason, time.Now()) // before the process is killed, which can take seconds
 	s.detach()
-	s.recordExit(reason, time.Now())
 	s.log.Error(fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports", pid, reason),
 		slog.String("event", "proxy"))
 	if lifetime >= stableLifetime {

@@ -26,6 +26,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // newConnPair returns both ends of a connection to a proxy process.
@@ -62,7 +63,7 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 		_ = process.Kill()
 		<-process.Done()
 	})
-	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{&child.Process{Parent: near, Process: process}}, near, far}
+	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{Process: &child.Process{Parent: near, Process: process}}, near, far}
 }
 
 func newTestSupervisor(log *slog.Logger) *proxySupervisor {
@@ -226,14 +227,81 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 	}
 }
 
+// TestSettingsInForce: settings are in force when the process has handled them. A process
+// that ends before passes that on to its successor.
+func TestSettingsInForce(t *testing.T) {
+	t.Parallel()
+	s, successor := newSupervisorTest(t), newSupervisorTest(t)
+	inForce := make(chan struct{})
+	awaitFlush := func(far *wire.Child) {
+		for {
+			var c protocol.Command
+			_, err := far.Receive(&c)
+			if err != nil {
+				t.Error(err)
+			}
+			if err != nil || c.Flush != nil {
+				return
+			}
+		}
+	}
+	s.attach(s.process)
+	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	go func() {
+		defer close(inForce)
+		s.awaitSettings(t.Context(), 2)
+	}()
+	(<-s.commands).execute(s.proxySupervisor)
+	s.applySettings(proxySettings{generation: 2, config: config.Default(), serving: true})
+	awaitFlush(s.far)
+	must(t, s.process.Kill())
+	(<-s.commands).execute(s.proxySupervisor)
+	s.detach()
+	s.attach(successor.process)
+	awaitFlush(successor.far)
+	select {
+	case <-inForce:
+		t.Error("in force before the process has handled the settings")
+	default:
+	}
+	must(t, successor.far.Send(protocol.Event{Flushed: &protocol.Flushed{}}))
+	<-inForce
+}
+
+// TestStatisticsDoNotWaitForSupervisor: the supervisor can be in a system call that takes
+// seconds. Here nobody runs it.
+func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.stats, _ = newStatsRecorderTest()
+	s.attach(s.process)
+	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	go func() {
+		for {
+			var c protocol.Command
+			if _, err := s.far.Receive(&c); err != nil {
+				return
+			}
+			if c.Flush != nil {
+				_ = s.far.Send(protocol.Event{Stats: &protocol.Stats{Rejected: []report.RejectionCount{{Rejection: report.SourceLimit, ClientKind: report.OtherClient, Count: 7}}}})
+				_ = s.far.Send(protocol.Event{Flushed: &protocol.Flushed{}})
+			}
+		}
+	}()
+	s.flush()
+	if ended, _ := s.stats.connectionCounts(); ended != 7 {
+		t.Errorf("%d connections are recorded", ended)
+	}
+}
+
 // A command that is too large is logged, and the process survives it.
 func TestTooLargeCommand(t *testing.T) {
 	t.Parallel()
 	near, far := newConnPair(t)
 	log := &nstest.Log{}
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
-	s.process = &proxyProcess{&child.Process{Parent: near}} // no process that could be killed
-	large := [][]byte{make([]byte, 9<<20+1)}                // 12 MiB as text, which is the size of a message
+	s.process = &proxyProcess{Process: &child.Process{Parent: near}} // no process that could be killed
+	large := [][]byte{make([]byte, 9<<20+1)}                         // 12 MiB as text, which is the size of a message
 	s.send(protocol.Command{CAs: &ingress.CABundle{Roots: large}}, -1)
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)

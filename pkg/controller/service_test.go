@@ -19,9 +19,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// patience bounds every wait for a condition on a loaded machine.
-const patience = nstest.Timeout
-
 // must ends the test after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -92,7 +89,7 @@ func (s *service) receiveNotifications(manager *net.UnixConn) {
 // awaitNotification waits until the manager gets a message with a prefix.
 func (s *service) awaitNotification(prefix string) string {
 	s.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(nstest.Timeout)
 	for {
 		select {
 		case message := <-s.notify:
@@ -160,7 +157,7 @@ func (s *service) awaitExit() {
 		if err != nil {
 			s.t.Errorf("the service ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(nstest.Timeout):
 		s.t.Fatal("the service does not end")
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "status.sock")); !errors.Is(err, os.ErrNotExist) {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// logWindow is the time between two summaries of refused requests.
+	// logWindow is the time between two summaries of rejected requests.
 	logWindow = time.Minute
 	// challengeCheckInterval is how often the ends of challenges are looked for.
 	challengeCheckInterval = 5 * time.Second
@@ -41,7 +41,7 @@ type statsRecorder struct {
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
-	refused         map[report.Refusal]uint64
+	rejected        map[report.Rejection]uint64
 	acceptErrors    uint64 // in this window
 	lastAcceptErrno uint16
 
@@ -53,7 +53,7 @@ type statsRecorder struct {
 func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
 	return &statsRecorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered,
-		challenges: challengelog.New(), refused: make(map[report.Refusal]uint64),
+		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
 
@@ -98,13 +98,13 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 	}
 	r.tracker.CountForwarded(n.Sums)
 	r.mu.Lock()
-	refused := r.withoutOwnRequests(n.Refused, time.Now())
+	rejected := r.withoutOwnRequests(n.Rejected, time.Now())
 	r.endedConnections += all
 	r.challenges.AddSuppressed(all - min(all, uint64(len(n.Challenges))))
-	for _, s := range refused {
-		r.refused[s.Refusal] += s.Count
+	for _, s := range rejected {
+		r.rejected[s.Rejection] += s.Count
 		r.endedConnections += s.Count
-		if s.Refusal == report.SourceLimit || s.Refusal == report.Evicted {
+		if s.Rejection == report.SourceLimit || s.Rejection == report.Evicted {
 			r.limitedConnections += s.Count
 		}
 	}
@@ -113,7 +113,7 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 		r.lastAcceptErrno = n.LastAcceptErrno
 	}
 	r.mu.Unlock()
-	r.tracker.CountRefused(refused)
+	r.tracker.CountRejected(rejected)
 }
 
 // expectOwnRequest records that this service is about to send a request: the proxy process
@@ -126,11 +126,11 @@ func (r *statsRecorder) expectOwnRequest(now time.Time) {
 
 // withoutOwnRequests subtracts the requests of this service, but no more than the process
 // has reported. It requires mu.
-func (r *statsRecorder) withoutOwnRequests(refused []report.RefusalCount, now time.Time) []report.RefusalCount {
+func (r *statsRecorder) withoutOwnRequests(rejected []report.RejectionCount, now time.Time) []report.RejectionCount {
 	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
-	others := make([]report.RefusalCount, 0, len(refused))
-	for _, s := range refused {
-		if s.Refusal == report.NotChallenge && s.ClientKind == report.OtherClient {
+	others := make([]report.RejectionCount, 0, len(rejected))
+	for _, s := range rejected {
+		if s.Rejection == report.NotChallenge && s.ClientKind == report.OtherClient {
 			own := min(s.Count, uint64(len(r.pendingOwnRequests)))
 			r.pendingOwnRequests = slices.Delete(r.pendingOwnRequests, 0, int(own)) //nolint:gosec // not above the length
 			s.Count -= own
@@ -187,39 +187,39 @@ func (r *statsRecorder) finish() {
 // logWindowCounts writes the summary of a window and starts the next one.
 func (r *statsRecorder) logWindowCounts() {
 	r.mu.Lock()
-	refused, acceptErrors, errno := r.refused, r.acceptErrors, r.lastAcceptErrno
-	r.refused, r.acceptErrors = make(map[report.Refusal]uint64), 0
+	rejected, acceptErrors, errno := r.rejected, r.acceptErrors, r.lastAcceptErrno
+	r.rejected, r.acceptErrors = make(map[report.Rejection]uint64), 0
 	r.mu.Unlock()
 	if acceptErrors > 0 {
 		r.log.Error(fmt.Sprintf("accept failed %d times in the last minute: connections were queued in the backlog; raise LimitNOFILE, or lower limits.maxConnections", acceptErrors),
 			slog.String("event", "accept"), slog.String("error", syscall.Errno(errno).Error()))
 	}
-	if len(refused) == 0 {
+	if len(rejected) == 0 {
 		return
 	}
 	total := uint64(0)
-	attrs := []slog.Attr{slog.String("event", "refused")}
-	parts := make([]string, 0, len(refused))
-	for _, reason := range slices.Sorted(maps.Keys(refused)) {
-		total += refused[reason]
-		parts = append(parts, fmt.Sprintf("%d %s", refused[reason], reason))
-		attrs = append(attrs, slog.Uint64("refused_"+strings.ReplaceAll(string(reason), "-", "_"), refused[reason]))
+	attrs := []slog.Attr{slog.String("event", "rejected")}
+	parts := make([]string, 0, len(rejected))
+	for _, reason := range slices.Sorted(maps.Keys(rejected)) {
+		total += rejected[reason]
+		parts = append(parts, fmt.Sprintf("%d %s", rejected[reason], reason))
+		attrs = append(attrs, slog.Uint64("rejected_"+strings.ReplaceAll(string(reason), "-", "_"), rejected[reason]))
 	}
 	r.log.LogAttrs(context.Background(), slog.LevelInfo,
-		fmt.Sprintf("%d requests refused in the last minute: %s", total, strings.Join(parts, ", ")),
+		fmt.Sprintf("%d requests rejected in the last minute: %s", total, strings.Join(parts, ", ")),
 		append(attrs, slog.Uint64("count", total))...)
-	logConnectionLimits(r.log, refused)
+	logConnectionLimits(r.log, rejected)
 }
 
 // logConnectionLimits names the fix for connections that were reset to make room, in case
 // they were legitimate.
-func logConnectionLimits(log *slog.Logger, refused map[report.Refusal]uint64) {
-	if n := refused[report.SourceLimit]; n > 0 {
+func logConnectionLimits(log *slog.Logger, rejected map[report.Rejection]uint64) {
+	if n := rejected[report.SourceLimit]; n > 0 {
 		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource, and they had sent no request; "+
 			"if a load balancer or address translation hides the clients' addresses, set limits.perSource: 0", n),
 			slog.String("event", "source-limit"), slog.Uint64("count", n))
 	}
-	if n := refused[report.Evicted]; n > 0 {
+	if n := rejected[report.Evicted]; n > 0 {
 		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: all limits.maxConnections slots were in use; "+
 			"if these connections were legitimate, raise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it", n),
 			slog.String("event", "evicted"), slog.Uint64("count", n))

@@ -31,8 +31,8 @@ func recordChallenge(r *statsRecorder, c report.Challenge) {
 	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
-func recordRefusal(r *statsRecorder, reason report.Refusal) {
-	r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: reason, ClientKind: report.OtherClient, Count: 1}}})
+func recordRejection(r *statsRecorder, reason report.Rejection) {
+	r.record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: report.OtherClient, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
@@ -46,14 +46,14 @@ func TestChallengeLines(t *testing.T) {
 	recordChallenge(r, c)
 	c.ClientKind = report.OtherClient
 	c.Status, c.Outcome = 502, report.UpstreamError
-	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
+	why := &cause.Failure{Cause: "ingress-refused", Addr: c.Upstream}
 	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, UpstreamFailed: true})
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
 		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms" event=challenge-started vip=192.0.2.5 client=203.0.113.9:1234 client_kind=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 502 in 3.1 ms (refused: 192.0.2.6:80 refuses connections. Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.) (before: 200)" event=challenge-changed`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" has ended: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-ended`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 502 in 3.1 ms (ingress-refused: 192.0.2.6:80 refuses connections. Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" has ended: others 2/3 ok, last → 502 ingress-refused, 3.1 ms, 0 s" event=challenge-ended`,
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines:\n%s", len(lines), out)
@@ -73,9 +73,9 @@ func TestFloodWritesFewLines(t *testing.T) {
 	r, out := newStatsRecorderTest()
 	for i := range 1200 {
 		recordChallenge(r, report.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: report.NotFound})
-		recordRefusal(r, report.NotChallenge)
+		recordRejection(r, report.NotChallenge)
 	}
-	recordRefusal(r, report.BadRequest)
+	recordRejection(r, report.BadRequest)
 	started := strings.Count(out.String(), "\n")
 	r.finish()
 	if all := strings.Count(out.String(), "\n"); started > 20 || all != started+2 {
@@ -83,7 +83,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 	}
 	for _, want := range []string{
 		"more requests for challenges in the last minute have no entries of their own",
-		`msg="1201 requests refused in the last minute: 1 bad-request, 1200 not-challenge" event=refused refused_bad_request=1 refused_not_challenge=1200 count=1201`,
+		`msg="1201 requests rejected in the last minute: 1 bad-request, 1200 not-challenge" event=rejected rejected_bad_request=1 rejected_not_challenge=1200 count=1201`,
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log lacks %s", want)
@@ -100,9 +100,9 @@ func TestFloodWritesFewLines(t *testing.T) {
 func TestCountsAreRecorded(t *testing.T) {
 	t.Parallel()
 	r, _ := newStatsRecorderTest()
-	r.record(&protocol.Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Count: 7}}})
+	r.record(&protocol.Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Count: 7}}})
 	got := r.tracker.Report(report.Table{}).Traffic
-	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
+	if got.UpstreamErrors["ingress-refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -111,12 +111,12 @@ func TestConnectionLimitsAreLogged(t *testing.T) {
 	t.Parallel()
 	r, out := newStatsRecorderTest()
 	for range 3 {
-		recordRefusal(r, report.SourceLimit)
+		recordRejection(r, report.SourceLimit)
 	}
-	recordRefusal(r, report.Evicted)
+	recordRejection(r, report.Evicted)
 	r.logWindowCounts()
 	for _, want := range []string{
-		`msg="4 requests refused in the last minute: 1 evicted, 3 source-limit" event=refused refused_evicted=1 refused_source_limit=3 count=4`,
+		`msg="4 requests rejected in the last minute: 1 evicted, 3 source-limit" event=rejected rejected_evicted=1 rejected_source_limit=3 count=4`,
 		"limits.perSource: 0", "event=source-limit count=3", "event=evicted count=1",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -138,21 +138,21 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	}
 }
 
-// Requests of this service are subtracted from the reported ones: not from other refusals,
+// Requests of this service are subtracted from the reported ones: not from other rejections,
 // not below zero, and not after a timeout.
 func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, _ := newStatsRecorderTest()
-	count := func(kind report.ClientKind, reason report.Refusal, n uint64) uint64 {
-		r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: reason, ClientKind: kind, Count: n}}})
-		return r.tracker.Report(report.Table{}).Challenges.Refused[reason]
+	count := func(kind report.ClientKind, reason report.Rejection, n uint64) uint64 {
+		r.record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: kind, Count: n}}})
+		return r.tracker.Report(report.Table{}).Challenges.Rejected[reason]
 	}
 	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))
 	r.expectOwnRequest(time.Now())
 	r.expectOwnRequest(time.Now())
 	for i, step := range []struct {
 		kind     report.ClientKind
-		why      report.Refusal
+		why      report.Rejection
 		n, total uint64
 	}{
 		{report.OtherClient, report.Evicted, 1, 1},

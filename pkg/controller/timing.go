@@ -16,6 +16,7 @@ type timing struct {
 	LivenessInterval      time.Duration // between two requests of the service's own
 	LivenessRetryInterval time.Duration // after a request that was not answered
 	LivenessTimeout       time.Duration // of a request
+	StallTimeout          time.Duration // of a watcher's file read
 	DrainTimeout          time.Duration // of requests in flight when the ports close; package reconcile has the default
 }
 
@@ -28,5 +29,6 @@ func (t timing) withDefaults() timing {
 	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
 	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)
+	t.StallTimeout = cmp.Or(t.StallTimeout, stallTimeout)
 	return t
 }

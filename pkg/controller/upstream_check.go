@@ -70,12 +70,12 @@ func (t *upstreamTargets) set(ingress []netip.Addr, port uint16) {
 
 // observe takes the VIPs and requests a probe when this host has gained or lost one. One goroutine
 // calls it.
-func (p *upstreamCheck) observe(vips []report.VIP) {
+func (c *upstreamCheck) observe(vips []report.VIP) {
 	held := slices.DeleteFunc(slices.Clone(vips), func(v report.VIP) bool { return v.State != report.VIPHeld })
-	p.holding.Store(len(held) > 0)
-	if !slices.EqualFunc(held, p.held, func(a, b report.VIP) bool { return a.Address == b.Address }) {
-		p.held = held
-		p.wake.fire()
+	c.holding.Store(len(held) > 0)
+	if !slices.EqualFunc(held, c.held, func(a, b report.VIP) bool { return a.Address == b.Address }) {
+		c.held = held
+		c.wake.fire()
 	}
 }
 
@@ -107,7 +107,7 @@ func unprobed(targets []netip.AddrPort) []report.Upstream {
 }
 
 // run probes at intervals and on request until ctx ends.
-func (p *upstreamCheck) run(ctx context.Context) error {
+func (c *upstreamCheck) run(ctx context.Context) error {
 	next := time.NewTimer(probeRetryInterval)
 	defer next.Stop()
 	due := time.Now().Add(probeRetryInterval)
@@ -121,7 +121,7 @@ func (p *upstreamCheck) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.wake:
+		case <-c.wake:
 			// Never later than scheduled: a stream of requests must not delay it.
 			if wait := max(probeDelay, time.Until(last.Add(minProbeInterval))); wait < time.Until(due) {
 				schedule(wait)
@@ -129,15 +129,15 @@ func (p *upstreamCheck) run(ctx context.Context) error {
 			continue
 		case <-next.C:
 		}
-		holding := p.holding.Load()
+		holding := c.holding.Load()
 		if held && !holding {
-			p.targets.resetResults()
+			c.targets.resetResults()
 		}
 		held = holding
 		interval := probeInterval
 		if holding {
 			last = time.Now()
-			if !p.probeAll(ctx) {
+			if !c.probeAll(ctx) {
 				interval = probeRetryInterval
 			}
 		}
@@ -146,10 +146,10 @@ func (p *upstreamCheck) run(ctx context.Context) error {
 }
 
 // probeAll probes all addresses and reports whether each accepted the connection.
-func (p *upstreamCheck) probeAll(ctx context.Context) bool {
+func (c *upstreamCheck) probeAll(ctx context.Context) bool {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	results := p.probe(bounded)
+	results := c.probe(bounded)
 	if ctx.Err() != nil {
 		return false // the end of the service has canceled it
 	}
@@ -159,8 +159,8 @@ func (p *upstreamCheck) probeAll(ctx context.Context) bool {
 		upstreams[i] = report.Upstream{Address: r.Addr, Reachable: r.Failure == nil, Checked: time.Now()}
 		if r.Failure != nil {
 			all = false
-			upstreams[i].Error = r.Failure.Summary(p.causes.get())
+			upstreams[i].Error = r.Failure.Summary(c.causes.get())
 		}
 	}
-	return p.targets.setResults(upstreams) && all
+	return c.targets.setResults(upstreams) && all
 }

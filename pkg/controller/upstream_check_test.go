@@ -34,7 +34,7 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
-				found.Failure = &cause.Failure{Cause: "refused", Addr: found.Addr}
+				found.Failure = &cause.Failure{Cause: "ingress-refused", Addr: found.Addr}
 			}
 			return []protocol.Reachability{found}
 		}, newCauseSnapshot(), newTestTargets())
@@ -58,22 +58,22 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 	}
 }
 
-func (p *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
+func (c *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
 	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
-	p.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
-	p.observe(vips)
-	p.advance(minProbeInterval)
+	c.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
+	c.observe(vips)
+	c.advance(minProbeInterval)
 }
 
-func (p *upstreamCheckTest) advance(d time.Duration) (probes int64) {
-	before := p.probes.Load()
+func (c *upstreamCheckTest) advance(d time.Duration) (probes int64) {
+	before := c.probes.Load()
 	<-time.After(d)
 	synctest.Wait()
-	return p.probes.Load() - before
+	return c.probes.Load() - before
 }
 
-func (p *upstreamCheckTest) reason() report.Reason {
-	return p.targets.tracker.Report(report.Table{}).Condition().Reason
+func (c *upstreamCheckTest) reason() report.Reason {
+	return c.targets.tracker.Report(report.Table{}).Condition().Reason
 }
 
 func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCanceledProbeChangesNothing(t *testing.T) {
 		p := newUpstreamCheck(func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
-			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
+			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "ingress-refused"}}}
 		}, newCauseSnapshot(), newTestTargets())
 		p.targets.set([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())

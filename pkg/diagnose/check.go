@@ -3,83 +3,19 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// Outcome is the result of a check.
-type Outcome string
-
-// The outcomes.
-const (
-	OK            Outcome = "ok"
-	Warning       Outcome = "warning"
-	Problem       Outcome = "problem"
-	Skipped       Outcome = "skipped" // the check could not run, or there is nothing to check
-	NotApplicable Outcome = "nothing" // of a report: there is nothing to check on this host
-)
-
-// Result is the result of one check.
-type Result struct {
-	Name       string             `json:"name"`
-	Outcome    Outcome            `json:"outcome"`
-	Text       string             `json:"text,omitempty"`       // what works, or why the check was skipped
-	NotChecked string             `json:"notChecked,omitempty"` // what could not be checked, and why
-	Findings   []findings.Finding `json:"findings,omitempty"`
-	DurationMs float64            `json:"durationMs"`
-}
-
-// okResult is a result without findings.
-func okResult(format string, args ...any) Result {
-	return Result{Outcome: OK, Text: fmt.Sprintf(format, args...)}
-}
-
-// skippedResult is the result of a check that could not run, with the reason.
-func skippedResult(format string, args ...any) Result {
-	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...)}
-}
-
-// findingsResult is a result with findings. Without any, it is OK with the text.
-func findingsResult(matches []findings.Finding, format string, args ...any) Result {
-	r := okResult(format, args...)
-	r.Findings = matches
-	for _, f := range matches {
-		switch f.Level {
-		case findings.Problem:
-			r.Outcome = Problem
-		case findings.Warning:
-			if r.Outcome == OK {
-				r.Outcome = Warning
-			}
-		}
-	}
-	if len(matches) > 0 {
-		r.Text = ""
-	}
-	return r
-}
-
-// withNotChecked adds what could not be checked. An empty text adds nothing.
-func (r Result) withNotChecked(unseen string) Result {
-	r.NotChecked = unseen
-	return r
-}
-
-// check is one entry of the list of checks.
-type check struct {
-	name    string
-	timeout time.Duration // of this check; all checks run concurrently
-	run     func(context.Context, *host) Result
-}
-
-// totalTimeout bounds the whole run.
-const totalTimeout = 14 * time.Second
+// DefaultTimeout bounds the whole run.
+const DefaultTimeout = 14 * time.Second
 
 // Progress is the progress of a run.
 type Progress struct {
@@ -87,58 +23,61 @@ type Progress struct {
 	Pending     []string // names of the checks that still run
 }
 
-// Run checks this host, for at most 15 s. It calls progress at the start and after each
+// Run checks this host, for at most a second more than the timeout. It calls progress at the start and after each
 // check, one call at a time. An error means that the checks could not run.
-func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
+func Run(ctx context.Context, o Options, progress func(Progress)) (result.Report, error) {
 	begin := time.Now()
 	progress(Progress{Total: len(allChecks())})
 	r, err := run(ctx, o, progress)
-	r.DurationMs = milliseconds(time.Since(begin))
+	r.DurationMs = result.Milliseconds(time.Since(begin))
 	return r, err
 }
 
-func run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
-	bounded, cancel := context.WithTimeout(ctx, totalTimeout)
+func run(ctx context.Context, opts Options, progress func(Progress)) (result.Report, error) {
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, DefaultTimeout))
 	defer cancel()
-	h, err := inspectHost(bounded, o)
+	h, err := inspectHost(bounded, opts)
 	if err != nil {
-		return Report{}, err
+		return result.Report{}, err
 	}
-	if h.notApplicable() {
+	if !h.isApplicable() {
 		return h.notApplicableReport(), nil
 	}
 	client, err := prober.Start()
 	if err != nil {
-		return Report{}, err
+		return result.Report{}, err
 	}
 	defer client.Close()
-	h = h.withNetwork(bounded, client)
-	trace := newFuture(func() []TraceStep {
+	o := newObservations(bounded, h, client)
+	trace := newFuture(func() []result.Step {
 		within, cancel := context.WithTimeout(bounded, networkTimeout)
 		defer cancel()
-		return h.traceChallenge(within)
+		return o.traceChallenge(within)
 	})
-	h.observed.start()
-	if o.Token != "" {
+	if opts.Token != "" {
 		trace.start()
 	}
-	results := runAll(bounded, h, applicableChecks(h), progress)
-	if ctx.Err() != nil {
-		return Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
+	results := runAll(bounded, o, h.selectedChecks(), progress)
+	for i, r := range results {
+		results[i] = opts.withoutOthers(r)
 	}
-	if o.Token == "" {
-		return h.newReport(results, nil), nil
+	if ctx.Err() != nil {
+		return result.Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
+	}
+	conditions := result.Conditions{Host: h.name, Privileged: h.privileged, Selected: len(h.Only) > 0}
+	if opts.Token == "" {
+		return result.NewReport(conditions, results, nil), nil
 	}
 	steps, known := trace.await(bounded)
 	if !known {
-		steps = []TraceStep{newStep("dns", "", false, 0, "no time left to trace the challenge")}
+		steps = []result.Step{result.NewStep("dns", "", false, 0, "no time left to trace the challenge")}
 	}
-	return h.newReport(results, steps), nil
+	return result.NewReport(conditions, results, steps), nil
 }
 
 // runAll runs checks concurrently.
-func runAll(ctx context.Context, h *host, list []check, progress func(Progress)) []Result {
-	results := make([]Result, len(list))
+func runAll(ctx context.Context, o *observations, list []check, progress func(Progress)) []result.Result {
+	results := make([]result.Result, len(list))
 	p := Progress{Total: len(list)}
 	for _, c := range list {
 		p.Pending = append(p.Pending, c.name)
@@ -148,7 +87,7 @@ func runAll(ctx context.Context, h *host, list []check, progress func(Progress))
 	var mu sync.Mutex
 	for i, c := range list {
 		all.Go(func() {
-			results[i] = c.runWithTimeout(ctx, h)
+			results[i] = c.runWithTimeout(ctx, o)
 			mu.Lock()
 			defer mu.Unlock()
 			p.Done++
@@ -162,24 +101,31 @@ func runAll(ctx context.Context, h *host, list []check, progress func(Progress))
 
 // runWithTimeout runs a check within its timeout. A check that ignores its context is
 // abandoned.
-func (c check) runWithTimeout(ctx context.Context, h *host) Result {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+func (c check) runWithTimeout(whole context.Context, o *observations) result.Result {
+	ctx, cancel := context.WithTimeout(whole, c.timeout)
 	defer cancel()
 	begin := time.Now()
-	answer := make(chan Result, 1)
-	go func() { answer <- c.run(ctx, h) }()
-	var r Result
+	answer := make(chan result.Result, 1)
+	go func() {
+		if reason := o.unmetNeed(c); reason != "" {
+			answer <- result.NotCompleted("%s", reason)
+			return
+		}
+		answer <- c.run(ctx, o)
+	}()
+	var r result.Result
 	select {
 	case r = <-answer:
 	case <-ctx.Done():
 		select {
 		case r = <-answer:
 		case <-time.After(time.Second):
-			r = skippedResult("not finished within %v", c.timeout)
+			r = result.NotCompleted("not completed within %v", c.timeout)
 		}
 	}
-	r.Name, r.DurationMs = c.name, milliseconds(time.Since(begin))
+	if whole.Err() != nil && r.Outcome == result.Skipped && r.Incomplete {
+		r = result.NotCompleted("not completed within the time for all checks (--timeout)")
+	}
+	r.Name, r.DurationMs = c.name, result.Milliseconds(time.Since(begin))
 	return r
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
@@ -25,19 +27,22 @@ func TestChecksRunConcurrently(t *testing.T) {
 	forever := make(chan struct{})
 	t.Cleanup(func() { close(forever) })
 	var seen []Progress
-	got := runAll(t.Context(), &host{}, []check{
-		{"first", time.Minute, func(context.Context, *host) Result { <-other; return okResult("well") }},
-		{"second", time.Minute, func(context.Context, *host) Result { close(other); return okResult("well") }},
-		{"bounded", time.Millisecond, func(ctx context.Context, _ *host) Result { <-ctx.Done(); return skippedResult("%v", ctx.Err()) }},
-		{"hanging", time.Millisecond, func(context.Context, *host) Result { <-forever; return okResult("never") }},
+	got := runAll(t.Context(), &observations{}, []check{
+		{"first", "", needsNothing, time.Minute, func(context.Context, *observations) result.Result { <-other; return result.Pass("well") }},
+		{"second", "", needsNothing, time.Minute, func(context.Context, *observations) result.Result { close(other); return result.Pass("well") }},
+		{"bounded", "", needsNothing, time.Millisecond, func(ctx context.Context, _ *observations) result.Result {
+			<-ctx.Done()
+			return result.Skip("%v", ctx.Err())
+		}},
+		{"hanging", "", needsNothing, time.Millisecond, func(context.Context, *observations) result.Result { <-forever; return result.Pass("never") }},
 	}, func(p Progress) { seen = append(seen, Progress{p.Done, p.Total, slices.Clone(p.Pending)}) })
-	want := []Result{
-		{Name: "first", Outcome: OK, Text: "well"},
-		{Name: "second", Outcome: OK, Text: "well"},
-		{Name: "bounded", Outcome: Skipped, Text: "context deadline exceeded"},
-		{Name: "hanging", Outcome: Skipped, Text: "not finished within 1ms"},
+	want := []result.Result{
+		{Name: "first", Outcome: result.OK, Text: "well"},
+		{Name: "second", Outcome: result.OK, Text: "well"},
+		{Name: "bounded", Outcome: result.Skipped, Text: "context deadline exceeded", Incomplete: true},
+		{Name: "hanging", Outcome: result.Skipped, NotChecked: "not completed within 1ms", Incomplete: true},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Result{}, "DurationMs")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(result.Result{}, "DurationMs")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(seen) != 5 || seen[0].Done != 0 || seen[4].Done != 4 || len(seen[4].Pending) != 0 {
@@ -45,6 +50,77 @@ func TestChecksRunConcurrently(t *testing.T) {
 	}
 	if last := seen[3].Pending; len(last) != 1 || last[0] != "hanging" {
 		t.Errorf("the last pending check is %v", last)
+	}
+}
+
+// TestTimeoutOfRun: checks that the time for the whole run ends are reported as not
+// completed. Results before that stay.
+func TestTimeoutOfRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	got := runAll(ctx, &observations{}, []check{
+		{"early", "", needsNothing, time.Minute, func(context.Context, *observations) result.Result {
+			return result.Found(findings.ClockOffset, nil)
+		}},
+		{"late", "", needsNothing, time.Minute, func(ctx context.Context, _ *observations) result.Result {
+			cancel()
+			<-ctx.Done()
+			return result.Skip("%v", ctx.Err())
+		}},
+	}, func(Progress) {})
+	r := result.NewReport(result.Conditions{}, got, nil)
+	if got[0].Findings == nil || got[1].NotChecked != "not completed within the time for all checks (--timeout)" || !slices.Equal(r.Incomplete, []string{"late"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSelectedChecks: --only takes checks and findings, and other findings of the same
+// check are not reported.
+func TestSelectedChecks(t *testing.T) {
+	t.Parallel()
+	h := host{}
+	h.Only = []string{"dns", string(findings.VIPUnassigned)}
+	var names []string
+	for _, c := range h.selectedChecks() {
+		names = append(names, c.name)
+	}
+	if diff := cmp.Diff([]string{"vip-holder", "dns"}, names); diff != "" || h.Validate() != nil {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	both := result.Of(findings.New(findings.VIPUnassigned, nil), findings.New(findings.VIPDuplicate, nil))
+	both.Name = "vip-holder"
+	if got := h.withoutOthers(both).Findings; len(got) != 1 || got[0].ID != findings.VIPUnassigned {
+		t.Errorf("%+v", got)
+	}
+	both.Name = "dns"
+	if got := h.withoutOthers(both).Findings; len(got) != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, wrong := range []string{"nonsense", string(findings.IngressNoAddress)} {
+		if err := (Options{Only: []string{wrong}}).Validate(); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}
+
+// TestRejectedConfiguration: without an accepted configuration, what the rejected one
+// contains is not reported as absent.
+func TestRejectedConfiguration(t *testing.T) {
+	t.Parallel()
+	h := host{rejected: "configuration rejected"}
+	h.VIPs.Err = vips.ErrNoNode
+	o := &observations{host: h}
+	for _, c := range allChecks() {
+		if c.needs == needsNothing {
+			continue
+		}
+		if r := c.runWithTimeout(t.Context(), o); r.Outcome != result.Skipped || r.NotChecked != "configuration rejected" || r.Text != "" {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+	o.VIPs.Err = nil
+	if reason := o.unmetNeed(check{needs: needsVIPs}); reason != "" {
+		t.Errorf("the VIPs are known, but %s", reason)
 	}
 }
 
@@ -62,7 +138,7 @@ func TestProgressStartsAtOnce(t *testing.T) {
 	}
 	var seen []Progress
 	r, err := Run(t.Context(), o, func(p Progress) { seen = append(seen, p) })
-	if err != nil || r.Outcome != NotApplicable || r.DurationMs <= 0 {
+	if err != nil || r.Outcome != result.NotApplicable || r.DurationMs <= 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if want := []Progress{{Total: len(allChecks())}}; !cmp.Equal(want, seen) {

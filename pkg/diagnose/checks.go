@@ -3,20 +3,112 @@
 package diagnose
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/certificate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/clock"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/conntrack"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
-	localTimeout        = 2 * time.Second              // a check of this host only
-	networkTimeout      = 10 * time.Second             // a check that contacts the network
-	serviceCheckTimeout = statusTimeout + localTimeout // a check of this host that also queries the service
+	localTimeout        = 2 * time.Second                      // a check of this host only
+	networkTimeout      = 10 * time.Second                     // a check that contacts the network
+	serviceCheckTimeout = service.ReportTimeout + localTimeout // a check of this host that also queries the service
 )
 
-// applicableChecks are the checks for a host. Without MicroShift, its own check is left
-// out.
-func applicableChecks(h *host) []check {
-	return slices.DeleteFunc(allChecks(), func(c check) bool { return c.name == internalAddressCheck && !h.microShiftState.Present })
+// check is one entry of the list of checks. run collects the observations that the check
+// evaluates.
+type check struct {
+	name    string
+	about   string        // what it checks, in one sentence
+	needs   need          // without which it is not run
+	timeout time.Duration // of this check; all checks run concurrently
+	run     func(context.Context, *observations) result.Result
+}
+
+// need is what a check evaluates besides the host.
+type need int
+
+const (
+	needsNothing need = iota
+	needsVIPs         // the VIPs, which the configuration may contain
+	needsConfig       // the configuration
+)
+
+// selectedChecks are the checks for this host that the command line selects. Without
+// MicroShift, its own check is left out.
+func (h *host) selectedChecks() []check {
+	names := make(map[string]bool)
+	for _, one := range h.Only {
+		e, _ := findings.Lookup(findings.ID(one))
+		names[cmp.Or(e.Check, one)] = true
+	}
+	return slices.DeleteFunc(allChecks(), func(c check) bool {
+		return c.name == internalAddressCheck && !h.microShift.Present || len(names) > 0 && !names[c.name]
+	})
+}
+
+// withoutOthers is the result without findings that the command line does not select.
+func (o Options) withoutOthers(r result.Result) result.Result {
+	if len(o.Only) == 0 || slices.Contains(o.Only, r.Name) || len(r.Findings) == 0 {
+		return r
+	}
+	selected := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool { return !slices.Contains(o.Only, string(f.ID)) })
+	next := result.PassUnless(selected, "found something else").WithNotChecked(r.NotChecked)
+	next.Name, next.DurationMs = r.Name, r.DurationMs
+	return next
+}
+
+// unmetNeed is the reason for which a check cannot run on this host; empty if there is
+// none.
+func (h *host) unmetNeed(c check) string {
+	if c.needs == needsConfig || c.needs == needsVIPs && errors.Is(h.VIPs.Err, vips.ErrNoNode) {
+		return h.rejected
+	}
+	return ""
+}
+
+// List lists the checks with one sentence each.
+func List() (all []Entry) {
+	for _, c := range allChecks() {
+		e := Entry{Name: c.name, About: c.about, Findings: []findings.ID{}}
+		for _, f := range findings.All() {
+			if f.Check == c.name && !f.JournalOnly {
+				e.Findings = append(e.Findings, f.ID)
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// Entry describes a check.
+type Entry struct {
+	Name     string        `json:"name"`     // for --only
+	About    string        `json:"about"`    // what it checks, in one sentence
+	Findings []findings.ID `json:"findings"` // that it detects, for --only
 }
 
 const internalAddressCheck = "internal-address"
@@ -24,23 +116,273 @@ const internalAddressCheck = "internal-address"
 // allChecks lists all checks in the order of the output.
 func allChecks() []check {
 	return []check{
-		{"nftables", serviceCheckTimeout, checkNftables},
-		{"port", serviceCheckTimeout, checkPorts},
-		{"vips", localTimeout, checkVIPs},
-		{internalAddressCheck, localTimeout, checkInternalAddress},
-		{"vip-holder", networkTimeout, checkVIPHolders},
-		{"ruleset", 2 * localTimeout, checkRuleset},
-		{"ingress", networkTimeout, checkIngress},
-		{"route", networkTimeout, checkRoute},
-		{"dns", networkTimeout, checkDNS},
-		{"egress-proxy", serviceCheckTimeout, checkEgressProxy},
-		{"self-check", networkTimeout, checkSelfCheck},
-		{"certificate", networkTimeout, checkCertificate},
-		{"mtu", networkTimeout, checkMTU},
-		{"conntrack", localTimeout, checkConntrack},
-		{"clock", networkTimeout, checkClock},
-		{"config", localTimeout, checkConfig},
-		{"trust", localTimeout, checkTrust},
-		{"service", serviceCheckTimeout, checkService},
+		{"nftables", "The nftables table of the service is in place, or the kernel supports it.", needsNothing, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result { return o.service.CheckNftables() }},
+		{"port", "No other program uses the ports of the service.", needsConfig, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result {
+			return o.service.CheckPorts(o.config, !o.config.Enabled() || o.VIPs.Unusable())
+		}},
+		{"vips", "The VIPs of this cluster are known and suit the service.", needsVIPs, localTimeout, func(_ context.Context, o *observations) result.Result {
+			if o.VIPs.MicroShift {
+				return o.microShift.CheckVIPs(o.VIPs, o.config.Upstream.InitialPort())
+			}
+			return o.VIPs.Check(o.vipSource())
+		}},
+		{internalAddressCheck, "The internal address of MicroShift's API server is on this host.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result { return o.microShift.CheckInternalAddress() }},
+		{"vip-holder", "Each VIP is on exactly one reachable host.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result {
+			return network.CheckHolders(o.VIPs, awaitAll(ctx, o.vipHolders))
+		}},
+		{"ruleset", "No nftables rule of this host keeps challenges from the service.", needsConfig, 2 * localTimeout, checkRuleset},
+		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
+		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
+			return o.observeIngress(ctx).CheckRoute(o.Token, o.recentChallenges().LastFor(o.namesOfAPI(ctx)))
+		}},
+		{"dns", "The API's names resolve to the API VIPs, in each address family.", needsVIPs, networkTimeout, checkDNS},
+		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
+			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
+		}},
+		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, networkTimeout, checkSelfCheck},
+		{"certificate", "The API servers present valid certificates for their names.", needsVIPs, networkTimeout, checkCertificate},
+		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
+		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
+		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
+		{"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result {
+			return service.Configuration{Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(), Privileged: o.privileged}.Check()
+		}},
+		{"trust", "The CA bundle that verifies the ingress is readable and complete.", needsConfig, localTimeout, func(ctx context.Context, o *observations) result.Result {
+			t, known := o.trust.await(ctx)
+			if !known {
+				return result.Skip("no time left to read it")
+			}
+			return t.Check(o.reported().Trust)
+		}},
+		{"service", "The service runs and is ready.", needsNothing, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result { return o.service.Check() }},
 	}
+}
+
+// reported is the report of the service; zero if it does not respond.
+func (o *observations) reported() report.Report {
+	reported, err := o.service.Report()
+	if err != nil {
+		return report.Report{}
+	}
+	return reported
+}
+
+func (o *observations) recentChallenges() ingress.Challenges { return o.reported().Challenges.Recent }
+
+func checkRuleset(ctx context.Context, o *observations) result.Result {
+	var targets []ruleset.VIP
+	for _, vip := range slices.Concat(o.VIPs.Held, o.VIPs.Standby) {
+		targets = append(targets, ruleset.VIP{Addr: vip, Link: o.inputLink(vip)})
+	}
+	return ruleset.Check(ctx, targets, o.config.InternalPort, o.privileged)
+}
+
+// inputLink is the link by which external packets for a VIP arrive: the one with the
+// VIP, or the one towards it.
+func (o *observations) inputLink(vip netip.Addr) simulator.Link {
+	w, err := o.PathTo(vip)
+	if err != nil || w.Link.Flags&net.FlagLoopback != 0 {
+		return simulator.Link{} // rules with this link are not simulated
+	}
+	return simulator.Link{Index: w.Link.Index, Name: w.Link.Name}
+}
+
+// observeIngress waits for the responses of the ingress VIPs.
+func (o *observations) observeIngress(ctx context.Context) ingress.Ingress {
+	i := ingress.Ingress{VIPs: o.VIPs, Port: o.config.Upstream.InitialPort(), NeedsEgress: o.egress().Proxied(o.VIPs.Ingress)}
+	i.Route, _ = o.route.await(ctx)
+	found, isFaulty := o.ingressPages.await(ctx), o.faultyVIPs(ctx)
+	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks(ctx)
+	for _, vip := range o.VIPs.Ingress {
+		if page, known := found[vip]; known && !isFaulty(vip) {
+			i.Responses = append(i.Responses, ingress.NewResponse(vip, i.Port, page))
+		}
+	}
+	return i
+}
+
+func checkDNS(ctx context.Context, o *observations) result.Result {
+	served := o.VIPs.Served()
+	if len(served) == 0 {
+		return result.Nothing("http01-proxyd serves no VIP")
+	}
+	answers, known := o.dns.await(ctx)
+	if !known {
+		return result.Skip("no time left for the check")
+	}
+	others := make(map[netip.Addr]*future[*dns.Other])
+	for _, v := range answers.Views {
+		for _, addr := range v.Others(served) {
+			others[addr] = newFuture(func() *dns.Other { return o.fetchOther(ctx, addr) })
+		}
+	}
+	n := dns.Names{Answers: answers, VIPs: served, AtOther: make(map[netip.Addr]dns.Other)}
+	for addr, other := range awaitAll(ctx, others) {
+		if other != nil {
+			n.AtOther[addr] = *other
+		}
+	}
+	n.AtVIPs = o.vipResponses(ctx)
+	return n.Check()
+}
+
+// fetchOther sends a request to an address that is not a VIP; nil if it was not sent.
+func (o *observations) fetchOther(ctx context.Context, addr netip.Addr) *dns.Other {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
+	defer cancel()
+	page, err := o.fetchRoot(ctx, addr)
+	if err != nil {
+		return nil
+	}
+	w, err := o.PathTo(addr)
+	return &dns.Other{Page: page, Neighbour: err == nil && !w.Gateway.IsValid()}
+}
+
+func checkSelfCheck(ctx context.Context, o *observations) result.Result {
+	if len(o.VIPs.Served()) == 0 {
+		return result.Nothing("http01-proxyd serves no VIP")
+	}
+	s := selfcheck.SelfCheck{
+		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
+		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(), Recent: o.recentChallenges(), IsOwn: o.Has,
+	}
+	if o.Token != "" {
+		s.Challenges, s.Ingress = o.challengePages.await(ctx), o.observeIngress(ctx)
+	}
+	return s.Check()
+}
+
+func checkCertificate(ctx context.Context, o *observations) result.Result {
+	if o.microShift.IsKnown() {
+		names, unreadable := o.microShift.ExternalNames(o.name, slices.Concat(o.names, o.config.Hosts))
+		return certificate.MicroShift{Host: o.Host, Names: names, Omitted: unreadable, Computed: o.microShift.Computed}.Check(ctx, o.prober.Certificates)
+	}
+	names := o.namesOfAPI(ctx)
+	requests := certificate.Requests(o.apiServers(ctx), names[:min(len(names), maxNames)])
+	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, time.Now())
+}
+
+// apiServers are the reachable VIPs and this host's own addresses beside them. Behind a
+// VIP is one API server. Behind the host's own address is the one on this host, if it is
+// a control-plane node.
+func (o *observations) apiServers(ctx context.Context) []netip.Addr {
+	all := slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx))
+	for _, vip := range o.VIPs.API {
+		if w, err := o.PathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
+			all = append(all, w.Source)
+		}
+	}
+	return all
+}
+
+const (
+	ntpPort      = 123
+	clockTimeout = 5 * time.Second
+)
+
+// readClocks reads the clocks of the time servers, or of other hosts.
+func (o *observations) readClocks(ctx context.Context) clock.Readings {
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
+	defer cancel()
+	r := clock.Readings{ConfPath: o.ChronyConf, Servers: clock.Servers(o.ChronyConf)}
+	r.NTP = o.queryTimeServers(ctx, r.Servers)
+	if len(r.NTP) == 0 {
+		r.Dates = o.readDates(ctx)
+	}
+	return r
+}
+
+// queryTimeServers queries time servers concurrently. Those without a response are left
+// out.
+func (o *observations) queryTimeServers(ctx context.Context, names []string) []clock.Reading {
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout/2)
+	defer cancel()
+	var all []clock.Reading
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	for _, name := range names {
+		group.Go(func() {
+			addr, ok := o.resolveTimeServer(ctx, name)
+			if !ok {
+				return
+			}
+			a, err := o.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, clock.Reading{Server: name, Offset: a.Clock.Offset})
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// resolveTimeServer finds an address of a time server of either family.
+func (o *observations) resolveTimeServer(ctx context.Context, name string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.Unmap(), true
+	}
+	servers, err := o.dnsServers()
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, s := range servers {
+		ctx, cancel := context.WithTimeout(ctx, clockTimeout/5)
+		defer cancel()
+		for _, ipv6 := range []bool{false, true} {
+			if r := o.lookup(ctx, s.Addr, name, ipv6); len(r.Addresses) > 0 {
+				return r.Addresses[0], true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// readDates reads the clocks of other hosts from responses of the API server and the
+// ingress.
+func (o *observations) readDates(ctx context.Context) (all []clock.Reading) {
+	isFaulty := o.faultyVIPs(ctx)
+	read := func(vip netip.Addr, q protocol.FetchRequest) {
+		if isFaulty(vip) || o.Has(vip) {
+			return
+		}
+		page, err := o.fetch(ctx, q)
+		if when := time.Now(); err == nil && !page.Date.IsZero() {
+			all = append(all, clock.Reading{Server: vip.String(), Offset: page.Date.Sub(when.Add(page.FirstByte - page.Total))})
+		}
+	}
+	for _, vip := range o.VIPs.API {
+		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: o.apiName(ctx), Path: "/readyz", TLS: true})
+	}
+	u := o.config.Upstream
+	for _, vip := range o.VIPs.Ingress {
+		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
+	}
+	return all
+}
+
+// traceChallenge follows the challenge of --token.
+func (o *observations) traceChallenge(ctx context.Context) []result.Step {
+	name := o.apiName(ctx)
+	if name == "" {
+		return []result.Step{result.NewStep("dns", "", false, 0, "the API's name is unknown (set --name)")}
+	}
+	answers, _ := o.dns.await(ctx)
+	steps, addresses := trace.Names(name, answers, o.VIPs.Served())
+	t := trace.Trace{Token: o.Token, DNS: steps}
+	at := make(pages)
+	for _, addr := range addresses {
+		if at[addr] = o.challengePages[addr]; at[addr] == nil {
+			at.add(ctx, addr, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchChallenge(ctx, addr) })
+		}
+	}
+	known := at.await(ctx)
+	for _, addr := range addresses {
+		page, ok := known[addr]
+		t.Answers = append(t.Answers, trace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
+	}
+	t.Ingress = o.observeIngress(ctx).Responses
+	return t.Steps()
 }

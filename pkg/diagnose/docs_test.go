@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +15,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 var update = flag.Bool("update", false, "write docs/troubleshooting.md")
 
 type page struct {
+	Results  []observed
 	Symptoms []symptom
 	Checks   []section
+}
+
+// observed is what a client of port 80 observes.
+type observed struct {
+	Text    string
+	Meaning string
+	Entries []findings.Entry // whose symptom has the result
 }
 
 type symptom struct {
@@ -67,9 +77,47 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
+// observedResults returns the results with their entries.
+func observedResults(t *testing.T) []observed {
+	t.Helper()
+	var all []observed
+	for _, r := range []struct{ text, meaning, symptom string }{
+		{
+			"400 with `Only /.well-known/acme-challenge/* is allowed`",
+			"The expected response to a request that is not a challenge. For a challenge, the name is not in `hosts`.",
+			"get 400 with `Only",
+		},
+		{"400 with another text", "The router rejects the connection, or the client's request is not valid HTTP/1.1.", "get 400 with the router's"},
+		{"404", "The solver does not have this token.", `get 404`},
+		{"405", "The method is neither GET nor HEAD. Validators and self checks use GET: this is another client.", ""},
+		{"408, 413, 414, 431, 501, 505", "The request is too slow, too large or malformed. This is another client.", ""},
+		{"502", "The ingress did not send a usable response. The response body names the reason.", `\b502\b`},
+		{"503", "The router has no route for this name.", `\b503\b`},
+		{"504", "The ingress did not respond in time.", `\b504\b`},
+		{"the response of another program", "A rule or a listener of another program gets the connection.", "response of another program|that of another program"},
+		{"a redirect", "The service did not follow the router's redirect.", `get a redirect`},
+		{"connection refused", "Nothing listens at the address, or a rule rejects the connection.", `(?:is|are|or) refused`},
+		{"connection reset", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit. Otherwise the client connected to the internal port directly.", ""},
+		{"timeout", "Packets are lost, or no host has the address.", `(?i)time out|times out for|then hang`},
+		{"no route to host", "No host has the VIP.", "No route to host"},
+	} {
+		found := observed{Text: r.text, Meaning: r.meaning}
+		for _, e := range findings.All() {
+			if r.symptom != "" && regexp.MustCompile(r.symptom).MatchString(e.Symptom) {
+				found.Entries = append(found.Entries, e)
+			}
+		}
+		if r.symptom != "" && len(found.Entries) == 0 {
+			t.Errorf("no finding has the result %q", r.text)
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 func newPage(t *testing.T) page {
 	t.Helper()
-	var p page
+	p := page{Results: observedResults(t)}
 	for _, e := range findings.All() {
 		i := slices.IndexFunc(p.Symptoms, func(s symptom) bool { return s.Text == e.Symptom })
 		if i < 0 {
@@ -93,8 +141,8 @@ func renderFinding(t *testing.T, e findings.Entry) string {
 		return f.String() + "\n"
 	}
 	var text strings.Builder
-	r := Report{Checks: []Result{{Name: e.Check, Findings: []findings.Finding{f}}}}
-	if err := r.WriteText(&text, TextOptions{Width: 110}); err != nil {
+	r := result.Report{Checks: []result.Result{{Name: e.Check, Findings: []findings.Finding{f}}}}
+	if err := r.WriteText(&text, result.TextOptions{Width: 110}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(text.String()) + "\n"

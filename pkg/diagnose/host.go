@@ -10,21 +10,23 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	ingressegress "github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // Options are the settings of the command line.
@@ -36,6 +38,9 @@ type Options struct {
 	Kubeconfig   string // of this node; contains the API's name
 	APIName      string // name of the API; empty: detected
 	Token        string // of a challenge to trace; empty: none
+
+	Only    []string      // names of checks, or IDs of their findings; empty: all
+	Timeout time.Duration // of the whole run; 0: [DefaultTimeout]
 }
 
 // Validate rejects a name or token that must not become part of a request.
@@ -45,9 +50,15 @@ func (o Options) Validate() error {
 		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
 	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
 		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
-	default:
-		return nil
 	}
+	for _, one := range o.Only {
+		if e, known := findings.Lookup(findings.ID(one)); known && e.JournalOnly {
+			return fmt.Errorf("finding %q: no check detects it; the journal reports it (CAUSE=%s)", one, one)
+		} else if !known && !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
+			return fmt.Errorf("%q is neither a check (see --list) nor the ID of a finding (see http01-proxyd explain --list)", one)
+		}
+	}
+	return nil
 }
 
 // tokenPattern is base64url (RFC 8555 section 8.3), longer than the token of any CA.
@@ -66,133 +77,121 @@ func withoutAddresses(hosts []string) []string {
 // only read it.
 type host struct {
 	Options
-	name            string
-	privileged      bool          // can read the kernel's tables and other users' processes
-	config          config.Config // from the file; if that is invalid, the last accepted one, or the defaults
-	configErr       error         // why the file is invalid
-	vips            keepalived.VIPs
-	vipsErr         error             // why there are no VIPs
-	lastGoodInForce bool              // the VIPs are the last good ones of the service, despite vipsErr
-	addresses       []address.Address // of this host
-	addressErr      error             // why the addresses are unknown
-	ownership       ownership.Decision
-	internalVIPs    []netip.Addr    // configured VIPs that are internal addresses of MicroShift's API server and not redirected
-	microShiftState microShiftState // MicroShift on this host
-	names           []string        // of the API, as far as known without network requests
-	prober          *prober.Client  // set by withNetwork
-	observed        *observations   // set by withNetwork
-	unit            func() (systemd.Unit, error)
-	fetchReport     func() (report.Report, error)     // queries the service, each time
-	report          func() (report.Report, error)     // the first report of the service, requested after the addresses were read
-	readAddresses   func() ([]address.Address, error) // reads the addresses of this host, each time
-	stillUnnoticed  func() []netip.Addr               // see findStillUnnoticed
-}
+	network.Host
 
-// serviceState is reason and message that the running service reports; empty if it does
-// not respond.
-func (h *host) serviceState() (report.Reason, string) {
-	reported, err := h.report()
-	if err != nil {
-		return "", ""
-	}
-	return reported.Condition().Reason, reported.Condition().Message
+	name       string
+	privileged bool          // can read the kernel's tables and other users' processes
+	config     config.Config // from the file; if that is invalid, the last accepted one, or the defaults
+	configErr  error         // why the file is invalid
+	rejected   string        // what the file is if nothing accepted replaces it; empty: valid or replaced
+	addressErr error         // why the addresses are unknown
+	microShift microshift.State
+	names      []string // of the API, as far as known without network requests
+	service    *service.Service
 }
 
 // inspectHost collects the state that the checks share.
-func inspectHost(ctx context.Context, o Options) (*host, error) {
-	h := &host{Options: o, privileged: hasNetAdmin()}
+func inspectHost(ctx context.Context, o Options) (host, error) {
+	h := host{Options: o, privileged: hasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
-		return nil, fmt.Errorf("cannot read the host name: %w", err)
+		return h, fmt.Errorf("cannot read the host name: %w", err)
 	}
-	h.loadConfig()
-	h.vips, h.vipsErr = discovery.VIPs(ctx, discovery.ManifestDirs{Active: o.ManifestDir, Disabled: o.DisabledManifestDir}, h.config.VIPs)
-	h.readAddresses = address.List
-	h.addresses, h.addressErr = h.readAddresses()
-	h.loadMicroShift(ctx)
-	fetchReport := func() (report.Report, error) {
-		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-		defer cancel()
-		return client.Fetch(ctx, o.StatusSocket)
+	h.config, h.rejected, h.configErr = loadConfig(o.HostPaths)
+	found, err := vips.Discover(ctx, h.vipSource().Manifests, h.config.VIPs)
+	h.VIPs = vips.VIPs{VIPs: found, Err: err}
+	h.Addresses, h.addressErr = address.List()
+	h.microShift, h.config, h.VIPs = microshift.Source{
+		Service: h.config, StateDir: o.StateDir, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
+	}.Load(ctx, h.VIPs)
+	source := service.NewSource(ctx, o.StatusSocket, heldNow)
+	first := source.QueryOnce()
+	if h.isFaulty() {
+		if reported, err := first(); err == nil {
+			h.useLastGoodVIPs(reported)
+		}
 	}
-	first := sync.OnceValues(fetchReport)
-	go func() { _, _ = first() }()
-	h.fetchReport, h.report = fetchReport, first
-	h.useLastGoodVIPs()
-	h.ownership = h.decideOwnership()
-	h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(ctx) })
+	if !h.VIPs.MicroShift {
+		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, microshift.OwnershipAddresses(h.Addresses))
+	}
+	h.service = service.New(ctx, source, first, h.VIPs.Held, h.privileged)
 	h.names = withoutAddresses(h.config.Hosts)
-	if len(h.names) == 0 && h.microShiftState.active {
-		h.names = h.microShiftChallengeNames()
+	if len(h.names) == 0 && h.VIPs.MicroShift {
+		h.names = h.microShift.ChallengeNames()
 	}
 	if o.APIName != "" {
 		h.names = []string{o.APIName}
 	}
-	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
-		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
-		defer cancel()
-		return systemd.QueryUnit(ctx, unit.Name)
-	})
 	return h, nil
 }
 
-// withNetwork returns the host with access to the network. Its observations are complete
-// but not started.
-func (h *host) withNetwork(ctx context.Context, client *prober.Client) *host {
-	connected := *h
-	connected.prober = client
-	connected.observed = newObservations(ctx, &connected)
-	return &connected
-}
-
-// decideOwnership classifies the VIPs like the service does. MicroShift's router may
-// use another port of an address that serves as VIP.
-func (h *host) decideOwnership() ownership.Decision {
-	switch {
-	case h.microShiftState.active && h.lastGoodInForce:
-		return ownership.Decide(h.vips.API, nil, ownershipAddresses(h.addresses))
-	case h.microShiftState.active:
-		return h.microShiftState.decision
-	default:
-		return ownership.Decide(h.vips.API, h.vips.Ingress, ownershipAddresses(h.addresses))
+// useLastGoodVIPs uses the VIPs that the service keeps in use despite a fault. MicroShift's
+// router may use another port of an address that serves as VIP.
+func (h *host) useLastGoodVIPs(reported report.Report) {
+	h.VIPs = h.VIPs.WithLastGood(reported)
+	if h.VIPs.MicroShift && h.VIPs.LastGood {
+		h.config.Upstream.Port = reported.Upstreams[0].Address.Port()
+		h.VIPs.Decision = ownership.Decide(h.VIPs.API, nil, microshift.OwnershipAddresses(h.Addresses))
 	}
 }
 
-// ownershipAddresses converts addresses for the ownership decision. If the links cannot
-// be listed, any link may be one whose name matters, as in the service.
-func ownershipAddresses(addresses []address.Address) []ownership.Address {
-	links, err := address.Links()
+// isFaulty reports whether the reason for missing VIPs is a fault.
+func (h *host) isFaulty() (bad bool) {
+	if h.VIPs.MicroShift {
+		_, bad = h.microShift.Fault(h.VIPs)
+	} else {
+		_, bad = h.VIPs.Fault(h.vipSource())
+	}
+	return bad
+}
+
+// heldNow are those of some VIPs that this host holds now; all of them if its addresses
+// cannot be read.
+func heldNow(vips []netip.Addr) []netip.Addr {
+	now, err := address.List()
 	if err != nil {
-		links = nil
+		return vips
 	}
-	return ownership.FromAddresses(addresses, links)
+	return ownership.Decide(vips, nil, microshift.OwnershipAddresses(now)).Held
 }
 
-const (
-	unitTimeout   = localTimeout - 500*time.Millisecond // for the query to systemd
-	statusTimeout = 3 * time.Second                     // for the query to the service, which responds at once unless it hangs
-)
+func (h *host) vipSource() vips.Source {
+	return vips.Source{
+		Config: h.config.VIPs, ConfigPath: h.ConfigPath, AddressErr: h.addressErr, Privileged: h.privileged,
+		Manifests: vips.ManifestDirs{Active: h.ManifestDir, Disabled: h.DisabledManifestDir},
+	}
+}
 
-// notApplicable reports whether the host cannot hold the API's VIPs, such as an
-// administrator's machine or a worker. A host with an invalid configuration file is
-// meant to be a control-plane node.
-func (h *host) notApplicable() bool {
-	return h.configErr == nil && (errors.Is(h.vipsErr, discovery.ErrNoNode) || errors.Is(h.vipsErr, discovery.ErrWorker))
+// egress are the egress proxies. An ingress has no name in the automatic part of the
+// no-proxy list.
+func (h *host) egress() egress.Settings {
+	var subnets []netip.Prefix
+	for _, own := range h.Addresses {
+		subnets = append(subnets, netip.PrefixFrom(own.IP, own.Bits))
+	}
+	direct := ingressegress.NewDirectDestinations(h.config.VIPs, h.VIPs.API, h.VIPs.Ingress, subnets)
+	return egress.Settings{Config: h.config, StateDir: h.StateDir, EnvFile: h.ProxyEnvFile, NoProxy: direct.NoProxy(), Privileged: h.privileged}
 }
 
 // loadConfig loads the configuration like the service: the file, or if that is invalid,
-// the last accepted one.
-func (h *host) loadConfig() {
-	text, err := config.Read(h.ConfigPath)
-	if err == nil {
-		h.config, err = config.Parse(h.ConfigPath, text)
+// the last accepted one. Without that, the defaults apply, and rejected is the reason.
+func loadConfig(paths config.HostPaths) (c config.Config, rejected string, invalid error) {
+	text, invalid := config.Read(paths.ConfigPath)
+	if invalid == nil {
+		c, invalid = config.Parse(paths.ConfigPath, text)
 	}
-	if err == nil {
-		return
+	if invalid == nil {
+		return c, "", nil
 	}
-	h.configErr = err
-	if h.config, err = config.NewLastAccepted(h.StateDir).Load(); err != nil {
-		h.config = config.Default()
+	c, err := config.NewLastAccepted(paths.StateDir).Load()
+	var problems config.Problems
+	switch {
+	case err == nil:
+		return c, "", invalid
+	case errors.As(invalid, &problems):
+		return config.Default(), "configuration rejected", invalid
+	default:
+		return config.Default(), "configuration not readable", invalid
 	}
 }
 
@@ -203,4 +202,35 @@ func hasNetAdmin() bool {
 	var data [2]unix.CapUserData
 	err := unix.Capget(&header, &data[0])
 	return err == nil && data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
+}
+
+// isApplicable reports whether the host may hold the API's VIPs, unlike an
+// administrator's machine or a worker. A host with an invalid configuration file is
+// meant to be a control-plane node.
+func (h *host) isApplicable() bool {
+	return h.configErr != nil || !errors.Is(h.VIPs.Err, vips.ErrNoNode) && !errors.Is(h.VIPs.Err, vips.ErrWorker)
+}
+
+// notApplicableReport is the report of a host that cannot hold the API's VIPs.
+func (h *host) notApplicableReport() result.Report {
+	const onControlPlane = "oc debug node/NODE -- chroot /host http01-proxyd check"
+	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
+	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
+		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
+		r.Advice = []string{
+			fmt.Sprintf("%s contains only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.",
+				h.config.VIPs.KeepalivedConfig, h.ManifestDir),
+			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+		}
+		return r
+	}
+	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
+	r.Advice = []string{
+		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived manages the virtual IP of the API. " +
+			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
+				h.config.VIPs.KeepalivedConfig, keepalived.StaticPodPath(h.ManifestDir), h.ConfigPath),
+		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+		"If another program than keepalived manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
+	}
+	return r
 }

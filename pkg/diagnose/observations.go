@@ -6,12 +6,22 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -26,56 +36,52 @@ const (
 	// placeholderName replaces an unknown API name (RFC 6761).
 	placeholderName = "http01-proxyd-check.invalid"
 
-	httpPort        = 80
+	httpPort        = selfcheck.HTTPPort
 	challengePrefix = "/.well-known/acme-challenge/"
 )
 
-// observations are network observations that several checks use. Each is made once,
-// concurrently with the others, and may use the results of others.
+// observations are this host and network observations that several checks use. Each is
+// made once, concurrently with the others, and may use the results of others.
 type observations struct {
-	names          *future[[]string]
-	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
-	vipRoots       map[netip.Addr]*fetchFuture             // response of each API VIP to a request that is not a challenge
-	ingressPages   map[netip.Addr]*fetchFuture             // response of each ingress VIP to a challenge
-	challengePages map[netip.Addr]*fetchFuture             // response of each API VIP to the challenge of --token; empty without one
-	dns            *future[dnsResult]
-	trust          *future[upstreamTrust]
-	viaProxy       *future[viaProxy] // how requests to the ingress are sent
+	host
 
-	starts []func()
+	prober         *prober.Client
+	apiNames       *future[[]string]
+	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
+	vipRoots       pages                                   // of each API VIP, to a request that is not a challenge
+	ingressPages   pages                                   // of each ingress VIP, to a challenge
+	challengePages pages                                   // of each API VIP, to the challenge of --token; empty without one
+	dns            *future[dns.Answers]
+	trust          *future[trust.Sources]
+	route          *future[egress.Route] // to the ingress
 }
 
-// newObservations prepares the observations of a host. Nothing runs before start, so that
-// no observation can use an incomplete value. ctx lasts as long as the checks.
-func newObservations(ctx context.Context, h *host) *observations {
-	s := &observations{
+// newObservations prepares the observations of a host. None starts before a check needs
+// it, so that no observation can use an incomplete value. ctx lasts as long as the checks.
+func newObservations(ctx context.Context, h host, client *prober.Client) *observations {
+	o := &observations{
+		host: h, prober: client,
 		vipHolders: make(map[netip.Addr]*future[network.Holders]),
-		vipRoots:   make(map[netip.Addr]*fetchFuture), ingressPages: make(map[netip.Addr]*fetchFuture),
-		challengePages: make(map[netip.Addr]*fetchFuture),
+		vipRoots:   make(pages), ingressPages: make(pages), challengePages: make(pages),
 	}
-	s.names = observation(ctx, s, h.findAPINames)
-	for _, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
-		if s.vipHolders[vip] == nil {
-			s.vipHolders[vip] = observation(ctx, s, func(ctx context.Context) network.Holders { return h.findVIPHolders(ctx, vip) })
-		}
+	o.apiNames = observe(ctx, o.findAPINames)
+	finder := network.Finder{Prober: client, Host: h.Host, ReadAddresses: address.List}
+	for _, vip := range h.VIPs.All() {
+		o.vipHolders[vip] = observe(ctx, func(ctx context.Context) network.Holders { return finder.Find(ctx, vip) })
 	}
-	s.trust = observation(ctx, s, func(context.Context) upstreamTrust { return h.readTrust() })
-	s.viaProxy = observation(ctx, s, func(ctx context.Context) viaProxy {
-		t, known := s.trust.await(ctx)
+	o.trust = observe(ctx, func(context.Context) trust.Sources { return trust.Read(h.config, h.StateDir, h.privileged) })
+	o.route = observe(ctx, func(ctx context.Context) egress.Route {
+		t, known := o.trust.await(ctx)
 		if !known {
-			return viaProxy{err: errNoTime}
+			return egress.Route{Err: errNoTime}
 		}
-		return h.loadViaProxy(ctx, t)
+		resolver := resolve.Resolver{ConfPath: h.ResolvConf, HostsPath: h.HostsFile, Query: client.Lookup}
+		return h.egress().FindRoute(ctx, h.VIPs.Ingress, t, resolver)
 	})
-	for _, vip := range h.servedVIPs() {
-		at := netip.AddrPortFrom(vip, httpPort)
-		s.vipRoots[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
-			return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: placeholderName, Path: "/"})
-		})
+	for _, vip := range h.VIPs.Served() {
+		o.vipRoots.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchRoot(ctx, vip) })
 		if h.Token != "" {
-			s.challengePages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
-				return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: s.apiName(ctx), Path: challengePrefix + h.Token})
-			})
+			o.challengePages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchChallenge(ctx, vip) })
 		}
 	}
 	token := h.Token
@@ -83,74 +89,30 @@ func newObservations(ctx context.Context, h *host) *observations {
 		// This token does not exist, so that whatever responds is not its solver.
 		token = "http01-proxyd-check-" + rand.Text()
 	}
-	for _, vip := range h.vips.Ingress {
-		s.ingressPages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
-			settings, known := s.viaProxy.await(ctx)
+	for _, vip := range h.VIPs.Ingress {
+		o.ingressPages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) {
+			route, known := o.route.await(ctx)
 			if !known {
 				return protocol.FetchResult{}, errNoTime
 			}
-			return h.fetchViaProxy(ctx, settings, vip, s.apiName(ctx), challengePrefix+token)
+			return o.fetchIngress(ctx, route, vip, challengePrefix+token)
 		})
 	}
-	s.dns = observation(ctx, s, func(ctx context.Context) dnsResult { return h.resolveNames(ctx, s) })
-	return s
+	o.dns = observe(ctx, o.resolveNames)
+	return o
 }
 
-// observation adds an observation that ends within observeTimeout.
-func observation[T any](ctx context.Context, s *observations, observe func(context.Context) T) *future[T] {
-	f := newFuture(func() T {
+// observe is an observation that ends within observeTimeout.
+func observe[T any](ctx context.Context, observe func(context.Context) T) *future[T] {
+	return newFuture(func() T {
 		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 		defer cancel()
 		return observe(ctx)
 	})
-	s.starts = append(s.starts, f.start)
-	return f
 }
 
-// fetch adds a request.
-func (s *observations) fetch(ctx context.Context, request func(context.Context) (protocol.FetchResult, error)) *fetchFuture {
-	return &fetchFuture{observation(ctx, s, func(ctx context.Context) (f fetchResult) {
-		f.page, f.err = request(ctx)
-		return f
-	})}
-}
-
-// start starts all observations.
-func (s *observations) start() {
-	for _, start := range s.starts {
-		start()
-	}
-}
-
-// apiName is the first name of the API.
-func (s *observations) apiName(ctx context.Context) string {
-	if names, known := s.names.await(ctx); known && len(names) > 0 {
-		return names[0]
-	}
-	return placeholderName
-}
-
-// vipFaulty reports whether a VIP is on no reachable host, or on two. The check of the
-// VIP holders reports that, and observations at the VIP add nothing.
-func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
-	l := s.vipHolders[vip]
-	if l == nil {
-		return false
-	}
-	found, known := l.await(ctx)
-	return known && found.Faulty()
-}
-
-// servedVIPs are the API VIPs that http01-proxyd must serve.
-func (h *host) servedVIPs() []netip.Addr {
-	if h.noUsableVIPs() {
-		return nil
-	}
-	if h.microShiftState.active {
-		return slices.Concat(h.ownership.Held, h.ownership.Standby)
-	}
-	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
-}
+// pages are responses by address.
+type pages map[netip.Addr]*future[fetchResult]
 
 // fetchResult is a response, or the error of the request.
 type fetchResult struct {
@@ -158,14 +120,115 @@ type fetchResult struct {
 	err  error
 }
 
-// fetchFuture is a request in progress.
-type fetchFuture struct{ future *future[fetchResult] }
+func (p pages) add(ctx context.Context, addr netip.Addr, request func(context.Context) (protocol.FetchResult, error)) {
+	p[addr] = observe(ctx, func(ctx context.Context) (f fetchResult) {
+		f.page, f.err = request(ctx)
+		return f
+	})
+}
 
-// await waits for the response; known is false if the request failed or is not finished
-// in time.
-func (f *fetchFuture) await(ctx context.Context) (page protocol.FetchResult, known bool) {
-	got, known := f.future.await(ctx)
-	return got.page, known && got.err == nil
+// await waits for the responses. Those whose request fails or is not finished in time are
+// left out.
+func (p pages) await(ctx context.Context) map[netip.Addr]protocol.FetchResult {
+	known := make(map[netip.Addr]protocol.FetchResult)
+	for addr, f := range awaitAll(ctx, p) {
+		if f.err == nil {
+			known[addr] = f.page
+		}
+	}
+	return known
+}
+
+// namesOfAPI are the names of the API.
+func (o *observations) namesOfAPI(ctx context.Context) []string {
+	names, _ := o.apiNames.await(ctx)
+	return names
+}
+
+// apiName is the first name of the API; empty if it is unknown.
+func (o *observations) apiName(ctx context.Context) string {
+	if names := o.namesOfAPI(ctx); len(names) > 0 {
+		return names[0]
+	}
+	return ""
+}
+
+// faultyVIPs reports which VIPs are on no reachable host, or on two. The check of the
+// VIP holders reports that, and observations at the VIP add nothing.
+func (o *observations) faultyVIPs(ctx context.Context) func(netip.Addr) bool {
+	holders := awaitAll(ctx, o.vipHolders)
+	return func(vip netip.Addr) bool {
+		found, known := holders[vip]
+		return known && found.Faulty()
+	}
+}
+
+// vipResponses waits for the responses of the API VIPs, except those of faulty VIPs.
+func (o *observations) vipResponses(ctx context.Context) (all selfcheck.Responses) {
+	roots, isFaulty := o.vipRoots.await(ctx), o.faultyVIPs(ctx)
+	for _, vip := range o.VIPs.Served() {
+		if page, known := roots[vip]; known && !isFaulty(vip) {
+			all.Add(selfcheck.Response{VIP: vip, Held: o.VIPs.Holds(vip), Page: page})
+		}
+	}
+	return all
+}
+
+// downLinks are the networks of the links that are down and have a VIP.
+func (o *observations) downLinks(ctx context.Context) map[string][]netip.Prefix {
+	down := make(map[string][]netip.Prefix)
+	for _, found := range awaitAll(ctx, o.vipHolders) {
+		if found.LinkDown {
+			down[found.Link] = linkNetworks(found.Link)
+		}
+	}
+	return down
+}
+
+// linkNetworks are the networks of a link.
+func linkNetworks(name string) (networks []netip.Prefix) {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil
+	}
+	all, err := link.Addrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.IsSingleIP() {
+			networks = append(networks, p)
+		}
+	}
+	return networks
+}
+
+// dnsServers are the DNS servers of this host.
+func (o *observations) dnsServers() ([]dns.Server, error) { return dns.Servers(o.ResolvConf, o.Has) }
+
+// resolveNames queries all servers for all names.
+func (o *observations) resolveNames(ctx context.Context) dns.Answers {
+	names := o.namesOfAPI(ctx)
+	servers, err := o.dnsServers()
+	switch {
+	case err != nil:
+		return dns.Answers{Reason: err.Error()}
+	case len(names) == 0:
+		return dns.Answers{Reason: "the API's name is unknown (set --name)"}
+	case len(servers) == 0:
+		return dns.Answers{Reason: "there is no nameserver in " + o.ResolvConf}
+	}
+	return dns.Resolve(ctx, servers, names[:min(len(names), maxNames)], o.lookup)
+}
+
+func (o *observations) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) dns.Record {
+	begin := time.Now()
+	a, err := o.prober.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
+	r := dns.Record{Took: time.Since(begin), Err: err}
+	if err == nil {
+		r.LookupResult = *a.Lookup
+	}
+	return r
 }
 
 // errNoTime: a request did not get the time that it needs.
@@ -173,13 +236,16 @@ var errNoTime = errors.New("no time left for the request")
 
 // fetch sends a request. An error means that the request was not sent, which indicates
 // nothing about the server.
-func (h *host) fetch(ctx context.Context, q protocol.FetchRequest) (protocol.FetchResult, error) {
+func (o *observations) fetch(ctx context.Context, q protocol.FetchRequest) (protocol.FetchResult, error) {
 	q.UserAgent, q.ConnectTimeout = userAgent, connectTimeout
-	a, err := h.prober.Query(ctx, protocol.Request{Fetch: &q})
+	if q.Host == "" {
+		q.Host = placeholderName
+	}
+	a, err := o.prober.Query(ctx, protocol.Request{Fetch: &q})
 	switch {
 	case err != nil:
 		return protocol.FetchResult{}, err
-	case pageFault(*a.Fetch) == findings.IngressTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
+	case response.Fault(*a.Fetch) == findings.IngressTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
 		return protocol.FetchResult{}, errNoTime
 	default:
 		return *a.Fetch, nil
@@ -193,4 +259,53 @@ const timerSlack = 500 * time.Millisecond
 func deadlineNear(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return bounded && time.Until(deadline) < timerSlack
+}
+
+// fetchRoot sends a request that is not a challenge to port 80 of an address.
+func (o *observations) fetchRoot(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
+	return o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Path: "/"})
+}
+
+// fetchChallenge requests the challenge of --token at an address.
+func (o *observations) fetchChallenge(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
+	return o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Host: o.apiName(ctx), Path: challengePrefix + o.Token})
+}
+
+// fetchIngress requests a challenge from an ingress VIP like the proxy does.
+func (o *observations) fetchIngress(ctx context.Context, r egress.Route, vip netip.Addr, path string) (protocol.FetchResult, error) {
+	if r.Err != nil {
+		return protocol.FetchResult{}, r.Err
+	}
+	settings := ingress.FromConfig(o.config.Upstream, []netip.Addr{vip})
+	settings.ConnectTimeout = connectTimeout
+	page, err := o.fetch(ctx, protocol.FetchRequest{
+		Addr: netip.AddrPortFrom(vip, o.config.Upstream.InitialPort()), Host: o.apiName(ctx), Path: path,
+		ViaProxy: &protocol.ProxyExchange{Client: o.clientAddress(vip), VIP: o.apiVIPFor(vip), Upstream: settings, CAs: r.CAs, Egress: &r.Egress},
+	})
+	if r.Unresolved != nil {
+		page.Context.ProxyLookupError = r.Unresolved.Error()
+	}
+	return page, err
+}
+
+// apiVIPFor is the API VIP in the address family of an ingress VIP, to which a client
+// would connect.
+func (o *observations) apiVIPFor(ingress netip.Addr) netip.AddrPort {
+	i := slices.IndexFunc(o.VIPs.API, func(vip netip.Addr) bool { return vip.Is4() == ingress.Is4() })
+	if i < 0 {
+		return netip.AddrPortFrom(ingress, httpPort)
+	}
+	return netip.AddrPortFrom(o.VIPs.API[i], httpPort)
+}
+
+// clientPort is arbitrary, because nothing listens on it.
+const clientPort = 49152
+
+// clientAddress is this host as the client that the router learns of.
+func (o *observations) clientAddress(ingress netip.Addr) netip.AddrPort {
+	w, err := o.PathTo(ingress)
+	if err != nil || !w.Source.IsValid() {
+		return netip.AddrPortFrom(o.apiVIPFor(ingress).Addr(), clientPort)
+	}
+	return netip.AddrPortFrom(w.Source, clientPort)
 }

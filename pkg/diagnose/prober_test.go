@@ -6,11 +6,15 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -23,31 +27,49 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// TestProberGone: without the prober process, the network checks are skipped and report
-// no fault.
-func TestProberGone(t *testing.T) {
-	t.Parallel()
+// observationsOf are the observations of a host in which nothing was observed.
+func observationsOf(t *testing.T, h host) *observations {
+	t.Helper()
+	h.config = config.Default()
+	h.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return report.Report{}, errors.New("not running") }, nil, true)
 	client, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	h := &host{prober: client, names: []string{"api.lab.test"}, vips: keepalived.VIPs{
-		API: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")},
-	}}
-	h.ResolvConf = writeFile(t, "nameserver 192.0.2.53\n")
-	h.config.Upstream.Port = 80
-	h.report = func() (report.Report, error) { return report.Report{}, errors.New("not running") }
-	h = h.withNetwork(t.Context(), h.prober)
-	h.observed.start()
+	return newObservations(t.Context(), h, client)
+}
+
+// TestProberGone: without the prober process, the network checks are skipped and report
+// no fault.
+func TestProberGone(t *testing.T) {
+	t.Parallel()
+	h := host{names: []string{"api.lab.test"}}
+	h.VIPs.API, h.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("192.0.2.5")}, []netip.Addr{netip.MustParseAddr("192.0.2.6")}
+	h.ResolvConf = filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(h.ResolvConf, []byte("nameserver 192.0.2.53\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := observationsOf(t, h)
 	for _, c := range allChecks() {
 		if c.timeout != networkTimeout || c.name == "clock" {
 			continue
 		}
-		if got := c.runWithTimeout(t.Context(), h); got.Outcome != Skipped {
+		if got := c.runWithTimeout(t.Context(), o); got.Outcome != result.Skipped {
 			t.Errorf("%s: %+v", c.name, got)
 		} else {
 			t.Logf("%s: %s", c.name, got.Text)
 		}
+	}
+}
+
+// TestTokenWithoutName: a token that cannot be traced is a problem.
+func TestTokenWithoutName(t *testing.T) {
+	t.Parallel()
+	h := host{}
+	h.Token = "tok"
+	steps := observationsOf(t, h).traceChallenge(t.Context())
+	if r := result.NewReport(result.Conditions{Privileged: true}, []result.Result{result.Pass("well")}, steps); r.Outcome != result.Problem || strings.HasPrefix(r.Summary, "No problems") {
+		t.Errorf("%+v", r)
 	}
 }

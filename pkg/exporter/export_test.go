@@ -4,3 +4,6 @@ package exporter
 
 // RunWithTimeout is Run with another timeout for reports.
 var RunWithTimeout = run
+
+// EvictSilent is for servers with other timeouts.
+var EvictSilent = evictSilent

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -28,6 +30,7 @@ const (
 	maxConnections    = 16
 	maxHeaderBytes    = 8 << 10
 	readHeaderTimeout = time.Second
+	silentTimeout     = 250 * time.Millisecond // instead of readHeaderTimeout while every slot is in use
 	readTimeout       = 5 * time.Second
 	writeTimeout      = 10 * time.Second
 )
@@ -53,7 +56,6 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	return run(ctx, conn, reportTimeout)
 }
 
-// run is Run with a timeout for the controller's reports.
 func run(ctx context.Context, conn *wire.Child, timeout time.Duration) error {
 	ln, err := receiveListener(conn)
 	if err != nil {
@@ -93,7 +95,40 @@ func newServer(handler http.Handler) *http.Server {
 	}
 	server.Protocols.SetHTTP1(true)
 	server.SetKeepAlivesEnabled(false)
+	server.ConnState = evictSilent(maxConnections)
 	return server
+}
+
+// evictSilent returns a ConnState function. When a connection takes the last slot, those
+// that are still silent after silentTimeout end.
+func evictSilent(slots int) func(net.Conn, http.ConnState) {
+	var mu sync.Mutex
+	open, silent := 0, make(map[net.Conn]bool)
+	evict := func(before map[net.Conn]bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for conn := range before {
+			if silent[conn] {
+				_ = conn.SetReadDeadline(time.Unix(1, 0))
+			}
+		}
+	}
+	return func(conn net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state != http.StateNew {
+			delete(silent, conn)
+			if state == http.StateClosed {
+				open--
+			}
+			return
+		}
+		silent[conn] = true
+		if open++; open == slots {
+			before := maps.Clone(silent)
+			time.AfterFunc(silentTimeout, func() { evict(before) })
+		}
+	}
 }
 
 // receiveListener receives the listening socket, which comes with the first command.
@@ -112,4 +147,28 @@ func receiveListener(conn *wire.Child) (net.Listener, error) {
 		return nil, fmt.Errorf("open the listening socket: %w", err)
 	}
 	return ln, nil
+}
+
+type handler struct{ source *reportSource }
+
+// ServeHTTP implements http.Handler. A scraper that accepts protobuf also gets native
+// histograms. Nothing is compressed: a scrape has a few kilobytes, and a compressor takes
+// a megabyte of memory.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
+		http.NotFound(w, r)
+		return
+	}
+	page, err := h.source.page(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	format, text, err := page.Render(r.Header)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", format)
+	_, _ = w.Write(text) //nolint:gosec // the negotiated format is one of a fixed set without HTML
 }

@@ -10,7 +10,35 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 )
+
+// TestSilentConnectionIsEvicted: a silent connection in the last slot ends long before the
+// server's own timeout, and a scrape is answered.
+func TestSilentConnectionIsEvicted(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Hour, ConnState: exporter.EvictSilent(1)}
+	go func() { _ = server.Serve(netutil.LimitListener(ln, 1)) }()
+	defer server.Close()
+	silent, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	client := http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Get("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+}
 
 // TestSilentConnectionIsClosed: silent connections that occupy every slot end within the
 // timeout for the head, and a scrape is answered then.

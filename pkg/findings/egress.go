@@ -24,7 +24,7 @@ func egressEntries() []Entry {
 	)
 	return []Entry{
 		{
-			ID: EgressUnreachable, Cause: "egress-unreachable", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: EgressUnreachable, Exchange: true, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:   "the egress proxy is not available",
 			Symptom: unavailable,
 			Message: "The egress proxy {proxy}, through which {upstream} is reached, is not available ({error})",
@@ -32,7 +32,7 @@ func egressEntries() []Entry {
 				"Check this host's routes and firewall towards it." + directIngress,
 		},
 		{
-			ID: EgressTLS, Cause: "egress-tls", Check: check, Level: Problem,
+			ID: EgressTLS, Exchange: true, Check: check, Level: Problem,
 			Reply:   "the egress proxy is not available",
 			Symptom: unavailable,
 			Message: "TLS to the egress proxy {proxy} fails: {error}",
@@ -40,7 +40,7 @@ func egressEntries() []Entry {
 				"If the egress proxy expects plain HTTP, its URL must begin with http://, also in httpsProxy.",
 		},
 		{
-			ID: EgressAuth, Cause: "egress-auth", Check: check, Level: Problem,
+			ID: EgressAuth, Exchange: true, Check: check, Level: Problem,
 			Reply:   "the egress proxy rejected the request",
 			Symptom: rejected,
 			Message: "The egress proxy {proxy} rejects the credentials, or their absence, for {upstream}: {error}",
@@ -48,7 +48,7 @@ func egressEntries() []Entry {
 				"or in egressProxy of /etc/http01-proxyd/config.yaml. Only the scheme Basic is supported.",
 		},
 		{
-			ID: EgressDenied, Cause: "egress-denied", Check: check, Level: Problem,
+			ID: EgressDenied, Exchange: true, Check: check, Level: Problem,
 			Reply:   "the egress proxy rejected the request",
 			Symptom: rejected,
 			Message: "The egress proxy {proxy} does not forward to {upstream}: {error}",
@@ -56,7 +56,7 @@ func egressEntries() []Entry {
 				"and it must reach the ingress. An ingress that sets an error in Proxy-Status or X-Squid-Error is mistaken for the egress proxy and must not set these fields." + directIngress,
 		},
 		{
-			ID: EgressLoop, Cause: "egress-loop", Check: check, Level: Problem,
+			ID: EgressLoop, Exchange: true, Check: check, Level: Problem,
 			Symptom: "Challenges get 502, and the journal reports that they came back to the API VIP through the egress proxy.",
 			Message: "The egress proxy {proxy} forwarded the challenge back to the API VIP. In plain HTTP, it resolves the API's name itself and gets the API VIP",
 			Remediation: "Set upstream.scheme: https, so that the egress proxy connects to the ingress VIP. " +

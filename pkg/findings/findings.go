@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// ID identifies a finding in `check -o json` and in the documentation. It never changes.
+// ID identifies a finding in `check`, in the journal and in the documentation. It never
+// changes.
 type ID string
 
 // Level is the severity of a finding.
@@ -29,9 +31,9 @@ type Entry struct {
 	Symptom     string // visible without check, for the documentation
 	Message     string // the cause
 	Remediation string
-	// Cause is the value of the journal field CAUSE, the status and the metrics for an
-	// exchange with the ingress that shows this fault; empty if none does.
-	Cause       string
+	// Exchange: an exchange with the ingress can show this fault. Its ID is then the cause
+	// in the journal (CAUSE), the status and the metrics.
+	Exchange    bool
 	Reply       string // response body to the client of such an exchange; empty if it gets the ingress's response
 	JournalOnly bool   // no check detects it, because it is about a challenge that the service handled
 	// CausedBy lists findings that explain this one. If one of them is found, this one is
@@ -40,7 +42,7 @@ type Entry struct {
 }
 
 // Forwarded reports whether the client of the exchange gets the ingress's own response.
-func (e Entry) Forwarded() bool { return e.Cause != "" && e.Reply == "" }
+func (e Entry) Forwarded() bool { return e.Exchange && e.Reply == "" }
 
 // All lists the entries in the order of the checks.
 func All() []Entry { return slices.Clone(loadIndex().entries) }
@@ -89,19 +91,19 @@ func Lookup(id ID) (Entry, bool) {
 	return e, known
 }
 
-// ForCause returns the ID of the entry with the given Cause.
-func ForCause(cause string) (ID, bool) {
-	id, known := loadIndex().byCause[cause]
-	return id, known
+// IsCause reports whether a text is the ID of a finding about an exchange.
+func IsCause(text string) bool {
+	e, _ := Lookup(ID(text))
+	return e.Exchange
 }
 
-// Causes returns all causes of failed or unusual exchanges, in the order of the entries.
+// Causes returns the IDs of all findings about failed or unusual exchanges, in the order of
+// the entries.
 func Causes() []string { return slices.Clone(loadIndex().causes) }
 
 // ReplyForCause is the response body to the client of an exchange with a cause.
 func ReplyForCause(cause string) string {
-	id, _ := ForCause(cause)
-	if e, known := Lookup(id); known && e.Reply != "" {
+	if e, _ := Lookup(ID(cause)); e.Reply != "" {
 		return e.Reply
 	}
 	e, _ := Lookup(ResponseMalformed)
@@ -116,3 +118,33 @@ func (f Finding) OnOtherHost() Finding {
 
 // String is message and remediation in one line.
 func (f Finding) String() string { return f.Message + ". " + f.Remediation }
+
+// index contains the entries with a lookup by ID. It is immutable.
+type index struct {
+	entries []Entry
+	byID    map[ID]Entry
+	causes  []string
+}
+
+// loadIndex builds the index once. The proxy looks up a cause for each failed challenge,
+// so a flood of these must not build it again each time.
+var loadIndex = sync.OnceValue(func() index { //nolint:gochecknoglobals // see above
+	t := index{entries: entries(), byID: make(map[ID]Entry)}
+	for _, e := range t.entries {
+		t.byID[e.ID] = e
+		if e.Exchange {
+			t.causes = append(t.causes, string(e.ID))
+		}
+	}
+	return t
+})
+
+// entries concatenates the entries of all files in the order of the checks.
+func entries() []Entry {
+	return slices.Concat(
+		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(), rulesetEntries(),
+		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
+		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(), conntrackEntries(), clockEntries(),
+		configEntries(), caBundleEntries(), serviceEntries(),
+	)
+}

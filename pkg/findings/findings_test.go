@@ -31,7 +31,7 @@ func TestNewUnknownID(t *testing.T) {
 	if f := New("unheard-of", nil); f.ID != "unheard-of" || f.Level != Problem || f.Message != "unheard-of" {
 		t.Errorf("finding %+v", f)
 	}
-	if ReplyForCause("unheard-of") != ReplyForCause("malformed-response") {
+	if ReplyForCause("unheard-of") != ReplyForCause("response-malformed") {
 		t.Error("an unknown cause has no reply")
 	}
 }

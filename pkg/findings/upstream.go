@@ -40,56 +40,56 @@ func ingressEntries() []Entry {
 	const check = "ingress"
 	return []Entry{
 		{
-			ID: IngressNoAddress, Cause: "no-upstream-for-family", Check: check, JournalOnly: true, Level: Problem,
+			ID: IngressNoAddress, Exchange: true, Check: check, JournalOnly: true, Level: Problem,
 			Reply:       "no upstream is configured",
 			Symptom:     "Challenges get 502 with `no upstream is configured`.",
 			Message:     "No ingress address is known",
 			Remediation: "Check the ingress instances in keepalived.conf, or set vips.ingress.",
 		},
 		{
-			ID: IngressRefused, Cause: "refused", Check: check, Level: Problem,
+			ID: IngressRefused, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream refused the connection",
 			Symptom:     "Challenges get 502 with `upstream refused the connection`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} refuses connections",
 			Remediation: "Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.",
 		},
 		{
-			ID: IngressTimeout, Cause: "timeout-connect", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: IngressTimeout, Exchange: true, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream did not accept the connection in time",
 			Symptom:     "Challenges get 504 after some seconds with `upstream did not accept the connection in time`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} does not reply to connection attempts",
 			Remediation: "Check that a host holds the ingress VIP and that no firewall drops the port.",
 		},
 		{
-			ID: IngressUnreachable, Cause: "unreachable", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: IngressUnreachable, Exchange: true, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream is unreachable",
 			Symptom:     "Challenges get 502 with `upstream is unreachable`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} is unreachable ({error})",
 			Remediation: "Check this host's routes and firewall towards the ingress VIP.",
 		},
 		{
-			ID: IngressClosedConnection, Cause: "closed-without-response", Check: check, Level: Problem,
+			ID: IngressClosedConnection, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream closed the connection without a response",
 			Symptom:     "Challenges get 502 with `upstream closed the connection without a response`.",
 			Message:     "{upstream} accepted the connection and closed it without a response",
 			Remediation: proxyProtocolRemediation,
 		},
 		{
-			ID: IngressResetConnection, Cause: "reset", Check: check, Level: Problem,
+			ID: IngressResetConnection, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream reset the connection",
 			Symptom:     "Challenges get 502 with `upstream reset the connection`.",
 			Message:     "{upstream} reset the connection",
 			Remediation: proxyProtocolRemediation,
 		},
 		{
-			ID: IngressNoResponse, Cause: "timeout-response", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: IngressNoResponse, Exchange: true, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Reply:       "upstream did not respond in time",
 			Symptom:     "Challenges get 504 after some seconds with `upstream did not respond in time`.",
 			Message:     "{upstream} accepted the connection but did not respond in time",
 			Remediation: "Check the router and the pods of cert-manager's solver. The limit is upstream.timeout.",
 		},
 		{
-			ID: IngressTLSUntrusted, Cause: "tls-untrusted", Check: check, Level: Problem, CausedBy: []ID{CABundleInvalid, NoTrustedCA},
+			ID: IngressTLSUntrusted, Exchange: true, Check: check, Level: Problem, CausedBy: []ID{CABundleInvalid, NoTrustedCA},
 			Reply:   "upstream presents a certificate that is not trusted",
 			Symptom: "Challenges get 502 with `upstream presents a certificate that is not trusted`.",
 			Message: "The certificate of {upstream} is not trusted: {error}",
@@ -97,21 +97,21 @@ func ingressEntries() []Entry {
 				"The ingress operator's CA is in the config map default-ingress-cert of openshift-config-managed. Check that the router presents the intermediate certificates too.",
 		},
 		{
-			ID: IngressTLSName, Cause: "tls-name", Check: check, Level: Problem,
+			ID: IngressTLSName, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream presents a certificate for another name",
 			Symptom:     "Challenges get 502 with `upstream presents a certificate for another name`.",
 			Message:     "{upstream} presents a certificate for other names: {error}",
 			Remediation: "If it is the router's default certificate, add one of its names to upstream.verifyNames, such as \"*.apps.<cluster domain>\". Otherwise check which program listens there.",
 		},
 		{
-			ID: IngressTLSExpired, Cause: "tls-expired", Check: check, Level: Problem,
+			ID: IngressTLSExpired, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream presents a certificate that is not valid now",
 			Symptom:     "Challenges get 502 with `upstream presents a certificate that is not valid now`.",
 			Message:     "{upstream} presents a certificate that is not valid now: {error}",
 			Remediation: "Renew the certificate (oc get secret -n openshift-ingress). Check the clock of this host (chronyc tracking).",
 		},
 		{
-			ID: IngressTLSHandshake, Cause: "tls-handshake", Check: check, Level: Problem,
+			ID: IngressTLSHandshake, Exchange: true, Check: check, Level: Problem,
 			Reply:   "upstream failed the TLS handshake",
 			Symptom: "Challenges get 502 with `upstream failed the TLS handshake`.",
 			Message: "{upstream} accepted the connection, but the TLS handshake failed: {error}",
@@ -119,21 +119,21 @@ func ingressEntries() []Entry {
 				"and must not require a client certificate (tlsSecurityProfile and clientTLS of the IngressController).",
 		},
 		{
-			ID: IngressPROXYProtocol, Cause: "proxy-protocol-unexpected", Check: check, Level: Problem,
+			ID: IngressPROXYProtocol, Exchange: true, Check: check, Level: Problem,
 			Symptom: "Challenges get 400 with the router's page since upstream.proxyProtocol was set.",
 			Message: "{upstream} answers 400 to a connection that begins with a PROXY protocol header, like a router that does not expect one",
 			Remediation: "Set upstream.proxyProtocol: off, or enable the protocol at the router (hostNetwork.protocol: PROXY of the IngressController). " +
 				"If it is enabled, the 400 comes from the solver or is about the other version. See the router's log.",
 		},
 		{
-			ID: LocalResources, Cause: "local-resources", Check: check, Level: Problem,
+			ID: LocalResources, Exchange: true, Check: check, Level: Problem,
 			Reply:       "the proxy cannot connect to the upstream",
 			Symptom:     "Challenges get 502 with `the proxy cannot connect to the upstream`.",
 			Message:     "This host cannot open a connection to {upstream} ({error})",
 			Remediation: "Check the service's descriptor limit and the host's free ports.",
 		},
 		{
-			ID: ExchangeStopped, Cause: "stopped", Check: check, JournalOnly: true, Level: Warning,
+			ID: ExchangeStopped, Exchange: true, Check: check, JournalOnly: true, Level: Warning,
 			Reply:       "the proxy cannot connect to the upstream",
 			Symptom:     "One challenge gets 502 with `the proxy cannot connect to the upstream` while the service is being stopped.",
 			Message:     "The exchange with {upstream} ended because the service is stopping",
@@ -147,56 +147,91 @@ func routeEntries() []Entry {
 	const check = "route"
 	return []Entry{
 		{
-			ID: RouteMissing, Cause: "router-no-route", Check: check, Level: Problem,
+			ID: RouteMissing, Exchange: true, Check: check, Level: Problem,
 			Symptom: "Challenges get 503, usually with the router's page.",
 			Message: "{upstream} answered 503, like a router that has no route to a solver for this name",
 			Remediation: "With cert-manager 1.18 or newer, set --feature-gates=ACMEHTTP01IngressPathTypeExact=false, because routers skip pathType Exact. " +
 				"Otherwise look for a route in another namespace that claims the host.",
 		},
 		{
-			ID: RouteRedirectsHTTPS, Cause: "redirect-to-https", Check: check, Level: Problem,
+			ID: RouteRedirectsHTTPS, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get a redirect to https, with upstream.followRedirects: false.",
 			Message:     "{upstream} redirects the challenge to https, which is not followed (upstream.followRedirects: false)",
 			Remediation: "Let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow), or remove upstream.followRedirects: false. Nothing serves the challenge by https at the API VIP.",
 		},
 		{
-			ID: RouteRedirectLoop, Cause: "redirect-loop", Check: check, Level: Problem,
+			ID: RouteRedirectLoop, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get a redirect to https, although upstream.followRedirects is set.",
 			Message:     "{upstream} redirects the challenge to https repeatedly, also for requests by https",
 			Remediation: "Find the application behind the router that redirects. It must take the scheme from X-Forwarded-Proto, or leave the solver's path alone.",
 		},
 		{
-			ID: RouteRedirectsElsewhere, Cause: "redirect-elsewhere", Check: check, Level: Problem,
+			ID: RouteRedirectsElsewhere, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get a redirect to another host, path, port or scheme.",
 			Message:     "{upstream} redirects the challenge to {error}, which is not followed",
 			Remediation: "Serve the solver's path without a redirect, or with one to the same URL by https. Find the route or ingress of this name that redirects (curl -v http://<name>/.well-known/acme-challenge/x).",
 		},
 		{
-			ID: RouteLoop, Cause: "loop", Check: check, Level: Problem,
+			ID: RouteLoop, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get 502, and the journal reports that they came back to the API VIP.",
 			Message:     "{upstream} forwarded the challenge back to the API VIP",
 			Remediation: "Point the route or ingress of this name to cert-manager's solver. Its back end is the API VIP now, or upstream points there.",
 		},
 		{
-			ID: ResponseTooLarge, Cause: "response-too-large", Check: check, Level: Problem,
+			ID: ResponseTooLarge, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream sent a response that is too large",
 			Symptom:     "Challenges get a truncated response, or 502 with `upstream sent a response that is too large`.",
 			Message:     "{upstream} {error}, which was truncated",
 			Remediation: "Find the route or ingress of this name that serves the path. A key authorisation has about a hundred bytes, so another program than cert-manager's solver responds.",
 		},
 		{
-			ID: ResponseMalformed, Cause: "malformed-response", Check: check, Level: Problem,
+			ID: ResponseMalformed, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream sent a malformed response",
 			Symptom:     "Challenges get 502 with `upstream sent a malformed response`.",
 			Message:     "{upstream} did not send a valid HTTP/1.x response ({error})",
 			Remediation: "Check that upstream.port is the router's plain HTTP port.",
 		},
 		{
-			ID: ResponseTruncated, Cause: "response-truncated", Check: check, Level: Problem,
+			ID: ResponseTruncated, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream sent an incomplete response",
 			Symptom:     "Challenges get 502 with `upstream sent an incomplete response`, or a truncated response.",
 			Message:     "{upstream} sent an incomplete response ({error})",
 			Remediation: "See the router's log.",
+		},
+	}
+}
+
+// Findings about the CAs that verify an ingress over TLS.
+const (
+	CABundleInvalid ID = "ca-bundle-invalid"
+	CABundlePartial ID = "ca-bundle-partial"
+	NoTrustedCA     ID = "no-trusted-ca"
+)
+
+// {problem} names the file, the fault and its fix.
+func caBundleEntries() []Entry {
+	const (
+		check = "trust"
+		fix   = "Correct the file. The service reloads it within a second."
+	)
+	return []Entry{
+		{
+			ID: CABundleInvalid, Check: check, Level: Problem,
+			Symptom:     "The condition `UpstreamTrustReady` is False, and a new CA of the ingress is not trusted.",
+			Message:     "The CA bundle is rejected, and the previous CAs stay trusted: {problem}",
+			Remediation: fix,
+		},
+		{
+			ID: CABundlePartial, Check: check, Level: Warning,
+			Symptom:     "`UpstreamTrustReady` is True, but a certificate of the bundle is not trusted.",
+			Message:     "{path} contains certificates that are not trusted: {certificates}",
+			Remediation: "Remove or replace these certificates. All others in the file are trusted.",
+		},
+		{
+			ID: NoTrustedCA, Check: check, Level: Problem,
+			Symptom:     "The condition `UpstreamTrustReady` is False with the reason `NothingTrusted`. Each challenge over TLS gets a 502.",
+			Message:     "No CA is trusted for TLS to the ingress: {problem}",
+			Remediation: fix,
 		},
 	}
 }

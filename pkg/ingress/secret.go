@@ -81,5 +81,4 @@ func containsEncoded(text, hidden string) bool {
 	return false
 }
 
-// trimQuotes removes the quotes.
 func trimQuotes(text string) string { return text[1 : len(text)-1] }

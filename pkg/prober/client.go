@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -95,7 +98,6 @@ func (c *Client) send(ctx context.Context, q protocol.Request, response chan pro
 	return q.ID, nil
 }
 
-// dropPending drops a pending request.
 func (c *Client) dropPending(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,5 +131,66 @@ func (c *Client) receive() {
 			response <- r
 		}
 		c.mu.Unlock()
+	}
+}
+
+// APIPort is the port of an API server.
+const APIPort = 6443
+
+const (
+	// certificateTimeout bounds one handshake.
+	certificateTimeout = 5 * time.Second
+	// check requests as many certificates: one round suffices when servers are silent.
+	maxConcurrentCertificates = 16
+)
+
+// CertificateResult is the result of a request: a certificate or an error.
+type CertificateResult struct {
+	protocol.CertificateRequest
+
+	Certificate *protocol.Certificate
+	Err         error
+	CheckedAt   time.Time // time of the response
+}
+
+// Certificates sends several requests concurrently, each with a timeout of 5 s.
+func (c *Client) Certificates(ctx context.Context, requests []protocol.CertificateRequest) []CertificateResult {
+	results := make([]CertificateResult, len(requests))
+	var group errgroup.Group
+	group.SetLimit(maxConcurrentCertificates)
+	for i, q := range requests {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
+			defer cancel()
+			r, err := c.Query(ctx, protocol.Request{Certificate: &q})
+			results[i] = CertificateResult{CertificateRequest: q, Err: err, CheckedAt: time.Now()}
+			if err == nil {
+				results[i].Certificate = r.Certificate
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	return results
+}
+
+// lookupTimeout bounds the request to one DNS server.
+const lookupTimeout = 3 * time.Second
+
+// Lookup queries one DNS server for the addresses of a name. It is the query function of
+// a resolver with the files of this host (pkg/host/resolve).
+func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	r, err := c.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Lookup.Failure == protocol.ServerError:
+		return nil, errors.New("answers with an error")
+	case r.Lookup.Failure != "":
+		return nil, errors.New("does not answer")
+	default:
+		return r.Lookup.Addresses, nil
 	}
 }

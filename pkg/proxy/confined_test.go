@@ -89,17 +89,17 @@ func TestConfinedTLS(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", what, failure, causeID)
 		}
 	}
-	expect("nothing is trusted", 502, "tls-untrusted")
+	expect("nothing is trusted", 502, "ingress-tls-untrusted")
 	k.command(protocol.Command{CAs: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
 	configure.Upstream.TLS = true
 	k.command(protocol.Command{Configure: configure}, -1)
 	expect("TLS from the start", 200, "")
 	k.command(protocol.Command{CAs: &ingress.CABundle{Description: "no CA"}}, -1)
-	expect("nothing is trusted any more", 502, "tls-untrusted")
+	expect("nothing is trusted any more", 502, "ingress-tls-untrusted")
 	configure.Upstream.TLS, configure.Upstream.FollowRedirects = false, false
 	k.command(protocol.Command{Configure: configure}, -1)
-	expect("not followed", 302, "redirect-to-https")
+	expect("not followed", 302, "route-redirects-https")
 }
 
 // getForHost requests a challenge of host.

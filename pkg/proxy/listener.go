@@ -20,14 +20,12 @@ import (
 // whose handshake was under way when the table changed is still served.
 const backlogGracePeriod = time.Second
 
-// listener is one port and its accept loop.
 type listener struct {
 	ln     *tcp.Listener
 	cancel context.CancelFunc // ends the accept loop
 	closed chan struct{}      // closed when this process has closed the port
 }
 
-// listen serves a listening socket of the controller.
 func (p *process) listen(port uint16, fd int) error {
 	ln, err := newListener(port, fd)
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -169,8 +168,8 @@ func TestCommandsAndEvents(t *testing.T) {
 	k.awaitEvent("stats of both", func(w protocol.Event) bool {
 		if w.Stats != nil {
 			challenges = append(challenges, w.Stats.Challenges...)
-			for _, r := range w.Stats.Refused {
-				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // the kind of Go programs
+			for _, r := range w.Stats.Rejected {
+				if r.Rejection == report.NotChallenge && r.ClientKind == report.StepCA { // the kind of Go programs
 					refused += r.Count
 				}
 			}
@@ -313,12 +312,13 @@ func TestStatsAreBounded(t *testing.T) {
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		stats.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		stats.RecordRefusal(report.NotChallenge, report.OtherClient)
-		stats.RecordRefusal(report.ForeignHost, report.CertManager)
+		stats.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "ingress-refused"}, &cause.Failure{Cause: "ingress-refused"})
+		stats.RecordRejection(report.NotChallenge, report.OtherClient)
+		stats.RecordRejection(report.ForeignHost, report.CertManager)
 	}
-	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	stats.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	for _, errno := range []unix.Errno{unix.ENOBUFS, unix.EMFILE} {
+		stats.RecordAcceptFailure(os.NewSyscallError("accept", errno))
+	}
 	var reports []*protocol.Stats
 	for range 2 {
 		stats.flush(func(n *protocol.Stats) { reports = append(reports, n) })
@@ -331,15 +331,15 @@ func TestStatsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
-		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 7 || got.LastAcceptErrno != uint16(unix.EMFILE) {
-		t.Errorf("reported %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
+		rejectionCount(got, report.NotChallenge, report.OtherClient) != n || rejectionCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 2 || got.LastAcceptErrno != uint16(unix.EMFILE) {
+		t.Errorf("reported %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Rejected)
 	}
 }
 
-// refusalCount returns the number of refusals of a kind of client for a reason.
-func refusalCount(n *protocol.Stats, reason report.Refusal, kind report.ClientKind) uint64 {
-	for _, r := range n.Refused {
-		if r.Refusal == reason && r.ClientKind == kind {
+// rejectionCount returns the number of rejections of a kind of client for a reason.
+func rejectionCount(n *protocol.Stats, reason report.Rejection, kind report.ClientKind) uint64 {
+	for _, r := range n.Rejected {
+		if r.Rejection == reason && r.ClientKind == kind {
 			return r.Count
 		}
 	}
@@ -376,8 +376,8 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[report.Outcome]report.Challenge{
 		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherStatus: {Status: 500}, report.AnswerUnread: {},
-		report.NoRoute: {Status: 503, Cause: "router-no-route"}, report.Redirected: {Status: 302, Cause: "redirect-to-https"},
-		report.UpstreamError: {Status: 502, Cause: "loop"},
+		report.NoRoute: {Status: 503, Cause: "route-missing"}, report.Redirected: {Status: 302, Cause: "route-redirects-https"},
+		report.UpstreamError: {Status: 502, Cause: "route-loop"},
 	} {
 		if got := outcomeOf(&c); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)

@@ -39,7 +39,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	p.server = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats)
 	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
-		p.stats.run(ctx, p.server.Stats, p.sendStats)
+		p.stats.run(ctx, p.sendStats)
 		return nil
 	})
 	group.Go(func() error {

@@ -11,39 +11,32 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-const (
-	// statsInterval is the shortest time between two reports. A flood is reported
-	// as sums, not request by request.
-	statsInterval = 100 * time.Millisecond
-	// acceptErrorInterval is how often the errors of accept are read.
-	acceptErrorInterval = time.Second
-)
+// statsInterval is the shortest time between two reports. A flood is reported as sums,
+// not request by request.
+const statsInterval = 100 * time.Millisecond
 
 // statsCollector holds the events that were not reported yet. Its size is bounded:
 // the last challenges, and counters.
 type statsCollector struct {
 	changed chan struct{}
 
-	mu               sync.Mutex
-	pending          protocol.Stats                             // without the challenges
-	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring buffer
-	challengeCount   uint64                                     // challenges since the last flush
-	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
-	refusals         map[report.RefusalCount]uint64             // keys have no Count
-	sending          sync.Mutex                                 // held during both take and send, which keeps the reports in order
-	reportedFailures uint64                                     // accept failures that were reported
+	mu             sync.Mutex
+	pending        protocol.Stats                             // without the challenges
+	challenges     [protocol.MaxChallenges]protocol.Challenge // a ring buffer
+	challengeCount uint64                                     // challenges since the last flush
+	sums           map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
+	rejections     map[report.RejectionCount]uint64           // keys have no Count
+	sending        sync.Mutex                                 // held during both take and send, which keeps the reports in order
 }
 
 func newStatsCollector() *statsCollector {
-	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), refusals: make(map[report.RefusalCount]uint64)}
+	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64)}
 }
 
-// durationSum is a number of challenges and their total duration.
 type durationSum struct {
 	count uint64
 	total time.Duration
@@ -66,7 +59,6 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	c.notify()
 }
 
-// outcomeOf returns the outcome of a challenge for a counter.
 func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
 	case cause == upstream.NoRoute:
@@ -98,10 +90,22 @@ func isDeliveryFailure(cause string) bool {
 	}
 }
 
-// RecordRefusal implements server.Recorder.
-func (c *statsCollector) RecordRefusal(reason report.Refusal, kind report.ClientKind) {
+// RecordRejection implements server.Recorder.
+func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.ClientKind) {
 	c.mu.Lock()
-	c.refusals[report.RefusalCount{Refusal: reason, ClientKind: kind}]++
+	c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++
+	c.mu.Unlock()
+	c.notify()
+}
+
+// RecordAcceptFailure implements server.Recorder.
+func (c *statsCollector) RecordAcceptFailure(err error) {
+	c.mu.Lock()
+	c.pending.AcceptFailures++
+	c.pending.LastAcceptErrno = 0
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		c.pending.LastAcceptErrno = uint16(number)
+	}
 	c.mu.Unlock()
 	c.notify()
 }
@@ -120,14 +124,14 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 	c.mu.Lock()
 	s := c.pending
 	s.Challenges, s.Sums = c.takeChallenges()
-	for sum, count := range c.refusals {
+	for sum, count := range c.rejections {
 		sum.Count = count
-		s.Refused = append(s.Refused, sum)
+		s.Rejected = append(s.Rejected, sum)
 	}
-	clear(c.refusals)
+	clear(c.rejections)
 	c.pending = protocol.Stats{}
 	c.mu.Unlock()
-	if len(s.Sums) == 0 && s.Refused == nil && s.AcceptFailures == 0 {
+	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 {
 		return
 	}
 	send(&s)
@@ -155,34 +159,14 @@ func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 	return last, sums
 }
 
-// addAcceptErrors adds the errors of accept since the last call.
-func (c *statsCollector) addAcceptErrors(s server.Stats) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.Failures == c.reportedFailures {
-		return
-	}
-	c.pending.AcceptFailures += s.Failures - c.reportedFailures
-	c.pending.LastAcceptErrno = 0
-	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
-		c.pending.LastAcceptErrno = uint16(number)
-	}
-	c.reportedFailures = s.Failures
-	c.notify()
-}
-
 // run reports events until ctx ends.
-func (c *statsCollector) run(ctx context.Context, stats func() server.Stats, send func(*protocol.Stats)) {
-	tick := time.NewTicker(acceptErrorInterval)
-	defer tick.Stop()
+func (c *statsCollector) run(ctx context.Context, send func(*protocol.Stats)) {
 	pause := time.NewTicker(statsInterval)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			c.addAcceptErrors(stats())
 		case <-c.changed:
 			c.flush(send)
 			select {

@@ -10,9 +10,9 @@ import (
 
 // Challenges are the counts of requests since the start of the service.
 type Challenges struct {
-	Total   uint64             `json:"total"`   // forwarded to the ingress
-	Refused map[Refusal]uint64 `json:"refused"` // ended without a request to the ingress
-	Recent  []RecentChallenge  `json:"recent"`  // the last 20, oldest first
+	Total    uint64               `json:"total"`    // forwarded to the ingress
+	Rejected map[Rejection]uint64 `json:"rejected"` // ended without a request to the ingress
+	Recent   []RecentChallenge    `json:"recent"`   // the last 20, oldest first
 }
 
 // Challenge is one challenge request that was forwarded to the ingress.
@@ -72,27 +72,27 @@ type RecentChallenge struct {
 	Detail      string     `json:"detail,omitempty"`
 }
 
-// Refusal is why a connection ended without a request to the ingress. The set of values
+// Rejection is why a connection ended without a request to the ingress. The set of values
 // is fixed: it labels a counter.
-type Refusal string
+type Rejection string
 
-// The reasons of a refusal.
+// The reasons of a rejection.
 const (
-	NotChallenge Refusal = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
-	ForeignHost  Refusal = "foreign-host"  // a name that hosts does not list: the same 400
-	BadMethod    Refusal = "bad-method"    // under the prefix, but neither GET nor HEAD: 405
-	BadRequest   Refusal = "bad-request"   // not a request by RFC 9112, or one with a body: 4xx or 5xx
-	TooLarge     Refusal = "too-large"     // a head over the limit: 414 or 431
-	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or no response if no byte was received
-	ClientGone   Refusal = "client-gone"   // closed or reset before the head was complete
-	SourceLimit  Refusal = "source-limit"  // one source has more connections than limits.perSource: the oldest without a request is reset
-	Evicted      Refusal = "evicted"       // maxConnections reached: the connection that waited longest for its head is reset
-	Loop         Refusal = "loop"          // Via contains this service, because the name resolves to the API VIP: 502
+	NotChallenge Rejection = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
+	ForeignHost  Rejection = "foreign-host"  // a name that hosts does not list: the same 400
+	BadMethod    Rejection = "bad-method"    // under the prefix, but neither GET nor HEAD: 405
+	BadRequest   Rejection = "bad-request"   // not a request by RFC 9112, or one with a body: 4xx or 5xx
+	TooLarge     Rejection = "too-large"     // a head over the limit: 414 or 431
+	HeadTimeout  Rejection = "head-timeout"  // the head was not complete in time: 408, or no response if no byte was received
+	ClientGone   Rejection = "client-gone"   // closed or reset before the head was complete
+	SourceLimit  Rejection = "source-limit"  // one source has more connections than limits.perSource: the oldest without a request is reset
+	Evicted      Rejection = "evicted"       // maxConnections reached: the connection that waited longest for its head is reset
+	Loop         Rejection = "loop"          // Via contains this service, because the name resolves to the API VIP: 502
 )
 
-// HeadParsed reports whether the request head was parsed before the refusal. Only then
+// HeadParsed reports whether the request head was parsed before the rejection. Only then
 // is the client kind known.
-func (r Refusal) HeadParsed() bool {
+func (r Rejection) HeadParsed() bool {
 	switch r {
 	case NotChallenge, ForeignHost, BadMethod, BadRequest, Loop:
 		return true
@@ -101,18 +101,18 @@ func (r Refusal) HeadParsed() bool {
 	}
 }
 
-// Refusals returns all reasons.
-func Refusals() []Refusal {
-	return []Refusal{NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop}
+// Rejections returns all reasons.
+func Rejections() []Rejection {
+	return []Rejection{NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop}
 }
 
-// Known reports whether the refusal is one of Refusals.
-func (r Refusal) Known() bool { return slices.Contains(Refusals(), r) }
+// Known reports whether the rejection is one of Rejections.
+func (r Rejection) Known() bool { return slices.Contains(Rejections(), r) }
 
-// RefusalCount is the number of connections of a client kind that were refused for a
+// RejectionCount is the number of connections of a client kind that were rejected for a
 // reason.
-type RefusalCount struct {
-	Refusal    Refusal    `json:"refusal"`
+type RejectionCount struct {
+	Rejection  Rejection  `json:"rejection"`
 	ClientKind ClientKind `json:"clientKind"`
 	Count      uint64     `json:"count"`
 }

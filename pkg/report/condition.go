@@ -24,7 +24,7 @@ const (
 // The reasons with which it is False.
 const (
 	Starting             Reason = "Starting"             // the first observation of the host is not complete yet
-	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is active, if any
+	InvalidConfig        Reason = "InvalidConfig"        // the configuration is rejected; the last good one is active, if any
 	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
 	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be applied
@@ -48,12 +48,12 @@ type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"` // "True", "False" or "Unknown"
 	Reason             Reason    `json:"reason"`
-	Message            string    `json:"message"`            // at most maxMessage bytes
+	Message            string    `json:"message"`            // at most MaxMessage bytes
 	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed: UTC, in whole seconds as in Kubernetes
 }
 
-// maxMessage is the limit of Kubernetes for the message of a condition.
-const maxMessage = 32 << 10
+// MaxMessage is the limit of Kubernetes for the message of a condition.
+const MaxMessage = 32 << 10
 
 // Condition returns the condition of the whole service. Its status is Unknown if the
 // report has none.
@@ -69,7 +69,7 @@ func (r Report) Condition() Condition {
 // ServiceUnreachable returns the report for a service that has not answered since then.
 func ServiceUnreachable(since time.Time, err error) Report {
 	return Report{Conditions: []Condition{{
-		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: printable.Truncate(err.Error(), maxMessage),
+		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: printable.Truncate(err.Error(), MaxMessage),
 		LastTransitionTime: since.UTC().Truncate(time.Second),
 	}}}.WithEmptyLists()
 }
@@ -78,7 +78,7 @@ func ServiceUnreachable(since time.Time, err error) Report {
 // changes with the status only.
 func (c Condition) Next(ready bool, reason Reason, message string, now time.Time) Condition {
 	next := Condition{
-		Type: c.Type, Status: "False", Reason: reason, Message: printable.Truncate(message, maxMessage),
+		Type: c.Type, Status: "False", Reason: reason, Message: printable.Truncate(message, MaxMessage),
 		LastTransitionTime: c.LastTransitionTime,
 	}
 	if ready {

@@ -3,48 +3,49 @@
 package report_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"strconv"
-	"strings"
+	"regexp"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// TestREADMEExplainsEveryReason: README has every reason of the condition.
-func TestREADMEExplainsEveryReason(t *testing.T) {
+// TestDocumentedStates: docs/reference/status.md has each reason of this package, and no
+// other.
+func TestDocumentedStates(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	document := readFile(t, "../../docs/reference/status.md")
+	documented := values(document, "(?m)^\\| `([A-Z]\\w+)` \\| (?:True|False|Unknown) \\|")
+	for _, cell := range values(document, "(?:True|False): ((?:`\\w+`(?:, )?)+)") {
+		documented = append(documented, values(cell, "`(\\w+)`")...)
+	}
+	var declared []string
+	for _, file := range []string{"condition.go", "egress.go", "trust.go"} {
+		declared = append(declared, values(readFile(t, file), `(?m)^(?:const )?\s*\w+\s+Reason\s+= "(\w+)"`)...)
+	}
+	declared = append(declared, "NotRequired") // of UpstreamTrustReady too
+	slices.Sort(documented)
+	slices.Sort(declared)
+	if diff := cmp.Diff(declared, documented); diff != "" {
+		t.Errorf("reasons (-declared +documented):\n%s", diff)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "condition.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
+	return string(text)
+}
+
+// values returns the first group of each match.
+func values(text, expression string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
 	}
-	found := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || spec.Type == nil {
-			return true
-		}
-		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Reason" {
-			return true
-		}
-		for _, v := range spec.Values {
-			reason, err := strconv.Unquote(v.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found++
-			if !strings.Contains(string(readme), "\n| `"+reason+"` |") {
-				t.Errorf("README's table of states lacks %s", reason)
-			}
-		}
-		return true
-	})
-	if found < 10 {
-		t.Errorf("found %d reasons only: has the source moved?", found)
-	}
+	return all
 }

@@ -17,7 +17,7 @@ const (
 	EgressDirect        Reason = "Direct"        // True: the proxy is accepted, and every ingress address is reached directly
 	EgressNotConfigured Reason = "NotConfigured" // True: no proxy is configured
 	EgressNotReady      Reason = "NotReady"      // False: not all readiness endpoints have answered through the proxy
-	EgressInvalid       Reason = "InvalidProxy"  // False: the file or the CA bundle is refused
+	EgressInvalid       Reason = "InvalidProxy"  // False: the file or the CA bundle is rejected
 )
 
 // EgressProxy is the state of the cluster-wide egress proxy: the configured settings and
@@ -25,20 +25,20 @@ const (
 // have not been read yet.
 type EgressProxy struct {
 	Upstream     string           `json:"upstream"`          // egressProxy.upstream: never or auto
-	Spec         EgressSetting    `json:"spec,omitzero"`     // the configured settings; absent while they are refused
+	Spec         EgressSetting    `json:"spec,omitzero"`     // the configured settings; absent while they are rejected
 	Accepted     EgressSetting    `json:"accepted,omitzero"` // the active settings; absent: no request uses a proxy
 	AcceptedAt   time.Time        `json:"acceptedAt,omitzero"`
 	NoProxy      string           `json:"noProxy"`           // the active list, with the automatic entries
 	Routes       []EgressRoute    `json:"routes"`            // the ingress addresses that are reached through the proxy
 	Since        time.Time        `json:"since,omitzero"`    // when Spec was read first
 	Pending      bool             `json:"pending"`           // Spec is not accepted yet
-	Message      string           `json:"message,omitempty"` // why Spec is not accepted yet, or is refused
+	Message      string           `json:"message,omitempty"` // why Spec is not accepted yet, or is rejected
 	InvalidInput EgressInput      `json:"invalidInput,omitempty"`
 	NextCheck    time.Time        `json:"nextCheck,omitzero"` // of the readiness endpoints
 	Endpoints    []EgressEndpoint `json:"readinessEndpoints"` // of Spec
 }
 
-// EgressInput is the input of the egress settings that is refused.
+// EgressInput is the input of the egress settings that is rejected.
 type EgressInput string
 
 // The inputs.
@@ -79,7 +79,7 @@ type EgressEndpoint struct {
 func (e EgressProxy) Evaluate() (reason Reason, message string) {
 	switch {
 	case e.InvalidInput != "":
-		return EgressInvalid, fmt.Sprintf("the configured egress proxy is refused: %s; %s", e.Message, e.describeAccepted())
+		return EgressInvalid, fmt.Sprintf("the configured egress proxy is rejected: %s; %s", e.Message, e.describeAccepted())
 	case e.Pending:
 		why := e.Message
 		if why == "" {

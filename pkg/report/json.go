@@ -11,11 +11,29 @@ import (
 	"unicode/utf16"
 )
 
-// WriteJSON writes the report as JSON: indented, or as one line. Characters that are not
-// printable are written as \u escapes, because JSON is also read in terminals.
-func (r Report) WriteJSON(w io.Writer, indent bool) error { return WriteJSON(w, r, indent) }
+// APIVersion is the version of all documents that commands print as JSON or YAML.
+const APIVersion = "http01-proxyd.github.io/v1alpha1"
 
-// WriteJSON writes v like [Report.WriteJSON].
+// Header begins each document.
+type Header struct {
+	APIVersion string `json:"apiVersion"` // version of the document's schema
+	Kind       string `json:"kind"`       // type of the document
+}
+
+// NewHeader returns the header of a document.
+func NewHeader(kind string) Header { return Header{APIVersion, kind} }
+
+// Status is the report of a host as a document.
+type Status struct {
+	Header
+	Report
+}
+
+// Document returns the report with its header.
+func (r Report) Document() Status { return Status{NewHeader("Status"), r} }
+
+// WriteJSON writes a document as JSON: indented, or as one line. Characters that are not
+// printable are written as \u escapes, because JSON is also read in terminals.
 func WriteJSON(w io.Writer, v any, indent bool) error {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
@@ -23,7 +41,7 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 		e.SetIndent("", "  ")
 	}
 	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("cannot write the report as JSON: %w", err)
+		return fmt.Errorf("cannot write JSON: %w", err)
 	}
 	_, err := io.WriteString(w, escapeUnprintable(text.String()))
 	return err

@@ -4,6 +4,7 @@ package report
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type Report struct {
 	Upstreams  []Upstream  `json:"upstreams"`
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
+	History    []Change    `json:"history"` // the last 64 changes (MaxHistory) since the start of the service, oldest first
 
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`
@@ -35,15 +37,21 @@ func (r Report) WithEmptyLists() Report {
 	r.VIPs = notNil(r.VIPs)
 	r.Upstreams = notNil(r.Upstreams)
 	r.Certificates = notNil(r.Certificates)
+	r.History = notNil(r.History)
 	r.Table.Elements = notNil(r.Table.Elements)
 	r.Table.Counters = notNil(r.Table.Counters)
 	r.Challenges.Recent = notNil(r.Challenges.Recent)
-	if r.Challenges.Refused == nil {
-		r.Challenges.Refused = map[Refusal]uint64{}
-	}
+	r.Challenges.Rejected = notNilMap(r.Challenges.Rejected)
+	r.Traffic.Requests = notNil(r.Traffic.Requests)
+	r.Traffic.Durations.Buckets = notNilMap(r.Traffic.Durations.Buckets)
+	r.Traffic.UpstreamErrors = notNilMap(r.Traffic.UpstreamErrors)
+	r.Events.Reloads = notNilMap(r.Events.Reloads)
 	r.Trust.Subjects = notNil(r.Trust.Subjects)
 	r.Trust.Ignored = notNil(r.Trust.Ignored)
-	r.EgressProxy.Routes = notNil(r.EgressProxy.Routes)
+	r.EgressProxy.Routes = notNil(slices.Clone(r.EgressProxy.Routes))
+	for i := range r.EgressProxy.Routes {
+		r.EgressProxy.Routes[i].Addresses = notNil(r.EgressProxy.Routes[i].Addresses)
+	}
 	r.EgressProxy.Endpoints = notNil(r.EgressProxy.Endpoints)
 	return r
 }
@@ -53,6 +61,13 @@ func notNil[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+func notNilMap[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return m
 }
 
 // Response is what the status socket returns: a report, or why there is no report.
@@ -126,7 +141,7 @@ type Upstream struct {
 type Config struct {
 	Source string `json:"source"` // of the active configuration: file, default, last-accepted, or none
 	Path   string `json:"path"`
-	Error  string `json:"error,omitempty"` // why the file is refused
+	Error  string `json:"error,omitempty"` // why the file is rejected
 }
 
 // Certificate is a certificate of the API server, or why it could not be read.
@@ -155,6 +170,6 @@ type Events struct {
 // The results of a reload.
 const (
 	ReloadAccepted  = "accepted"
-	ReloadRefused   = "refused"
+	ReloadRejected  = "rejected"
 	ReloadUnchanged = "unchanged"
 )

@@ -33,7 +33,7 @@ func ClientKinds() []ClientKind {
 // Known reports whether the kind is one of ClientKinds.
 func (k ClientKind) Known() bool { return slices.Contains(ClientKinds(), k) }
 
-// Outcome is how a connection ended: one of Outcomes, or a [Refusal] if no request was
+// Outcome is how a connection ended: one of Outcomes, or a [Rejection] if no request was
 // sent to the ingress. The set of values is fixed.
 type Outcome string
 

@@ -15,7 +15,7 @@ const TrustConditionType = "UpstreamTrustReady"
 const (
 	TrustInForce        Reason = "InForce"             // True: the configured bundle
 	SystemTrust         Reason = "SystemTrust"         // True: the CAs of this host, because the configured bundle does not exist
-	TrustRefused        Reason = "Refused"             // False: the bundle is refused, and the previous one stays in use
+	TrustRejected       Reason = "Rejected"            // False: the bundle is rejected, and the previous one stays in use
 	NoUsableCertificate Reason = "NoUsableCertificate" // False: the same, because no certificate of the bundle can be used
 	NothingTrusted      Reason = "NothingTrusted"      // False: no CA is trusted, and TLS to the ingress fails
 )
@@ -26,7 +26,7 @@ type TrustKind string
 // The kinds.
 const (
 	TrustAdmin    TrustKind = "admin"     // the configured bundle
-	TrustLastGood TrustKind = "last-good" // the configured bundle as it was before it was refused
+	TrustLastGood TrustKind = "last-good" // the configured bundle as it was before it was rejected
 	TrustSystem   TrustKind = "system"    // the CAs of this host: the configured bundle does not exist
 	TrustNone     TrustKind = "none"      // no CA is trusted
 	TrustUnused   TrustKind = "unused"    // the configuration uses no TLS
@@ -41,8 +41,8 @@ type Trust struct {
 	Certificates int       `json:"certificates"`     // number of trusted CAs
 	Subjects     []string  `json:"subjects"`         // of the first CAs
 	Since        time.Time `json:"since,omitzero"`   // when these CAs took effect
-	Error        string    `json:"error,omitempty"`  // why the file is refused
-	// NoUsableCertificate is set if the file is refused because it has no usable certificate.
+	Error        string    `json:"error,omitempty"`  // why the file is rejected
+	// NoUsableCertificate is set if the file is rejected because it has no usable certificate.
 	NoUsableCertificate bool                 `json:"noUsableCertificate,omitempty"`
 	Ignored             []IgnoredCertificate `json:"ignored"` // the first MaxIgnoredCertificates of the file
 	IgnoredTotal        int                  `json:"ignoredTotal"`
@@ -69,7 +69,7 @@ func (t Trust) Evaluate() (reason Reason, message string) {
 	case t.NoUsableCertificate:
 		return NoUsableCertificate, fmt.Sprintf("%s; %s stays in use", t.Error, t.describeSource())
 	case t.Error != "":
-		return TrustRefused, fmt.Sprintf("%s; %s stays in use", t.Error, t.describeSource())
+		return TrustRejected, fmt.Sprintf("%s; %s stays in use", t.Error, t.describeSource())
 	case t.Kind == TrustSystem:
 		return SystemTrust, fmt.Sprintf("%s is in use, because %s does not exist", t.describeSource(), t.Path)
 	default:

@@ -46,7 +46,7 @@ Example, in build/:
 }
 
 func (f *flags) run(_ context.Context, out, _ io.Writer) error {
-	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-*-*", "http01-machineconfig-*-*")
+	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-*-*", "oc-http01-*-*")
 	if err != nil {
 		return err
 	}

@@ -61,10 +61,10 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"False", report.EgressNotReady,
 			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "! http://p:3128",
 		},
-		"refused": {
+		"rejected": {
 			report.EgressProxy{Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile, Message: "proxy.env: line 1: no"},
 			"False", report.EgressInvalid,
-			"the configured egress proxy is refused: proxy.env: line 1: no; http://p:3128", "✗ the configured egress proxy is refused",
+			"the configured egress proxy is rejected: proxy.env: line 1: no; http://p:3128", "✗ the configured egress proxy is rejected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -114,8 +114,8 @@ func (p *page) writeRuleCounters(t report.Table) {
 	p.writeTable(columns, rows)
 }
 
-// writeRequests writes the requests by outcome and client kind. A refusal is included
-// only if a known client was refused; the row Challenges has all refusals.
+// writeRequests writes the requests by outcome and client kind. A rejection is included
+// only if a known client was rejected; the row Challenges has all rejections.
 func (p *page) writeRequests(t report.Traffic) {
 	var outcomes []report.Outcome
 	var clients []report.ClientKind
@@ -127,7 +127,7 @@ func (p *page) writeRequests(t report.Traffic) {
 		}
 	}
 	for _, n := range t.Requests {
-		if n.Count == 0 || report.Refusal(n.Outcome).Known() && !fromKnown[n.Outcome] {
+		if n.Count == 0 || report.Rejection(n.Outcome).Known() && !fromKnown[n.Outcome] {
 			continue
 		}
 		if counts[n.Outcome] == nil {

@@ -43,7 +43,7 @@ func fullReport() report.Report {
 		ClientKind: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
 	b.CountForwarded([]report.ForwardedCount{{ClientKind: report.CertManager, Outcome: report.Answered, Count: 2}})
-	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
+	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
 	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
 	r := b.Report(report.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
@@ -52,7 +52,7 @@ func fullReport() report.Report {
 			{Chain: "input", Packets: 0},
 		},
 	})
-	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRefused: 1, report.ReloadAccepted: 2}}
+	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRejected: 1, report.ReloadAccepted: 2}}
 	r.Traffic = report.Traffic{
 		Requests: []report.RequestCount{
 			{Outcome: report.NoRoute, ClientKind: report.LetsEncrypt, Count: 1},
@@ -63,7 +63,7 @@ func fullReport() report.Report {
 			{Outcome: "foreign-host", ClientKind: report.CertManager, Count: 2},
 			{Outcome: "foreign-host", ClientKind: report.OtherClient, Count: 3},
 		},
-		UpstreamErrors: map[string]uint64{"router-no-route": 1},
+		UpstreamErrors: map[string]uint64{"route-missing": 1},
 	}
 	day := 24 * time.Hour
 	r.Certificates = []report.Certificate{
@@ -86,9 +86,9 @@ Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 6
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
-Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 refused
-Challenges:     2 forwarded, 1 refused as not-challenge
-Failed:         1 router-no-route
+Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 rejected
+Challenges:     2 forwarded, 1 rejected as not-challenge
+Failed:         1 route-missing
 Last challenge: ✗ 30s ago: the router has no route for this name: see that the solver's Ingress is admitted
 
 PACKETS  CHAIN       RULE
@@ -127,9 +127,9 @@ Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
 Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1
-                refused
-Challenges:     2 forwarded, 1 refused as not-challenge
-Failed:         1 router-no-route
+                rejected
+Challenges:     2 forwarded, 1 rejected as not-challenge
+Failed:         1 route-missing
 Last challenge: ✗ 30s ago: the router has no route for this name: see that the
                   solver's Ingress is admitted
 
@@ -160,7 +160,7 @@ func TestWriteTextInvalidConfig(t *testing.T) {
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
 Table:          absent
-Configuration:  ✗ the last good one is in use: /etc/c.yaml is refused
+Configuration:  ✗ the last good one is in use: /etc/c.yaml is rejected
                 /etc/c.yaml:1:1: a
                 /etc/c.yaml:2:1: b
 Metrics:        - not served: metrics.listenAddress is not set
@@ -191,7 +191,7 @@ func TestFailureRows(t *testing.T) {
 		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
 		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
 		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
-		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
+		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "ingress-no-address", Detail: "no ingress address is known"},
 		"! 5s ago: the client disconnected before the re": {Upstream: ingress},
 	} {
 		b := newTracker()
@@ -202,10 +202,10 @@ func TestFailureRows(t *testing.T) {
 			{Outcome: report.NotFound, ClientKind: report.Pebble, Count: 1},
 			{Outcome: report.OtherStatus, Count: 7},
 			{Outcome: report.Answered, Count: 9},
-			{Outcome: report.UpstreamError, Cause: "refused", Count: 4},
+			{Outcome: report.UpstreamError, Cause: "ingress-refused", Count: 4},
 		})
 		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), terminal.View{})
-		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
+		if !strings.Contains(got, "\nFailed:         4 ingress-refused, 3 not-found, 7 other-status\n") || !strings.Contains(got, "\nLast challenge: "+want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -366,7 +366,7 @@ func TestJSONHoldsNoControlCharacters(t *testing.T) {
 	}
 	for _, indent := range []bool{true, false} {
 		var out strings.Builder
-		if err := worst.WriteJSON(&out, indent); err != nil {
+		if err := report.WriteJSON(&out, worst, indent); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range out.String() {

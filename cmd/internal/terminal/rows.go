@@ -132,9 +132,9 @@ func describeEgress(e report.EgressProxy, now time.Time) (mark span, text string
 func describeConfig(c report.Config) (mark span, text string) {
 	switch {
 	case c.Error != "" && c.Source == "none":
-		return markError(), "none in use: " + c.Path + " is refused"
+		return markError(), "none in use: " + c.Path + " is rejected"
 	case c.Error != "":
-		return markError(), "the last good one is in use: " + c.Path + " is refused"
+		return markError(), "the last good one is in use: " + c.Path + " is rejected"
 	case c.Source == "default":
 		return span{}, "defaults (no " + c.Path + ")"
 	default:
@@ -163,11 +163,11 @@ func describeEvents(e report.Events) string {
 	return text
 }
 
-// describeChallenges lists the number of forwarded requests and the refusals by reason.
+// describeChallenges lists the number of forwarded requests and the rejections by reason.
 func describeChallenges(c report.Challenges) string {
 	parts := []string{fmt.Sprintf("%d forwarded", c.Total)}
-	for _, reason := range slices.Sorted(maps.Keys(c.Refused)) {
-		parts = append(parts, fmt.Sprintf("%d refused as %s", c.Refused[reason], reason))
+	for _, reason := range slices.Sorted(maps.Keys(c.Rejected)) {
+		parts = append(parts, fmt.Sprintf("%d rejected as %s", c.Rejected[reason], reason))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -34,13 +34,13 @@ func TestTrustConditionAndRow(t *testing.T) {
 			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140},
 			"True SystemTrust", "✓ this host's /etc/s.pem (140 CAs) is in use, because /etc/b.crt does not exist",
 		},
-		"refused": {
+		"rejected": {
 			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "/etc/b.crt: it is empty: fill it"},
-			"False Refused", "✗ /etc/b.crt: it is empty: fill it; the last good content of /etc/b.crt (2 CAs) stays in use",
+			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; the last good content of /etc/b.crt (2 CAs) stays in use",
 		},
 		"refused, and this host's before": {
 			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140, Error: "/etc/b.crt: it is empty: fill it"},
-			"False Refused", "✗ /etc/b.crt: it is empty: fill it; this host's /etc/s.pem (140 CAs) stays in use",
+			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; this host's /etc/s.pem (140 CAs) stays in use",
 		},
 		"nothing left": {
 			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NoUsableCertificate: true, Ignored: out, IgnoredTotal: 3},

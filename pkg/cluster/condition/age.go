@@ -46,14 +46,3 @@ func (h HostReport) clockAhead(now time.Time) time.Duration {
 	}
 	return 0
 }
-
-// clockRemarks names the hosts whose clock is ahead. That does not change the
-// condition: their own state is correct, whenever it was reported.
-func clockRemarks(hosts []HostReport, now time.Time) (all []string) {
-	for _, h := range hosts {
-		if by := h.clockAhead(now); by > 0 {
-			all = append(all, fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by))
-		}
-	}
-	return all
-}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -40,7 +41,7 @@ func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condit
 	hosts = slices.SortedFunc(slices.Values(slices.Concat(hosts, missing)), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
 	v := evaluate(hosts)
 	c := report.Condition{Type: report.ConditionType, Status: v.status, Reason: v.reason}
-	c.Message = truncate(strings.Join(slices.Concat(v.message, remarks(hosts, v.mentioned), clockRemarks(hosts, now), coverageRemark(reports, total)), "; "))
+	c.Message = printable.Truncate(strings.Join(slices.Concat(v.message, remarks(hosts, v.mentioned, now), coverageRemark(reports, total)), "; "), report.MaxMessage)
 	c.LastTransitionTime = transitionTime(v, hosts, previous, now)
 	return c
 }
@@ -96,7 +97,7 @@ func evaluate(hosts []HostReport) result {
 		if holders := vipHolders(hosts, vip); len(holders) > 1 {
 			return result{
 				"False", VIPHeldTwice,
-				[]string{fmt.Sprintf("%v is held by %s: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved", vip, joinNames(holders))},
+				[]string{heldTwice(vip, holders).text()},
 				latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) }), nil,
 			}
 		}
@@ -128,7 +129,7 @@ func evaluate(hosts []HostReport) result {
 		if len(silent) == 0 {
 			// The VIP was released when the last of them had lost it.
 			at := latest(hosts, func(h HostReport) time.Time { return h.vipSince(vip) })
-			return result{"False", VIPNotHeld, []string{fmt.Sprintf("no host holds %v: check keepalived on %s", vip, joinNames(hosts))}, at, nil}
+			return result{"False", VIPNotHeld, []string{notHeld(vip, hosts).text()}, at, nil}
 		}
 	}
 	if len(silent) > 0 {
@@ -195,22 +196,15 @@ func mostSevere(hosts []HostReport) HostReport {
 	})
 }
 
-// remarks returns further facts for the administrator.
-func remarks(hosts, named []HostReport) (all []string) {
+// remarks returns further problems, for the administrator.
+func remarks(hosts, named []HostReport, now time.Time) []string {
+	var all []problem
 	for _, h := range hosts {
 		if !h.ready() && !slices.ContainsFunc(named, func(n HostReport) bool { return n.Name == h.Name }) {
-			all = append(all, fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)))
+			all = append(all, notReady(h))
 		}
 	}
-	answering := filter(hosts, HostReport.answered)
-	if groups := groupBy(answering, func(h HostReport) string { return h.Version }); len(groups) > 1 {
-		all = append(all, "the versions differ: "+formatGroups(groups))
-	}
-	// A host that is not ready may not have read its VIPs yet.
-	if groups := groupBy(filter(answering, HostReport.ready), vipList); len(groups) > 1 {
-		all = append(all, "the API VIPs differ: "+formatGroups(groups))
-	}
-	return all
+	return messages(slices.Concat(all, differences(hosts), clockProblems(hosts, now)))
 }
 
 func vipList(h HostReport) string {
@@ -294,10 +288,7 @@ func filter(hosts []HostReport, keep func(HostReport) bool) (kept []HostReport) 
 }
 
 func joinNames(hosts []HostReport) string {
-	all := make([]string, len(hosts))
-	for i, h := range hosts {
-		all[i] = h.Name
-	}
+	all := names(hosts)
 	if len(all) < 2 {
 		return strings.Join(all, "")
 	}
@@ -310,16 +301,4 @@ func problemTexts(hosts []HostReport) []string {
 		all[i] = h.problemText()
 	}
 	return all
-}
-
-// maxMessage is the limit of Kubernetes for a condition's message.
-const maxMessage = 32 << 10
-
-// truncate shortens a message between characters.
-func truncate(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -19,10 +20,12 @@ type HostReport struct {
 	Version   string
 	Condition report.Condition // the zero value: the host has not answered
 	VIPs      []report.VIP
-	Problem   string    // the reason why there is no report
-	Observed  time.Time // time of the query, by this machine's clock; zero if unknown
-	Reported  time.Time // time in the report, by the host's clock; zero if missing
-	stale     bool      // the report was too old; Problem names the host
+	Problem   string // the reason why there is no report
+	// Remediation is a sentence about Problem; empty: the general one.
+	Remediation string
+	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
+	Reported    time.Time // time in the report, by the host's clock; zero if missing
+	stale       bool      // the report was too old; Problem names the host
 }
 
 // reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),
@@ -31,10 +34,19 @@ var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 const maxReason = 1024
 
+// Limits of the other fields, far above real values.
+const (
+	maxVersion = 256
+	maxState   = 32
+	maxVIPs    = 100
+)
+
 // Parse reads the output of `http01-proxyd status -o json`. It ignores unknown fields
-// of other versions.
+// of other versions. A host is not trusted: its text is limited and printable.
 func Parse(name string, text []byte) (HostReport, error) {
 	var parsed struct {
+		Kind       string             `json:"kind"`
+		Message    string             `json:"message"` // of an error
 		Time       time.Time          `json:"time"`
 		Version    string             `json:"version"`
 		Conditions []report.Condition `json:"conditions"`
@@ -46,11 +58,24 @@ func Parse(name string, text []byte) (HostReport, error) {
 	if err := json.Unmarshal(text, &parsed); err != nil {
 		return HostReport{}, fmt.Errorf("not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
 	}
-	h := HostReport{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
-	for _, v := range h.VIPs {
+	switch {
+	case parsed.Kind == "Error":
+		return HostReport{}, errors.New(printable.Truncate(parsed.Message, report.MaxMessage))
+	case parsed.Kind != "" && parsed.Kind != "Status":
+		return HostReport{}, fmt.Errorf("not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"", parsed.Kind)
+	case len(parsed.VIPs) > maxVIPs:
+		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs", len(parsed.VIPs))
+	}
+	h := HostReport{
+		Name: name, Version: printable.Truncate(parsed.Version, maxVersion),
+		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time,
+	}
+	h.Condition.Message = printable.Truncate(h.Condition.Message, report.MaxMessage)
+	for i, v := range h.VIPs {
 		if !v.Address.IsValid() {
 			return HostReport{}, errors.New("not a report of the service: a VIP without its address")
 		}
+		h.VIPs[i] = report.VIP{Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address), State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since}
 	}
 	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
 		return HostReport{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
@@ -64,6 +89,7 @@ func Parse(name string, text []byte) (HostReport, error) {
 		if h.Condition.Reason == "" {
 			return HostReport{}, errors.New("not a report of the service: it has no condition " + report.ConditionType)
 		}
+		h.Condition.Status = "Unknown"
 	}
 	return h, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 // may be a List that contains both objects.
 type ClusterObjects struct {
 	APIServer, Infrastructure *Input
-	// Strict refuses unknown fields. Otherwise they are left out with a warning.
+	// Strict rejects unknown fields. Otherwise they are left out with a warning.
 	Strict bool
 }
 
@@ -33,7 +34,6 @@ func (c ClusterObjects) fileNames() []string {
 	return slices.Compact(all)
 }
 
-// clusterSettings are the settings in both objects.
 type clusterSettings struct {
 	proxy challengeProxy
 	vips  clusterVIPs
@@ -44,12 +44,10 @@ type clusterSettings struct {
 	maybeMisspelt bool // the field is absent, but may be one of the unknown fields
 }
 
-// absentMessage describes the effect of an absent field.
 func (w clusterSettings) absentMessage() string {
 	return fmt.Sprintf("%s: %s is absent: the configuration disables the proxy", w.modeSource, challengeProxyField)
 }
 
-// resolve reads and validates the objects.
 func (c ClusterObjects) resolve() (clusterSettings, error) {
 	r := clusterReader{strict: c.Strict}
 	apiServer, infrastructure := r.readObjects(c)
@@ -110,12 +108,12 @@ func (w clusterSettings) edits() configEdits {
 
 func modeKeys() []string { return []string{"mode"} }
 
-// checkConflicts refuses keys of the administrator's configuration that the objects
+// checkConflicts rejects keys of the administrator's configuration that the objects
 // also set: it would be unclear which value applies.
 func (w clusterSettings) checkConflicts(configuration Input) error {
 	root, _ := parseMapping(configuration.Text)
 	var problems []error
-	refuse := func(keys []string, source string, evenBlank bool) {
+	reject := func(keys []string, source string, evenBlank bool) {
 		if at := nodeAt(root, keys); at != nil && (evenBlank || !isBlank(at)) {
 			problems = append(problems, conflictProblem(configuration.Name, keys, at, source))
 		}
@@ -124,14 +122,13 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 	if vipsFrom == "" {
 		vipsFrom = w.modeSource
 	}
-	refuse(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
-	refuse([]string{"customDeployment"}, w.modeSource, false)
-	refuse([]string{"vips", "api"}, vipsFrom, false)
-	refuse([]string{"vips", "ingress"}, vipsFrom, false)
+	reject(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
+	reject([]string{"customDeployment"}, w.modeSource, false)
+	reject([]string{"vips", "api"}, vipsFrom, false)
+	reject([]string{"vips", "ingress"}, vipsFrom, false)
 	return errors.Join(problems...)
 }
 
-// notes describe the settings for the administrator.
 func (w clusterSettings) notes() []string {
 	const field = challengeProxyField
 	switch {
@@ -165,4 +162,30 @@ func addrStrings(all []netip.Addr) []string {
 		out[i] = a.String()
 	}
 	return out
+}
+
+// apiServerURLPath is the field of an Infrastructure with the API's URL for external
+// clients, https://api.<domain>:6443.
+const apiServerURLPath = "status.apiServerURL"
+
+// apiDomain is the domain of a cluster, and the file that contains it. The zero value
+// means unknown.
+type apiDomain struct{ name, file string }
+
+// readDomain derives the domain from the URL of the API. A URL of another form than the
+// installer's gives no domain.
+func readDomain(o clusterObject) apiDomain {
+	at := nodeAt(o.node, strings.Split(apiServerURLPath, "."))
+	if at == nil {
+		return apiDomain{}
+	}
+	u, err := url.Parse(stringValue(at))
+	if err != nil {
+		return apiDomain{}
+	}
+	name, is := strings.CutPrefix(strings.ToLower(u.Hostname()), "api.")
+	if !is || !isClusterDomain(name) {
+		return apiDomain{}
+	}
+	return apiDomain{name, o.file}
 }

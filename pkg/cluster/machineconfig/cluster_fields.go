@@ -51,7 +51,6 @@ func knownFields(kind string) map[string][]string {
 	return all
 }
 
-// checkFields records unknown fields in the objects that are read.
 func (r *clusterReader) checkFields(o clusterObject) {
 	fields := knownFields(o.kind)
 	var walk func(n *yaml.Node, path string)
@@ -72,7 +71,6 @@ func (r *clusterReader) checkFields(o clusterObject) {
 	walk(o.node, "")
 }
 
-// suggestField returns a suggestion for an unknown field, or an empty text.
 func suggestField(kind, path, key string, known []string) string {
 	if kind == kindAPIServer {
 		parents := map[string]string{

@@ -49,7 +49,7 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	absent := challengeProxy{valid: true, mode: configv1.HTTP01ChallengeProxyModeDisabled}
 	spec := nonNullMember(o.node, "spec")
 	if spec == nil {
-		r.refuse(position(o.file, o.node), "spec: Required value", objectRemediation(kindAPIServer))
+		r.rejectAt(o.file, o.node, "spec: Required value", objectRemediation(kindAPIServer))
 		return challengeProxy{}
 	}
 	if !r.requireObject(o.file, spec, "spec") {
@@ -70,7 +70,7 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 		if custom == nil {
 			place, remediation = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
 		}
-		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
+		r.rejectAt(o.file, place, challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
 	}
 	d.port = config.DefaultInternalPort
 	if custom != nil {
@@ -83,7 +83,7 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 // server drops it.
 func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 	value := member(n, key)
-	if value == nil || isNull(value) {
+	if value == nil || jsonType(value) == "null" {
 		return nil
 	}
 	return value
@@ -94,17 +94,17 @@ func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01
 	n := nonNullMember(field, "mode")
 	switch {
 	case n == nil:
-		r.refuse(position(file, field), path+": Required value", remediation)
+		r.rejectAt(file, field, path+": Required value", remediation)
 		return "", false
 	case jsonType(n) != "string":
-		r.refuseType(file, n, path, "string", remediation)
+		r.rejectType(file, n, path, "string", remediation)
 		return "", false
 	case !slices.Contains(challengeProxyModes(), configv1.HTTP01ChallengeProxyMode(n.Value)):
 		values := make([]string, 0, len(challengeProxyModes()))
 		for _, m := range challengeProxyModes() {
 			values = append(values, strconv.Quote(string(m)))
 		}
-		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(values, ", ")), remediation)
+		r.rejectAt(file, n, fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(values, ", ")), remediation)
 		return "", false
 	}
 	return configv1.HTTP01ChallengeProxyMode(n.Value), true
@@ -119,12 +119,12 @@ func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 
 	}
 	n := nonNullMember(custom, "internalPort")
 	if n == nil {
-		r.refuse(position(file, custom), portPath+": Required value", remediation)
+		r.rejectAt(file, custom, portPath+": Required value", remediation)
 		return 0
 	}
 	text, isNumber := wholeNumber(n)
 	if !isNumber {
-		r.refuseType(file, n, portPath, "integer", remediation)
+		r.rejectType(file, n, portPath, "integer", remediation)
 		return 0
 	}
 	port, err := strconv.ParseInt(text, 0, 64)
@@ -134,11 +134,11 @@ func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 
 	}
 	switch {
 	case err != nil:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), remediation)
+		r.rejectAt(file, n, fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), remediation)
 	case port < configv1.HTTP01ChallengeProxyMinInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), remediation)
+		r.rejectAt(file, n, fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), remediation)
 	case port > configv1.HTTP01ChallengeProxyMaxInternalPort:
-		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), remediation)
+		r.rejectAt(file, n, fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), remediation)
 	default:
 		return uint16(port)
 	}
@@ -170,22 +170,20 @@ func wholeNumber(n *yaml.Node) (string, bool) {
 	}
 }
 
-// requireObject records a problem unless the node is a mapping.
 func (r *clusterReader) requireObject(file string, n *yaml.Node, path string) bool {
 	if n.Kind == yaml.MappingNode {
 		return true
 	}
-	r.refuseType(file, n, path, "object", "write keys and values")
+	r.rejectType(file, n, path, "object", "write keys and values")
 	return false
 }
 
-// refuseType records a wrong type with the API server's message.
-func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, remediation string) {
+// rejectType records a wrong type with the API server's message.
+func (r *clusterReader) rejectType(file string, n *yaml.Node, path, want, remediation string) {
 	is := jsonType(n)
-	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), remediation)
+	r.rejectAt(file, n, fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), remediation)
 }
 
-// jsonType returns the JSON type of a value, as the API server reports it.
 func jsonType(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode {
 		return "object"

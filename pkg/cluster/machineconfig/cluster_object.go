@@ -31,7 +31,6 @@ const (
 	singleton          = "cluster" // the name of both objects
 )
 
-// clusterObject is one object and the file that contains it.
 type clusterObject struct {
 	file string
 	kind string
@@ -46,12 +45,20 @@ type clusterReader struct {
 	omittedProblems int // number of problems beyond the limit
 }
 
-func (r *clusterReader) refuse(where, message, remediation string) {
+func (r *clusterReader) reject(file, message, remediation string) {
+	r.add(problem(file, message, remediation))
+}
+
+func (r *clusterReader) rejectAt(file string, n *yaml.Node, message, remediation string) {
+	r.add(problemAt(file, n, message, remediation))
+}
+
+func (r *clusterReader) add(problem error) {
 	if len(r.problems) == maxProblems {
 		r.omittedProblems++
 		return
 	}
-	r.problems = append(r.problems, Problem{where, message, remediation})
+	r.problems = append(r.problems, problem)
 }
 
 // joinedProblems returns all problems and then the unknown fields: a field that is
@@ -65,7 +72,7 @@ func (r *clusterReader) joinedProblems() error {
 		all = append(all, fmt.Errorf("and %d more", r.omittedProblems))
 	}
 	for _, w := range r.warnings {
-		all = append(all, Problem{w.where, "warning: " + w.message, cmp.Or(w.suggestion, "it is left out")})
+		all = append(all, problem(w.where, "warning: "+w.message, cmp.Or(w.suggestion, "it is left out")))
 	}
 	return errors.Join(all...)
 }
@@ -98,7 +105,7 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		unfit = unfit || !ok
 		for _, o := range all {
 			if first := found[o.kind]; first != nil {
-				r.refuse(position(o.file, o.node), "a second "+o.kind+", after the one at "+position(first.file, first.node), "give one")
+				r.rejectAt(o.file, o.node, "a second "+o.kind+", after the one at "+position(first.file, first.node), "give one")
 				continue
 			}
 			found[o.kind] = &o
@@ -110,10 +117,10 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		}
 		in := []*Input{c.APIServer, c.Infrastructure}[i]
 		if in != nil {
-			r.refuse(in.Name, "contains no "+kind, objectRemediation(kind))
+			r.reject(in.Name, "contains no "+kind, objectRemediation(kind))
 			continue
 		}
-		r.refuse(files[0].Name, "contains no "+kind+"", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with the output of \"%s\"", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
+		r.reject(files[0].Name, "contains no "+kind+"", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with the output of \"%s\"", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
 	}
 	return found[kindAPIServer], found[kindInfrastructure]
 }
@@ -122,7 +129,6 @@ func ocGetCommand(kind string) string {
 	return "oc get " + strings.ToLower(kind) + " " + singleton + " -o yaml"
 }
 
-// objectRemediation names the command that prints objects of these kinds.
 func objectRemediation(kinds ...string) string {
 	if len(kinds) == 1 {
 		return fmt.Sprintf("give the output of \"%s\"", ocGetCommand(kinds[0]))
@@ -160,19 +166,18 @@ func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject,
 func (r *clusterReader) listItems(file string, list *yaml.Node, remediation string) []*yaml.Node {
 	items := member(list, "items")
 	switch {
-	case items == nil || isNull(items):
+	case items == nil || jsonType(items) == "null":
 		return nil
 	case items.Kind != yaml.SequenceNode:
-		r.refuse(position(file, items), "items is not a list", remediation)
+		r.rejectAt(file, items, "items is not a list", remediation)
 		return nil
 	}
 	return items.Content
 }
 
-// readObject returns the object if it has one of the kinds.
 func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, remediation string) (clusterObject, bool) {
 	if n.Kind != yaml.MappingNode {
-		r.refuse(position(file, n), "not an object", remediation)
+		r.rejectAt(file, n, "not an object", remediation)
 		return clusterObject{}, false
 	}
 	kind, apiVersion := member(n, "kind"), member(n, "apiVersion")
@@ -193,13 +198,13 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, re
 	}
 	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
 	case kind == nil && apiVersion == nil:
-		r.refuse(position(file, place), "has no kind and no apiVersion, but must be "+what, remediation)
+		r.rejectAt(file, place, "has no kind and no apiVersion, but must be "+what, remediation)
 	case kind == nil:
-		r.refuse(position(file, place), "has no kind, but must be "+what, remediation)
+		r.rejectAt(file, place, "has no kind, but must be "+what, remediation)
 	case apiVersion == nil:
-		r.refuse(position(file, place), "has no apiVersion, but must be "+what, remediation)
+		r.rejectAt(file, place, "has no apiVersion, but must be "+what, remediation)
 	default:
-		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), remediation)
+		r.rejectAt(file, place, fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), remediation)
 	}
 	return clusterObject{}, false
 }
@@ -210,7 +215,7 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 	r.checkFields(o)
 	metadata := nonNullMember(o.node, "metadata")
 	if metadata == nil {
-		r.refuse(position(o.file, o.node), "metadata.name: Required value", nameRemediation)
+		r.rejectAt(o.file, o.node, "metadata.name: Required value", nameRemediation)
 		return
 	}
 	if !r.requireObject(o.file, metadata, "metadata") {
@@ -218,12 +223,12 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 	}
 	switch name := nonNullMember(metadata, "name"); {
 	case name == nil:
-		r.refuse(position(o.file, metadata), "metadata.name: Required value", nameRemediation)
+		r.rejectAt(o.file, metadata, "metadata.name: Required value", nameRemediation)
 	case stringValue(name) != singleton:
-		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, but a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
+		r.rejectAt(o.file, name, fmt.Sprintf("the name is %s, but a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
 	}
 	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) {
-		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: the object is cluster-scoped")
+		r.rejectAt(o.file, namespace, "metadata.namespace: Forbidden: not allowed on this type", "delete it: the object is cluster-scoped")
 	}
 }
 
@@ -235,7 +240,7 @@ func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, me
 	message := fmt.Sprintf("unknown field %.200q", path)
 	switch {
 	case r.strict:
-		r.refuse(position(file, key), message, cmp.Or(meant, "remove it, or leave out --strict (STRICT of make) to ignore it"))
+		r.rejectAt(file, key, message, cmp.Or(meant, "remove it, or leave out --strict (STRICT of make) to ignore it"))
 	case len(r.warnings) < maxProblems:
 		r.warnings = append(r.warnings, warning{position(file, key), message, meant})
 	}
@@ -251,19 +256,18 @@ func (w warning) String() string {
 	return w.where + ": " + w.message + ": " + w.suggestion
 }
 
-// readDocument returns the file's one document, or nil if it is invalid.
 func (r *clusterReader) readDocument(in Input, remediation string) *yaml.Node {
 	if len(in.Text) > MaxObject {
-		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), remediation)
+		r.reject(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), remediation)
 		return nil
 	}
 	if !utf8.Valid(in.Text) {
-		r.refuse(in.Name, "not valid YAML: not UTF-8", remediation)
+		r.reject(in.Name, "not valid YAML: not UTF-8", remediation)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(replaceSurrogates(in.Text)), yaml.WithPlugin(yamlLimits{}))
 	if err != nil {
-		r.refuseSyntax(in.Name, err, remediation)
+		r.rejectSyntax(in.Name, err, remediation)
 		return nil
 	}
 	doc, ok := r.singleDocument(in.Name, loader, remediation)
@@ -272,15 +276,15 @@ func (r *clusterReader) readDocument(in Input, remediation string) *yaml.Node {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		r.refuse(position(in.Name, root), "not an object", remediation)
+		r.rejectAt(in.Name, root, "not an object", remediation)
 		return nil
 	}
 	if alias := findAlias(doc); alias != nil {
-		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not supported", remediation)
+		r.rejectAt(in.Name, alias, "anchors, aliases and merge keys are not supported", remediation)
 		return nil
 	}
 	before := len(r.problems) + r.omittedProblems
-	r.refuseDuplicateKeys(in.Name, root, remediation)
+	r.rejectDuplicateKeys(in.Name, root, remediation)
 	if len(r.problems)+r.omittedProblems > before {
 		return nil
 	}
@@ -296,16 +300,16 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remedia
 		err := loader.Load(&doc)
 		switch {
 		case errors.Is(err, io.EOF) && found == nil:
-			r.refuse(file, "contains no object", remediation)
+			r.reject(file, "contains no object", remediation)
 			return nil, false
 		case errors.Is(err, io.EOF):
 			return found, true
 		case err != nil:
-			r.refuseSyntax(file, err, remediation)
+			r.rejectSyntax(file, err, remediation)
 			return nil, false
-		case len(doc.Content) == 0 || isNull(doc.Content[0]):
+		case len(doc.Content) == 0 || jsonType(doc.Content[0]) == "null":
 		case found != nil:
-			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+remediation)
+			r.rejectAt(file, &doc, "a second document", "keep one, which may be a List of both: "+remediation)
 			return nil, false
 		default:
 			found = &doc
@@ -313,40 +317,40 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remedia
 	}
 }
 
-// refuseDuplicateKeys refuses keys that appear twice in one mapping: parsers differ in
+// rejectDuplicateKeys rejects keys that appear twice in one mapping: parsers differ in
 // the value that they use.
-func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, remediation string) {
+func (r *clusterReader) rejectDuplicateKeys(file string, n *yaml.Node, remediation string) {
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]bool, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			switch {
 			case key.Kind != yaml.ScalarNode:
-				r.refuse(position(file, key), "a key that is not a text", remediation)
+				r.rejectAt(file, key, "a key that is not a text", remediation)
 			case seen[key.Value]:
-				r.refuse(position(file, key), fmt.Sprintf("duplicate key %.100q", key.Value), "remove one of the two")
+				r.rejectAt(file, key, fmt.Sprintf("duplicate key %.100q", key.Value), "remove one of the two")
 			}
 			seen[key.Value] = true
 		}
 	}
 	for _, child := range n.Content {
-		r.refuseDuplicateKeys(file, child, remediation)
+		r.rejectDuplicateKeys(file, child, remediation)
 	}
 }
 
-// refuseSyntax records an error of the YAML library with its position. The name of an
+// rejectSyntax records an error of the YAML library with its position. The name of an
 // anchor is omitted: the administrator may have given another file by mistake, with
 // secrets in it.
-func (r *clusterReader) refuseSyntax(file string, err error, remediation string) {
+func (r *clusterReader) rejectSyntax(file string, err error, remediation string) {
 	var load *yaml.LoadError
-	where, message := file, err.Error()
+	at, message := yaml.Node{}, err.Error()
 	if errors.As(err, &load) {
-		where, message = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
+		at.Line, at.Column, message = load.Mark.Line, load.Mark.Column, load.Message
 	}
 	if before, _, is := strings.Cut(message, " anchor '"); is {
 		message = before + " anchor"
 	}
-	r.refuse(where, "not valid YAML: "+message, remediation)
+	r.rejectAt(file, &at, "not valid YAML: "+message, remediation)
 }
 
 // yamlLimits bounds the work of the YAML library.
@@ -364,9 +368,6 @@ func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // them.
 func (yamlLimits) CheckAlias(int, int) error { return nil }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// stringValue returns the text of a string scalar, or an empty text.
 func stringValue(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
 		return ""
@@ -374,7 +375,6 @@ func stringValue(n *yaml.Node) string {
 	return n.Value
 }
 
-// quotedValue returns the text of a scalar for a message.
 func quotedValue(n *yaml.Node) string {
 	if stringValue(n) == "" {
 		return `""`

@@ -382,7 +382,7 @@ func TestClusterRefused(t *testing.T) {
 // refused renders and compares all problems.
 func refused(t *testing.T, site machineconfig.Site, want []string) {
 	t.Helper()
-	messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: site})
+	messages := rejection(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: site})
 	if diff := cmp.Diff(want, strings.Split(messages, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -500,7 +500,7 @@ func TestClusterBounds(t *testing.T) {
 	render(t, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(long, infrastructure("BareMetal", "baremetal", oneFamily))}})
 
 	many := valid + strings.Repeat("  audit: {}\n", 1000)
-	messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(many, infrastructure("BareMetal", "baremetal", oneFamily))}})
+	messages := rejection(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: clusterOf(many, infrastructure("BareMetal", "baremetal", oneFamily))}})
 	if strings.Count(messages, "\n") != 50 || !strings.HasSuffix(messages, "\nand 950 more") {
 		t.Errorf("got %v", messages)
 	}

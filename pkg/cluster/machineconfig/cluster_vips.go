@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // Values of an Infrastructure (config.openshift.io/v1).
@@ -55,21 +57,20 @@ type clusterVIPs struct {
 	api, ingress []netip.Addr
 }
 
-// readVIPs reads the VIPs from the status of an Infrastructure.
 func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 	const path = platformPath
 	if topology := nodeAt(o.node, []string{"status", "controlPlaneTopology"}); topology != nil && stringValue(topology) == externalControlPlane {
-		r.refuse(position(o.file, topology), "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside this cluster, and no host has the API's address",
+		r.rejectAt(o.file, topology, "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside this cluster, and no host has the API's address",
 			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name")
 		return clusterVIPs{}
 	}
 	status := nodeAt(o.node, []string{"status", "platformStatus"})
 	if status == nil {
-		r.refuse(position(o.file, o.node), path+" is absent", objectRemediation(kindInfrastructure)+": the manifest of the installer has no status yet")
+		r.rejectAt(o.file, o.node, path+" is absent", objectRemediation(kindInfrastructure)+": the manifest of the installer has no status yet")
 		return clusterVIPs{}
 	}
 	if status.Kind != yaml.MappingNode {
-		r.refuse(position(o.file, status), path+" is not a mapping", objectRemediation(kindInfrastructure))
+		r.rejectAt(o.file, status, path+" is not a mapping", objectRemediation(kindInfrastructure))
 		return clusterVIPs{}
 	}
 	platform := member(status, "type")
@@ -79,7 +80,7 @@ func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 	}
 	section, sectionPath := member(status, key), path+"."+key
 	if section == nil || section.Kind != yaml.MappingNode {
-		r.refuse(position(o.file, platform), sectionPath+" is absent: there are no VIPs", noVIPsRemediation(platform.Value))
+		r.rejectAt(o.file, platform, sectionPath+" is absent: there are no VIPs", noVIPsRemediation(platform.Value))
 		return clusterVIPs{}
 	}
 	if !r.checkManagement(o.file, section, sectionPath) {
@@ -97,21 +98,20 @@ func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (
 	const path = "status.platformStatus.type"
 	name := stringValue(platform)
 	if name == "" {
-		r.refuse(position(file, status), path+" is absent", objectRemediation(kindInfrastructure))
+		r.rejectAt(file, status, path+" is absent", objectRemediation(kindInfrastructure))
 		return "", false
 	}
 	if key, ok = keepalivedPlatforms()[name]; ok {
 		return key, true
 	}
 	if why, known := unsupportedPlatforms()[name]; known {
-		r.refuse(position(file, platform), "platform "+name+": "+why[0], why[1])
+		r.rejectAt(file, platform, "platform "+name+": "+why[0], why[1])
 		return "", false
 	}
-	r.refuse(position(file, platform), fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
+	r.rejectAt(file, platform, fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
 	return "", false
 }
 
-// checkManagement refuses VIPs that keepalived does not manage.
 func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
 	for _, one := range []struct {
 		keys           []string
@@ -137,10 +137,10 @@ func (r *clusterReader) checkManagement(file string, section *yaml.Node, path st
 		switch stringValue(n) {
 		case one.good:
 		case one.bad:
-			r.refuse(position(file, n), name+" is "+one.bad+": "+one.reason, one.remedy)
+			r.rejectAt(file, n, name+" is "+one.bad+": "+one.reason, one.remedy)
 			return false
 		default:
-			r.refuse(position(file, n), fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
+			r.rejectAt(file, n, fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
 			return false
 		}
 	}
@@ -160,17 +160,16 @@ func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mend
 	return clusterVIPs{addrsOf(api), addrsOf(ingress)}
 }
 
-// checkPaired refuses addresses without an address of the same family in the other
+// checkPaired rejects addresses without an address of the same family in the other
 // list.
 func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, what, other string) {
 	for _, a := range list {
 		if !slices.ContainsFunc(others, func(b positionedAddr) bool { return a.addr.Is4() == b.addr.Is4() }) {
-			r.refuse(position(file, a.node), fmt.Sprintf("%s VIP %v has no matching %s %s VIP", what, a.addr, familyOf(a.addr), other), "configure both VIPs of a family or neither, then export the Infrastructure again")
+			r.rejectAt(file, a.node, fmt.Sprintf("%s VIP %v has no matching %s %s VIP", what, a.addr, printable.Family(a.addr), other), "configure both VIPs of a family or neither, then export the Infrastructure again")
 		}
 	}
 }
 
-// positionedAddr is an address and its node.
 type positionedAddr struct {
 	addr netip.Addr
 	node *yaml.Node
@@ -184,13 +183,6 @@ func addrsOf(all []positionedAddr) []netip.Addr {
 	return out
 }
 
-func familyOf(a netip.Addr) string {
-	if a.Is4() {
-		return "IPv4"
-	}
-	return "IPv6"
-}
-
 // readAddresses reads a list of VIPs, or the single VIP of clusters that were installed
 // before OpenShift 4.12, whose Infrastructure may have no list.
 func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, what, list, single, mendNone string) (all []positionedAddr) {
@@ -198,7 +190,7 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 	var nodes []*yaml.Node
 	switch {
 	case n != nil && !isBlank(n) && n.Kind != yaml.SequenceNode:
-		r.refuse(position(file, n), name+" is no list", objectRemediation(kindInfrastructure))
+		r.rejectAt(file, n, name+" is no list", objectRemediation(kindInfrastructure))
 		return nil
 	case n != nil && !isBlank(n):
 		nodes = n.Content
@@ -208,7 +200,7 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 		}
 	}
 	if len(nodes) == 0 {
-		r.refuse(position(file, section), fmt.Sprintf("%s has no %s VIP", path, what), mendNone)
+		r.rejectAt(file, section, fmt.Sprintf("%s has no %s VIP", path, what), mendNone)
 		return nil
 	}
 	for i, n := range nodes {
@@ -221,7 +213,7 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 			continue
 		}
 		if slices.ContainsFunc(all, func(b positionedAddr) bool { return b.addr.Is4() == addr.Is4() }) {
-			r.refuse(position(file, n), fmt.Sprintf("%s: %v: %s must contain at most one IPv4 address and at most one IPv6 address", where, addr, list), "keep one of each family")
+			r.rejectAt(file, n, fmt.Sprintf("%s: %v: %s must contain at most one IPv4 address and at most one IPv6 address", where, addr, list), "keep one of each family")
 			continue
 		}
 		all = append(all, positionedAddr{addr, n})
@@ -231,23 +223,23 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 
 // readAddress validates one VIP by the rules of the host's configuration.
 func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
-	refuse := func(remediation, message string) (netip.Addr, bool) {
-		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), remediation)
+	reject := func(remediation, message string) (netip.Addr, bool) {
+		r.rejectAt(file, n, fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), remediation)
 		return netip.Addr{}, false
 	}
 	const remediation = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	addr, err := netip.ParseAddr(stringValue(n))
 	switch {
 	case err != nil && strings.Contains(stringValue(n), "/"):
-		return refuse("remove the mask", "has a mask")
+		return reject("remove the mask", "has a mask")
 	case err != nil:
-		return refuse(remediation, "is not an address")
+		return reject(remediation, "is not an address")
 	case addr.Zone() != "":
-		return refuse("give the address without its zone; a virtual IP is not link-local", "has an IPv6 zone")
+		return reject("give the address without its zone; a virtual IP is not link-local", "has an IPv6 zone")
 	case addr.Is4In6():
-		return refuse("write "+addr.Unmap().String(), "is an IPv4-mapped IPv6 address")
+		return reject("write "+addr.Unmap().String(), "is an IPv4-mapped IPv6 address")
 	case !addr.IsGlobalUnicast():
-		return refuse("give the address that clients reach", "cannot be a virtual IP")
+		return reject("give the address that clients reach", "cannot be a virtual IP")
 	}
 	return addr, true
 }

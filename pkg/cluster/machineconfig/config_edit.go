@@ -74,7 +74,6 @@ func parseMapping(text []byte) (root, document *yaml.Node) {
 	return root, root
 }
 
-// apply reports whether it has changed anything.
 func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error) {
 	existing := nodeAt(root, c.keys)
 	switch {
@@ -128,7 +127,6 @@ func inFlowStyle(root *yaml.Node, keys []string) bool {
 	return false
 }
 
-// removeKey deletes a key, and reports whether it was present.
 func removeKey(root *yaml.Node, keys []string) bool {
 	last := len(keys) - 1
 	above := nodeAt(root, keys[:last])
@@ -152,13 +150,9 @@ func isBlank(n *yaml.Node) bool {
 // conflictProblem is the error for a key that is set both in the configuration and by
 // another file.
 func conflictProblem(name string, keys []string, at *yaml.Node, source string) error {
-	return Problem{
-		fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column),
-		fmt.Sprintf("%s is also set by %s", strings.Join(keys, "."), source), "remove one of the two",
-	}
+	return problemAt(name, at, fmt.Sprintf("%s is also set by %s", strings.Join(keys, "."), source), "remove one of the two")
 }
 
-// nodeAt returns the value at keys, or nil.
 func nodeAt(n *yaml.Node, keys []string) *yaml.Node {
 	for _, key := range keys {
 		n = member(n, key)

@@ -35,40 +35,40 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 	}
 	parsed, remarks, err := ignition.Parse(text)
 	if err != nil || len(remarks.Entries) > 0 {
-		return Object{}, Problem{fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), sourceRemediation(fcosSource)}
+		return Object{}, problem(fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), sourceRemediation(fcosSource))
 	}
 	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture, Notes: site.notes, Warnings: site.warnings}
 	o.Paths, o.Units = listContents(parsed)
 	return o, nil
 }
 
-// checkBinary refuses a file that is not this service for Linux. It returns the GOARCH
+// checkBinary rejects a file that is not this service for Linux. It returns the GOARCH
 // of the binary.
 func checkBinary(binary Input) (architecture string, err error) {
-	refuse := func(format string, args ...any) (string, error) {
-		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give an http01-proxyd for Linux, from "make build" or a release`}
+	reject := func(format string, args ...any) (string, error) {
+		return "", problem(binary.Name, fmt.Sprintf(format, args...), `give an http01-proxyd for Linux, from "make build" or a release`)
 	}
 	content := bytes.NewReader(binary.Text)
 	file, err := elf.NewFile(content)
 	if err != nil {
-		return refuse("not a Linux program (%v)", err)
+		return reject("not a Linux program (%v)", err)
 	}
 	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN {
-		return refuse("not a Linux program, but an ELF file of type %v", file.Type)
+		return reject("not a Linux program, but an ELF file of type %v", file.Type)
 	}
 	built, err := buildinfo.Read(content)
 	if err != nil {
-		return refuse("not http01-proxyd (%v)", err)
+		return reject("not http01-proxyd (%v)", err)
 	}
 	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // the module of a fork has another name
-		return refuse("not http01-proxyd, but built from %q", built.Path)
+		return reject("not http01-proxyd, but built from %q", built.Path)
 	}
 	settings := make(map[string]string)
 	for _, s := range built.Settings {
 		settings[s.Key] = s.Value
 	}
 	if settings["GOOS"] != "linux" {
-		return refuse("built for %s/%s", settings["GOOS"], settings["GOARCH"])
+		return reject("built for %s/%s", settings["GOOS"], settings["GOARCH"])
 	}
 	return settings["GOARCH"], nil
 }

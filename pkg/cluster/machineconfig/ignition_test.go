@@ -76,8 +76,8 @@ func TestIgnitionRefuses(t *testing.T) {
 		"object file": {program(1, servicePath, "linux", "amd64"), nil, "b: not a Linux program, but an ELF file of type ET_REL" + remediation},
 		"not by Go":   {program(2, servicePath, "linux", "amd64")[:128], nil, "b: not http01-proxyd (not a Go executable)" + remediation},
 		"other program": {
-			program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-machineconfig", "linux", "amd64"), nil,
-			`b: not http01-proxyd, but built from "github.com/http01-proxyd/http01-proxyd/cmd/http01-machineconfig"` + remediation,
+			program(2, "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01", "linux", "amd64"), nil,
+			`b: not http01-proxyd, but built from "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01"` + remediation,
 		},
 		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + remediation},
 		"both": {

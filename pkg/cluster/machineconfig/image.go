@@ -15,7 +15,7 @@ const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal d
 // checkImage requires a complete reference that always means the same bytes.
 func checkImage(image string, allowTag bool) error {
 	problem := func(remediation, format string, args ...any) error {
-		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Remediation: remediation}
+		return problem(fmt.Sprintf("image %q", image), fmt.Sprintf(format, args...), remediation)
 	}
 	if image == "" {
 		return problem("give "+imageForm, "none is given")

@@ -40,7 +40,6 @@ type egressProxySpec struct {
 
 func (p egressProxySpec) isEmpty() bool { return p.HTTP == "" && p.HTTPS == "" }
 
-// hasCredentials reports whether one of the URLs contains credentials.
 func (p egressProxySpec) hasCredentials() bool {
 	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
 		u, err := config.ParseProxyURL(text)
@@ -48,7 +47,6 @@ func (p egressProxySpec) hasCredentials() bool {
 	})
 }
 
-// edits returns the edits that put the proxy into a configuration.
 func (p egressProxySpec) edits(name string) configEdits {
 	one := func(key, value string) configEdit {
 		return configEdit{keys: []string{"egressProxy", key}, value: value, source: name}
@@ -61,26 +59,25 @@ func readManifest(in Input, apiVersion, kind string, examples ...string) (manife
 	remediation := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
 	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
 	if err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
+		return manifest{}, problem(in.Name, "not valid YAML", remediation)
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); err != nil {
-		return manifest{}, Problem{in.Name, "not valid YAML", remediation}
+		return manifest{}, problem(in.Name, "not valid YAML", remediation)
 	}
 	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
-		return manifest{}, Problem{in.Name, "more than one object", remediation}
+		return manifest{}, problem(in.Name, "more than one object", remediation)
 	}
 	if at := findAlias(&doc); at != nil {
-		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not supported", remediation}
+		return manifest{}, problemAt(in.Name, at, "anchors, aliases and merge keys are not supported", remediation)
 	}
 	var m manifest
 	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
-		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation}
+		return manifest{}, problem(in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation)
 	}
 	return m, nil
 }
 
-// findAlias returns the first anchor or alias below a node, or nil.
 func findAlias(n *yaml.Node) *yaml.Node {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
 		return n
@@ -93,7 +90,6 @@ func findAlias(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// bundleFromConfigMap returns the bundle in a ConfigMap.
 func bundleFromConfigMap(in Input) ([]byte, error) {
 	m, err := readManifest(in, "v1", "ConfigMap", "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
 	if err != nil {
@@ -105,13 +101,13 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	_, binary := m.BinaryData[bundleKey]
 	switch {
 	case binary:
-		return nil, Problem{in.Name, bundleKey + " is binary, probably a certificate in DER", "convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return nil, problem(in.Name, bundleKey+" is binary, probably a certificate in DER", "convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt")
 	case len(others) > 0:
-		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]), "keep only the key " + bundleKey + ", with all CAs in PEM"}
+		return nil, problem(in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]), "keep only the key "+bundleKey+", with all CAs in PEM")
 	case !is:
-		return nil, Problem{in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key " + bundleKey}
+		return nil, problem(in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key "+bundleKey)
 	case strings.TrimSpace(text) == "":
-		return nil, Problem{in.Name, bundleKey + " is empty", "put the CAs in PEM under that key"}
+		return nil, problem(in.Name, bundleKey+" is empty", "put the CAs in PEM under that key")
 	}
 	return []byte(text), nil
 }
@@ -126,14 +122,14 @@ func readEgressProxy(in Input) (egressProxySpec, error) {
 	p := m.Status
 	switch {
 	case p.isEmpty() && !m.Spec.isEmpty():
-		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`}
+		return egressProxySpec{}, problem(in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`)
 	case p.isEmpty():
-		return egressProxySpec{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
+		return egressProxySpec{}, problem(in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out")
 	}
 	var problems []error
 	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
 		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
-			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; percent-encode special characters in user and password"})
+			problems = append(problems, problem(in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; percent-encode special characters in user and password"))
 		}
 	}
 	return p, errors.Join(problems...)

@@ -38,7 +38,6 @@ type Object struct {
 	Warnings []string
 }
 
-// machineConfig is a MachineConfig that Butane has written.
 type machineConfig struct {
 	fields map[string]any
 }
@@ -72,10 +71,7 @@ func (m machineConfig) setPool(pool, source string) error {
 	}
 	name := m.name()
 	if role == "" || !strings.Contains(name, "-"+role+"-") {
-		return Problem{
-			source, fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel),
-			"use a name like 98-master-http01-proxyd",
-		}
+		return problem(source, fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel), "use a name like 98-master-http01-proxyd")
 	}
 	metadata["name"] = strings.Replace(name, "-"+role+"-", "-"+pool+"-", 1)
 	labels[roleLabel] = pool
@@ -99,7 +95,6 @@ func (m machineConfig) yaml() ([]byte, error) {
 	return text, nil
 }
 
-// listContents returns the files and units of a configuration.
 func listContents(c types.Config) (paths, units []string) {
 	for _, f := range c.Storage.Files {
 		paths = append(paths, f.Path)

@@ -40,7 +40,7 @@ func TestRefusedSources(t *testing.T) {
 				pool = "master"
 			}
 			changed := edited(t, file, strings.Join(lines["-"], "\n"), strings.Join(lines["+"], "\n"))
-			said := refusal(t, changed, machineconfig.Request{Image: image, Pool: pool})
+			said := rejection(t, changed, machineconfig.Request{Image: image, Pool: pool})
 			if diff := cmp.Diff(lines[">"], strings.Split(said, "\n")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

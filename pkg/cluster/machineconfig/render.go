@@ -87,7 +87,6 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 // of the object in an annotation.
 const annotationLimit = 256 << 10
 
-// checkTotalSize enforces TotalLimit.
 func checkTotalSize(objects []Object) error {
 	total := 0
 	for _, o := range objects {
@@ -96,9 +95,5 @@ func checkTotalSize(objects []Object) error {
 	if total <= TotalLimit {
 		return nil
 	}
-	return Problem{
-		"MachineConfigs",
-		fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
-		"use a smaller configuration or CA bundle, or remove files from butane/*.bu",
-	}
+	return problem("MachineConfigs", fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)), "use a smaller configuration or CA bundle, or remove files from butane/*.bu")
 }

@@ -8,6 +8,10 @@ import (
 	"io/fs"
 	"regexp"
 	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // DefaultPool is the pool of the hosts that may hold the API VIP.
@@ -39,19 +43,16 @@ type Request struct {
 	Layered bool
 }
 
-// Problem is one reason why the input is refused, and its remediation.
-type Problem struct {
-	Where       string // a file with line and column, or the object of the problem
-	Message     string
-	Remediation string
+// problem returns a problem of an input, or of an object, as a whole.
+func problem(where, message, remediation string) error {
+	return config.Problem{Where: where, Message: message, Remediation: remediation}
 }
 
-// Error returns "where: message: remediation".
-func (p Problem) Error() string {
-	return fmt.Sprintf("%s: %s: %s", p.Where, p.Message, p.Remediation)
+// problemAt returns a problem at a node of a file.
+func problemAt(file string, n *yaml.Node, message, remediation string) error {
+	return config.Problem{Where: file, Line: max(n.Line, 1), Column: max(n.Column, 1), Message: message, Remediation: remediation}
 }
 
-// validate checks the request. It returns the parsed checksums and the resolved site.
 func (r Request) validate(sources fs.FS) (checksums, resolvedSite, error) {
 	var problems []error
 	if !r.Layered {
@@ -74,9 +75,5 @@ func checkPool(pool string) error {
 	if len(pool) <= 63 && regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(pool) {
 		return nil
 	}
-	return Problem{
-		Where:       fmt.Sprintf("pool %q", pool),
-		Message:     "not a valid name of a MachineConfigPool",
-		Remediation: `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
-	}
+	return problem(fmt.Sprintf("pool %q", pool), "not a valid name of a MachineConfigPool", `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`)
 }

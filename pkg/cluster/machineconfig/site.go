@@ -35,7 +35,6 @@ type Site struct {
 	Cluster *ClusterObjects
 }
 
-// resolvedSite is a validated site: the files for the hosts.
 type resolvedSite struct {
 	configuration Input
 	bundle        []byte   // CA certificates; nil for none
@@ -44,7 +43,6 @@ type resolvedSite struct {
 	sources       []string // source files other than the configuration
 }
 
-// resolve validates the inputs of a site and combines them.
 func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 	configuration, err := readConfiguration(sources, s.Config)
 	problems := []error{err}
@@ -72,7 +70,6 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 	return found, err
 }
 
-// clusterEdits returns the edits for the settings of the cluster's objects.
 func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolvedSite) (configEdits, error) {
 	if s.Config != nil {
 		if err := w.checkConflicts(configuration); err != nil {
@@ -90,7 +87,7 @@ func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolv
 func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
 	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
-		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "remove that key: the bundle is written to " + bundlePath}
+		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA, "remove that key: the bundle is written to "+bundlePath)
 	}
 	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
@@ -181,7 +178,7 @@ func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
 		if !isClusterDomain(domain) {
-			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
+			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it")
 		}
 		return appsWildcard(domain), nil
 	}

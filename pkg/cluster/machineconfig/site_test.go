@@ -220,7 +220,7 @@ func TestSiteRefused(t *testing.T) {
 			if tt.site.Proxy != nil {
 				tt.site.Proxy.Name = "proxy.yaml"
 			}
-			messages := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
+			messages := rejection(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
 			lines := make(map[string]bool)
 			for line := range strings.SplitSeq(messages, "\n") {
 				lines[line] = true
@@ -237,7 +237,7 @@ func TestSiteRefused(t *testing.T) {
 func TestBundleIsInConfigurationObject(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
-	got := refusal(t, changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})
+	got := rejection(t, changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})
 	const want = "butane/config.bu: must contain the configuration file exactly once, with local: butane/config.yaml: correct butane/config.bu and render again"
 	if got != want {
 		t.Errorf("got %v", got)

@@ -30,7 +30,6 @@ const (
 // bundlePath is the bundle on a host, and the default of upstream.trustedCA.
 const bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
 
-// files returns the generated files that the Butane sources name.
 func (s resolvedSite) files() map[string][]byte {
 	files := map[string][]byte{configFile: s.configuration.Text}
 	if s.bundle != nil {
@@ -45,7 +44,7 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
 	if !found || bytes.Contains(after, []byte(behind)) {
-		return nil, Problem{source, "must contain the configuration file exactly once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
+		return nil, problem(source, "must contain the configuration file exactly once, with "+strings.TrimSpace(behind), sourceRemediation(source))
 	}
 	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
 	if bytes.Contains(before, []byte("      overwrite: true\n")) {
@@ -58,7 +57,7 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 // withStagedFiles creates a files directory from the sources and the generated files,
 // which take precedence, and removes it after use.
 func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp("", "http01-machineconfig-*") // mode 0700
+	dir, err := os.MkdirTemp("", "oc-http01-*") // mode 0700
 	if err != nil {
 		return fmt.Errorf("cannot create a directory for Butane: %w", err)
 	}

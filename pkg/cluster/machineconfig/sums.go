@@ -5,13 +5,13 @@ package machineconfig
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"path"
 	"regexp"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
-// releasePlatform is a platform of the host binary.
 type releasePlatform struct {
 	file     string // the binary's name in a release
 	variable string // of the installer: uname -m in upper case
@@ -45,10 +45,10 @@ func parseSums(in Input) (checksums, error) {
 		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		where := fmt.Sprintf("%s:%d:1", in.Name, i+1)
+		where := &yaml.Node{Line: i + 1, Column: 1}
 		found := line.FindStringSubmatch(text)
 		if found == nil {
-			problems = append(problems, Problem{where, "not a line of sha256sum", "write 64 hexadecimal digits, two spaces and the file's name"})
+			problems = append(problems, problemAt(in.Name, where, "not a line of sha256sum", "write 64 hexadecimal digits, two spaces and the file's name"))
 			continue
 		}
 		variable, sum := variables[path.Base(found[2])], strings.ToLower(found[1])
@@ -56,7 +56,7 @@ func parseSums(in Input) (checksums, error) {
 			continue
 		}
 		if other, twice := sums[variable]; twice && other != sum {
-			problems = append(problems, Problem{where, path.Base(found[2]) + " has two different checksums", "keep the checksum of the image's binary"})
+			problems = append(problems, problemAt(in.Name, where, path.Base(found[2])+" has two different checksums", "keep the checksum of the image's binary"))
 		}
 		sums[variable] = sum
 	}
@@ -65,7 +65,7 @@ func parseSums(in Input) (checksums, error) {
 		for _, p := range releasePlatforms() {
 			names = append(names, p.file)
 		}
-		problems = append(problems, Problem{in.Name, "names no binary", "give a file with a line for at least one of " + strings.Join(names, ", ")})
+		problems = append(problems, problem(in.Name, "names no binary", "give a file with a line for at least one of "+strings.Join(names, ", ")))
 	}
 	return sums, errors.Join(problems...)
 }

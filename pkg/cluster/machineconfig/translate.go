@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"strings"
 
 	butane "github.com/coreos/butane/config"
 	"github.com/coreos/butane/config/common"
 	"github.com/coreos/vcontext/report"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // translateSource runs Butane on one source, with the CA bundle after the
@@ -42,25 +45,26 @@ func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, er
 
 // translationProblem returns a failure of Butane with its line, if the YAML library has
 // put one into the text.
-func translationProblem(source string, err error) Problem {
+func translationProblem(source string, err error) error {
 	if found := regexp.MustCompile(`yaml: line (\d+): (.+)`).FindStringSubmatch(err.Error()); found != nil {
-		return Problem{source + ":" + found[1], "not valid YAML: " + found[2], sourceRemediation(source)}
+		line, _ := strconv.Atoi(found[1])
+		return config.Problem{Where: source, Line: line, Message: "not valid YAML: " + found[2], Remediation: sourceRemediation(source)}
 	}
-	return Problem{source, err.Error(), sourceRemediation(source)}
+	return problem(source, err.Error(), sourceRemediation(source))
 }
 
 // remarkProblem returns a remark of Butane with its position in the source. A remark
 // about a generated field has only a path.
-func remarkProblem(source, dir string, remark report.Entry) Problem {
-	where := source
+func remarkProblem(source, dir string, remark report.Entry) error {
+	p := config.Problem{Where: source, Remediation: sourceRemediation(source)}
 	if at := remark.Marker.StartP; at != nil {
-		where = fmt.Sprintf("%s:%d:%d", source, at.Line, at.Column)
+		p.Line, p.Column = int(at.Line), int(at.Column)
 	}
-	message := strings.ReplaceAll(remark.Message, dir+"/", "")
+	p.Message = strings.ReplaceAll(remark.Message, dir+"/", "")
 	if remark.Context.Len() > 0 {
-		message = strings.TrimPrefix(remark.Context.String(), "$.") + ": " + message
+		p.Message = strings.TrimPrefix(remark.Context.String(), "$.") + ": " + p.Message
 	}
-	return Problem{where, message, sourceRemediation(source)}
+	return p
 }
 
 func sourceRemediation(source string) string {

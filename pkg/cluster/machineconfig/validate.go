@@ -26,7 +26,7 @@ import (
 // stored, merged and read many times.
 const maxFile = 256 << 10
 
-// validateMachineConfig refuses content that the machine-config-operator refuses, that
+// validateMachineConfig rejects content that the machine-config-operator refuses, that
 // would make its daemon mark a node degraded, or that would reboot a host. Function
 // names in comments are those of github.com/openshift/machine-config-operator. Butane
 // has most of these rules too, but the result must not depend on its version.
@@ -54,14 +54,13 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	return c, j.joinedProblems()
 }
 
-// validator collects the problems of one object.
 type validator struct {
 	source   string
 	problems []error
 }
 
 func (v *validator) addProblem(what, message, remediation string) {
-	v.problems = append(v.problems, Problem{v.source, what + ": " + message, remediation})
+	v.problems = append(v.problems, problem(v.source, what+": "+message, remediation))
 }
 
 func (v *validator) joinedProblems() error { return errors.Join(v.problems...) }
@@ -216,7 +215,7 @@ func hostWrittenPaths() []string {
 // and remediation.
 type restrictedPath struct{ path, reason, remediation string }
 
-// checkPath refuses paths that are read-only, do not survive a reboot, or belong to
+// checkPath rejects paths that are read-only, do not survive a reboot, or belong to
 // another program. The first entry that matches is reported.
 func (v *validator) checkPath(file string) {
 	const (

@@ -239,7 +239,7 @@ func TestTotalSize(t *testing.T) {
 	}
 	changed := edited(t, "butane/config.bu", "  files:", "  files:"+files.String())
 	changed["butane/noise"] = &fstest.MapFile{Data: noise(machineconfig.MaxFile)}
-	got := refusal(t, changed, machineconfig.Request{Image: image, Pool: "master"})
+	got := rejection(t, changed, machineconfig.Request{Image: image, Pool: "master"})
 	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the machine-config-operator's limit of 1572864 for a pool; at most 524288, 33\.33 %, are allowed: use a smaller configuration or CA bundle, or remove files from butane/\*\.bu$`)
 	if !want.MatchString(got) {
 		t.Error(got)

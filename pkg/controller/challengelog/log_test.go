@@ -26,9 +26,9 @@ func request(asker report.ClientKind, token uint64, after time.Duration, code in
 	case 404:
 		c.Outcome = report.NotFound
 	case 503:
-		c.Outcome, c.Cause, c.Detail = report.NoRoute, "router-no-route", "no route: fix it"
+		c.Outcome, c.Cause, c.Detail = report.NoRoute, "route-missing", "no route: fix it"
 	case 502:
-		c.Outcome, c.Cause, c.Detail = report.UpstreamError, "refused", "it refuses: fix it"
+		c.Outcome, c.Cause, c.Detail = report.UpstreamError, "ingress-refused", "it refuses: fix it"
 	}
 	return c
 }
@@ -75,8 +75,8 @@ func TestChallenges(t *testing.T) {
 		"of a route that comes": {
 			[]report.Challenge{request(report.CertManager, 1, 0, 503), request(report.CertManager, 1, time.Second, 503), request(report.CertManager, 1, 10*time.Second, 200)},
 			[]string{
-				"! " + title + ": cert-manager's self check from 203.0.113.9 got 503 from 192.0.2.6:80 in 3.1 ms (router-no-route: no route: fix it)",
-				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 503 router-no-route)",
+				"! " + title + ": cert-manager's self check from 203.0.113.9 got 503 from 192.0.2.6:80 in 3.1 ms (route-missing: no route: fix it)",
+				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 503 route-missing)",
 				"  " + title + " has ended: self check 1/3 ok, last → 200, 3.1 ms, 10 s",
 			},
 		},
@@ -84,8 +84,8 @@ func TestChallenges(t *testing.T) {
 			[]report.Challenge{request(report.Pebble, 1, 0, 200), request(report.Pebble, 1, 0, 502)},
 			[]string{
 				"  " + title + ": Pebble from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
-				"! " + title + ": Pebble from 203.0.113.9 got 502 in 3.1 ms (refused: it refuses: fix it) (before: 200)",
-				"! " + title + " has ended: CA (Pebble) 1/2 ok, last → 502 refused, 3.1 ms, 0 s",
+				"! " + title + ": Pebble from 203.0.113.9 got 502 in 3.1 ms (ingress-refused: it refuses: fix it) (before: 200)",
+				"! " + title + " has ended: CA (Pebble) 1/2 ok, last → 502 ingress-refused, 3.1 ms, 0 s",
 			},
 		},
 		"of a stranger": {

@@ -166,8 +166,8 @@ func TestApplierInherits(t *testing.T) {
 			if tt.do != nil {
 				tt.do(h)
 			}
-			w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: tt.left})
-			w.apply(t.Context(), config.Default(), tt.plan)
+			a := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: tt.left})
+			a.apply(t.Context(), config.Default(), tt.plan)
 			if diff := cmp.Diff(tt.steps, strings.Join(h.steps, ", ")); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
@@ -180,17 +180,17 @@ func TestHandOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as at the end of the service
 	h := &fakeHost{t: t, listen: []uint16{8888}}
-	w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: Inherited{Port: 8888, Table: true}})
-	if left, err := w.handOver(ctx); !left || err != nil {
+	a := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: Inherited{Port: 8888, Table: true}})
+	if left, err := a.handOver(ctx); !left || err != nil {
 		t.Error(left, err)
 	}
-	w = newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
-	if left, err := w.handOver(ctx); left || err != nil { // there is no listener
+	a = newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
+	if left, err := a.handOver(ctx); left || err != nil { // there is no listener
 		t.Error(left, err)
 	}
 	h.refuses = errors.New("no")
-	w.port = 8888
-	if left, err := w.handOver(ctx); left || err == nil {
+	a.port = 8888
+	if left, err := a.handOver(ctx); left || err == nil {
 		t.Error(left, err)
 	}
 	if diff := cmp.Diff("suspend, leave, suspend, leave", strings.Join(h.steps, ", ")); diff != "" {
@@ -276,17 +276,17 @@ func TestApplier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &fakeHost{t: t}
-			w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
-			for i, a := range acts {
-				if a.do != nil {
-					a.do(h)
+			a := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
+			for i, act := range acts {
+				if act.do != nil {
+					act.do(h)
 				}
 				h.steps = nil
-				reason, message, ok := w.apply(t.Context(), config.Default(), a.plan)
-				if reason != a.want || message == "" || ok != (reason == a.plan.reason) {
-					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, a.want)
+				reason, message, ok := a.apply(t.Context(), config.Default(), act.plan)
+				if reason != act.want || message == "" || ok != (reason == act.plan.reason) {
+					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, act.want)
 				}
-				if diff := cmp.Diff(a.steps, strings.Join(h.steps, ", ")); diff != "" {
+				if diff := cmp.Diff(act.steps, strings.Join(h.steps, ", ")); diff != "" {
 					t.Errorf("act %d (-want +got):\n%s", i, diff)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // configuration is the configuration file and the active configuration: that of the
-// file, or the last good one while the file is refused.
+// file, or the last good one while the file is rejected.
 type configuration struct {
 	path     string
 	accepted config.LastAccepted
@@ -45,7 +45,7 @@ type content struct {
 // active returns the active configuration, if there is one.
 func (c *configuration) active() (config.Config, bool) { return c.file.Value() }
 
-// err returns why the file is refused, or nil.
+// err returns why the file is rejected, or nil.
 func (c *configuration) err() error { return c.file.Err() }
 
 // read reads the file. If its content is new and has settled, read evaluates it and
@@ -150,7 +150,7 @@ func (c *configuration) loadLastAccepted() {
 // logUnchanged logs a requested reload of an unchanged file.
 func (c *configuration) logUnchanged() {
 	if err := c.err(); err != nil {
-		c.log.Error(fmt.Sprintf("reload: %s has not changed and is refused", c.path), slog.String("event", "config"), slog.Any("error", err))
+		c.log.Error(fmt.Sprintf("reload: %s has not changed and is rejected", c.path), slog.String("event", "config"), slog.Any("error", err))
 		return
 	}
 	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
@@ -162,7 +162,7 @@ func (c *configuration) reloadResult(changed bool) string {
 	case !changed:
 		return report.ReloadUnchanged
 	case c.err() != nil:
-		return report.ReloadRefused
+		return report.ReloadRejected
 	default:
 		return report.ReloadAccepted
 	}

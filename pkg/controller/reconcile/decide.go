@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/netip"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -20,7 +21,7 @@ import (
 // observation is the state of the host in one pass.
 type observation struct {
 	config      config.Config
-	configKnown bool   // false: the file is refused and there is no last good one
+	configKnown bool   // false: the file is rejected and there is no last good one
 	userManaged bool   // keepalived's static pod is in kubelet's directory of disabled ones
 	staticPod   string // the path of keepalived's static pod; empty if it does not exist
 	keepalived  keepalived.Snapshot
@@ -34,9 +35,9 @@ type observation struct {
 }
 
 // complete reports whether everything that a plan depends on has been read once.
-func (s observation) complete() bool {
-	vipsKnown := !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
-	return vipsKnown && (!s.isMicroShift() || s.microShift.err == nil)
+func (o observation) complete() bool {
+	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.userManaged || o.keepalived.Known
+	return vipsKnown && (!o.isMicroShift() || o.microShift.err == nil)
 }
 
 // plan is the state that an observation requires.
@@ -69,9 +70,9 @@ func decide(s observation) plan {
 	if s.isMicroShift() {
 		return decideMicroShift(s)
 	}
-	vips, refusal := locateVIPs(s)
-	if refusal != nil {
-		return *refusal
+	vips, rejection := locateVIPs(s)
+	if rejection != nil {
+		return *rejection
 	}
 	guarded := s.excluded()
 	internal := address.Exclude(vips.API, address.Exclude(vips.API, guarded))
@@ -157,11 +158,7 @@ func reportVIPs(d ownership.Decision) []report.VIP {
 	var out []report.VIP
 	add := func(addrs []netip.Addr, state report.VIPState) {
 		for _, a := range addrs {
-			family := "IPv6"
-			if a.Is4() {
-				family = "IPv4"
-			}
-			out = append(out, report.VIP{Address: a, Family: family, State: state})
+			out = append(out, report.VIP{Address: a, Family: printable.Family(a), State: state})
 		}
 	}
 	add(d.Held, report.VIPHeld)

@@ -18,20 +18,20 @@ import (
 // TestEventCounts: each event is counted once, and a start is not a reload.
 func TestEventCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(*fixture) {})
-		defer w.stop()
+		f := startLoop(t, func(*fixture) {})
+		defer f.stop()
 		want := report.Events{Reloads: map[string]uint64{}}
 		check := func(what string) {
 			t.Helper()
-			if diff := cmp.Diff(want, w.tracker.Report(report.Table{}).Events); diff != "" {
+			if diff := cmp.Diff(want, f.tracker.Report(report.Table{}).Events); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
 		check("at the start")
 
 		hold := func(addrs ...address.Address) {
-			w.withLock(func() { w.held = addrs })
-			w.addressEvents <- struct{}{}
+			f.withLock(func() { f.held = addrs })
+			f.addressEvents <- struct{}{}
 			synctest.Wait()
 		}
 		vip := address.Address{IP: netip.MustParseAddr("192.0.2.5")}
@@ -41,29 +41,29 @@ func TestEventCounts(t *testing.T) {
 		want.VIPTransitions = 2
 		check("a VIP that came and went")
 
-		w.withLock(func() { w.differs = true })
+		f.withLock(func() { f.differs = true })
 		idle(2 * resyncInterval)
 		want.TableRepairs = 1
 		check("a table that was changed")
 
-		w.loop.Reload()
+		f.loop.Reload()
 		synctest.Wait()
 		want.Reloads["unchanged"] = 1
 		check("a reload of the same")
 		configure := func(text string) {
-			w.configure(text)
-			w.fileEvents <- struct{}{}
+			f.configure(text)
+			f.fileEvents <- struct{}{}
 			idle(time.Second)
 		}
 		configure("metrics: {listenAddress: ':9645'}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 		want.Reloads["accepted"] = 1
 		check("a good configuration")
 		configure("key: 1\n")
-		want.Reloads["refused"] = 1
-		check("a refused one")
+		want.Reloads["rejected"] = 1
+		check("a rejected one")
 
-		w.withLock(func() {
-			if got := w.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
+		f.withLock(func() {
+			if got := f.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
 				t.Errorf("active configuration: metrics on %v", got)
 			}
 		})
@@ -73,15 +73,15 @@ func TestEventCounts(t *testing.T) {
 // TestFailedRepairIsNotCounted: only a replaced table counts as repaired.
 func TestFailedRepairIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(*fixture) {})
-		defer w.stop()
-		repairs := func() uint64 { return w.tracker.Report(report.Table{}).Events.TableRepairs }
-		w.withLock(func() { w.differs, w.refuses = true, errors.New("no") })
+		f := startLoop(t, func(*fixture) {})
+		defer f.stop()
+		repairs := func() uint64 { return f.tracker.Report(report.Table{}).Events.TableRepairs }
+		f.withLock(func() { f.differs, f.refuses = true, errors.New("no") })
 		idle(2 * resyncInterval)
 		if n := repairs(); n != 0 {
 			t.Errorf("%d repairs while the kernel returns errors", n)
 		}
-		w.withLock(func() { w.refuses = nil })
+		f.withLock(func() { f.refuses = nil })
 		idle(resyncInterval)
 		if n := repairs(); n != 1 {
 			t.Errorf("%d repairs", n)

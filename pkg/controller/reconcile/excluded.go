@@ -13,31 +13,31 @@ import (
 )
 
 // excluded returns the addresses that are never redirected.
-func (s observation) excluded() []netip.Addr {
-	return decision.Excluded(s.microShift.state(), s.addresses, s.knownInternal())
+func (o observation) excluded() []netip.Addr {
+	return decision.Excluded(o.microShift.state(), o.addresses, o.knownInternal())
 }
 
 // knownInternal returns the known internal addresses besides the default ones.
-func (s observation) knownInternal() []netip.Addr {
-	return slices.Concat(s.rememberedInternal, s.defaultDirInternal)
+func (o observation) knownInternal() []netip.Addr {
+	return slices.Concat(o.rememberedInternal, o.defaultDirInternal)
 }
 
 // describeInternal describes addresses of vips.api or of keepalived.conf that are never
 // redirected.
-func (s observation) describeInternal(internal []netip.Addr) string {
-	if s.microShift.Present {
+func (o observation) describeInternal(internal []netip.Addr) string {
+	if o.microShift.Present {
 		return address.Join(internal) + " is the internal address of MicroShift's API server, which is never redirected"
 	}
 	places := make([]string, len(internal))
 	for i, a := range internal {
-		places[i] = fmt.Sprintf("%v is on %s as a single address", a, s.linkName(a))
+		places[i] = fmt.Sprintf("%v is on %s as a single address", a, o.linkName(a))
 	}
 	return strings.Join(places, " and ") + ", where MicroShift has the internal address of its API server, which is never redirected"
 }
 
 // internalRemediation returns the remediation for a VIP that looks like such an address.
-func (s observation) internalRemediation(internal []netip.Addr) string {
-	if s.microShift.Present {
+func (o observation) internalRemediation(internal []netip.Addr) string {
+	if o.microShift.Present {
 		return ""
 	}
 	var lengths []string
@@ -50,8 +50,8 @@ func (s observation) internalRemediation(internal []netip.Addr) string {
 }
 
 // linkName returns the link because of which an address is excluded.
-func (s observation) linkName(addr netip.Addr) string {
-	for _, a := range s.addresses {
+func (o observation) linkName(addr netip.Addr) string {
+	for _, a := range o.addresses {
 		if a.IP.Unmap() == addr && a.Bits == addr.BitLen() && a.Link != "" {
 			return a.Link
 		}

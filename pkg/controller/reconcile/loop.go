@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
@@ -197,9 +198,9 @@ type schedule struct {
 }
 
 // next returns the earliest time.
-func (a schedule) next() time.Time {
-	first := a.fullRead
-	for _, t := range []time.Time{a.files, a.retry, a.startDeadline} {
+func (s schedule) next() time.Time {
+	first := s.fullRead
+	for _, t := range []time.Time{s.files, s.retry, s.startDeadline} {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
@@ -208,10 +209,10 @@ func (a schedule) next() time.Time {
 }
 
 // due adds the work that is due to w.
-func (a schedule) due(w passScope, now time.Time) passScope {
-	all := !now.Before(a.fullRead)
+func (s schedule) due(w passScope, now time.Time) passScope {
+	all := !now.Before(s.fullRead)
 	w.verify = w.verify || all
-	w.files = w.files || all || (!a.files.IsZero() && !now.Before(a.files))
+	w.files = w.files || all || (!s.files.IsZero() && !now.Before(s.files))
 	return w
 }
 
@@ -301,7 +302,8 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 		l.schedule.retry = now.Add(maxRetryDelay)
 	}
 	loopbackNote := l.updateLoopback(s, w.verify || w.files)
-	if s.needsNodeAddress() && errors.Is(s.microShift.err, microshift.ErrNoNodeAddress) || len(l.loopback.withheld) > 0 {
+	// A new default route and the end of a collision cause no event.
+	if s.needsNodeAddress() && errors.Is(s.microShift.err, microshift.ErrNoNodeAddress) || loopbackNote != "" {
 		if again := now.Add(nodeAddressRetry); l.schedule.files.IsZero() || again.Before(l.schedule.files) {
 			l.schedule.files = again
 		}
@@ -361,7 +363,7 @@ func (l *Loop) readFiles(reload bool, now time.Time) (reloading bool) {
 		l.Tracker.CountReload(l.observer.configuration.reloadResult(changed))
 	}
 	l.schedule.files = time.Time{}
-	if again := ShorterWait(settling, l.observer.readFiles(now)); again > 0 {
+	if again := settled.ShorterWait(settling, l.observer.readFiles(now)); again > 0 {
 		l.schedule.files = now.Add(again)
 	}
 	return reloading
@@ -390,12 +392,4 @@ func (l *Loop) notifyManager(ok, reloading bool) {
 // before it.
 func retryDelay(failures int) time.Duration {
 	return min(minRetryDelay<<min(failures, 10), maxRetryDelay)
-}
-
-// ShorterWait returns the shorter of two waits, of which 0 means none.
-func ShorterWait(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }

@@ -49,8 +49,8 @@ type fixture struct {
 	stop              func()
 }
 
-func (w *fixture) Snapshot() (held []address.Address, err error) {
-	w.withLock(func() { held = w.held })
+func (f *fixture) Snapshot() (held []address.Address, err error) {
+	f.withLock(func() { held = f.held })
 	return held, nil
 }
 
@@ -76,105 +76,105 @@ type fakeFiles struct{ *fixture }
 func (f fakeFiles) Changed() <-chan struct{} { return f.fileEvents }
 func (fakeFiles) Watch(...string)            {}
 
-func (w *fixture) Verify() (differs bool, err error) {
-	w.withLock(func() {
-		w.verified++
-		differs, w.differs = w.differs, false
+func (f *fixture) Verify() (differs bool, err error) {
+	f.withLock(func() {
+		f.verified++
+		differs, f.differs = f.differs, false
 	})
 	return differs, nil
 }
 
-func (w *fixture) Ready()     { w.recordNotification("ready") }
-func (w *fixture) Reloading() { w.recordNotification("reloading") }
+func (f *fixture) Ready()     { f.recordNotification("ready") }
+func (f *fixture) Reloading() { f.recordNotification("reloading") }
 
-func (w *fixture) recordNotification(what string) {
-	w.withLock(func() { w.notifications = append(w.notifications, time.Since(w.start).String()+" "+what) })
+func (f *fixture) recordNotification(what string) {
+	f.withLock(func() { f.notifications = append(f.notifications, time.Since(f.start).String()+" "+what) })
 }
 
 // withLock reads or changes state that the loop's goroutine uses.
-func (w *fixture) withLock(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f()
+func (f *fixture) withLock(use func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	use()
 }
 
-func (w *fixture) verifyCount() (n int) {
-	w.withLock(func() { n = w.verified })
+func (f *fixture) verifyCount() (n int) {
+	f.withLock(func() { n = f.verified })
 	return n
 }
 
-func (w *fixture) takeNotifications() (sent []string) {
-	w.withLock(func() { sent, w.notifications = w.notifications, nil })
+func (f *fixture) takeNotifications() (sent []string) {
+	f.withLock(func() { sent, f.notifications = f.notifications, nil })
 	return sent
 }
 
-func (w *fixture) takeSteps() (steps []string) {
-	w.withLock(func() { steps, w.steps = w.steps, nil })
+func (f *fixture) takeSteps() (steps []string) {
+	f.withLock(func() { steps, f.steps = f.steps, nil })
 	return steps
 }
 
 // startLoop starts the loop after prepare.
 func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	t.Helper()
-	w := &fixture{
+	f := &fixture{
 		fakeHost: fakeHost{t: t}, dir: t.TempDir(), start: time.Now(),
 		addressEvents: make(chan struct{}, 1), fileEvents: make(chan struct{}, 1),
 	}
-	w.stateDir = w.dir
-	w.log = slog.New(slog.DiscardHandler)
-	w.tracker = tracker.New("test", w.start, func(_, _ report.Condition) {})
-	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
-	prepare(w)
-	w.loop = New(Dependencies{
-		Log: w.log, Tracker: w.tracker, Addresses: fakeAddresses{w}, Files: fakeFiles{w},
-		Table: w, Proxy: w, Notifier: w, Loopback: fakeAddresses{w},
-		Heartbeat:         func() { w.withLock(func() { w.heartbeats = append(w.heartbeats, time.Since(w.start)) }) },
+	f.stateDir = f.dir
+	f.log = slog.New(slog.DiscardHandler)
+	f.tracker = tracker.New("test", f.start, func(_, _ report.Condition) {})
+	f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
+	prepare(f)
+	f.loop = New(Dependencies{
+		Log: f.log, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
+		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
+		Heartbeat:         func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
 		Observed:          func(Observation) {},
 		Save:              func(_, _ string, write func() error) { must(t, write()) },
-		OnConfig:          func(c config.Config) { w.withLock(func() { w.configured = c }) },
-		SuccessorExpected: func() bool { return w.successorExpected },
-		Inherited:         w.inherited,
-		ConfigPath:        filepath.Join(w.dir, "config.yaml"), StateDir: w.stateDir, ProcNetDir: w.dir, UnitsDir: w.dir, DefaultMicroShiftDir: filepath.Join(w.dir, "usual"),
-		StaticPodDir: filepath.Join(w.dir, "manifests"), DisabledStaticPodDir: filepath.Join(w.dir, "disabled"),
+		OnConfig:          func(c config.Config) { f.withLock(func() { f.configured = c }) },
+		SuccessorExpected: func() bool { return f.successorExpected },
+		Inherited:         f.inherited,
+		ConfigPath:        filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir, ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
+		StaticPodDir: filepath.Join(f.dir, "manifests"), DisabledStaticPodDir: filepath.Join(f.dir, "disabled"),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- w.loop.Run(ctx) }()
-	w.stop = func() {
+	go func() { ended <- f.loop.Run(ctx) }()
+	f.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	}
 	synctest.Wait()
-	return w
+	return f
 }
 
 // write writes a file in the directory of the fixture.
-func (w *fixture) write(name, text string) {
-	w.t.Helper()
-	path := filepath.Join(w.dir, filepath.FromSlash(name))
-	must(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	must(w.t, os.WriteFile(path, []byte(text), 0o600))
+func (f *fixture) write(name, text string) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, filepath.FromSlash(name))
+	must(f.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(f.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-func (w *fixture) configure(text string) {
-	w.t.Helper()
-	w.write("config.yaml", text)
+func (f *fixture) configure(text string) {
+	f.t.Helper()
+	f.write("config.yaml", text)
 }
 
 // microShift configures a host without keepalived, with a directory of MicroShift and more
 // keys of microshift.
-func (w *fixture) microShift(dir, more string) {
-	w.t.Helper()
-	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(w.dir, dir) + more + "}\n")
+func (f *fixture) microShift(dir, more string) {
+	f.t.Helper()
+	f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(f.dir, dir) + more + "}\n")
 }
 
 // keepalived configures a host with keepalived and writes keepalived.conf.
-func (w *fixture) keepalived(text string) {
-	w.t.Helper()
-	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
-	w.write("keepalived.conf", text)
+func (f *fixture) keepalived(text string) {
+	f.t.Helper()
+	f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "keepalived.conf") + "}\n")
+	f.write("keepalived.conf", text)
 }
 
 // defaultRoute is a route table of the kernel with a default route on eth0.
@@ -192,11 +192,11 @@ func parsePrefixes(texts ...string) (all []address.Address) {
 }
 
 // expect checks the reason and a part of the message, and returns the condition.
-func (w *fixture) expect(when string, reason report.Reason, part string) report.Condition {
-	w.t.Helper()
-	c := w.tracker.Report(report.Table{}).Condition()
+func (f *fixture) expect(when string, reason report.Reason, part string) report.Condition {
+	f.t.Helper()
+	c := f.tracker.Report(report.Table{}).Condition()
 	if c.Reason != reason || !strings.Contains(c.Message, part) {
-		w.t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
+		f.t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 	}
 	return c
 }
@@ -210,11 +210,11 @@ func must(t *testing.T, err error) {
 }
 
 // advance waits, with an address event in each step.
-func (w *fixture) advance(d, step time.Duration) {
+func (f *fixture) advance(d, step time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		<-time.After(step)
 		select {
-		case w.addressEvents <- struct{}{}:
+		case f.addressEvents <- struct{}{}:
 		default:
 		}
 		synctest.Wait()
@@ -226,8 +226,8 @@ func idle(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *fixture) reason() report.Reason {
-	return w.tracker.Report(report.Table{}).Condition().Reason
+func (f *fixture) reason() report.Reason {
+	return f.tracker.Report(report.Table{}).Condition().Reason
 }
 
 const twoInstances = `vrrp_instance c_API_0 {
@@ -244,18 +244,18 @@ vrrp_instance c_INGRESS_0 {
 
 func TestAddressEventsDoNotDelayScheduledWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(w *fixture) { w.keepalived(twoInstances) })
-		defer w.stop()
-		w.expect("at the start", report.Standby, "")
-		w.write("keepalived.conf", "global_defs {\n}\n")
-		w.fileEvents <- struct{}{}
-		w.advance(1500*time.Millisecond, 50*time.Millisecond)
-		w.expect("before the loss has settled", report.Standby, "")
-		w.advance(3*time.Second, 50*time.Millisecond)
-		w.expect("after the second read of keepalived.conf, between address events", report.NoVIPs, "")
-		verified := w.verifyCount()
-		w.advance(95*time.Second, 10*time.Second)
-		if w.verifyCount() != verified {
+		f := startLoop(t, func(f *fixture) { f.keepalived(twoInstances) })
+		defer f.stop()
+		f.expect("at the start", report.Standby, "")
+		f.write("keepalived.conf", "global_defs {\n}\n")
+		f.fileEvents <- struct{}{}
+		f.advance(1500*time.Millisecond, 50*time.Millisecond)
+		f.expect("before the loss has settled", report.Standby, "")
+		f.advance(3*time.Second, 50*time.Millisecond)
+		f.expect("after the second read of keepalived.conf, between address events", report.NoVIPs, "")
+		verified := f.verifyCount()
+		f.advance(95*time.Second, 10*time.Second)
+		if f.verifyCount() != verified {
 			t.Errorf("a table that does not exist is verified")
 		}
 	})
@@ -263,40 +263,40 @@ func TestAddressEventsDoNotDelayScheduledWork(t *testing.T) {
 
 func TestResyncEvery30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(*fixture) {})
-		defer w.stop()
-		w.advance(95*time.Second, 7*time.Second)
-		if n := w.verifyCount(); n != 3 {
+		f := startLoop(t, func(*fixture) {})
+		defer f.stop()
+		f.advance(95*time.Second, 7*time.Second)
+		if n := f.verifyCount(); n != 3 {
 			t.Errorf("the table was verified %d times in 95 s", n)
 		}
 		// A change without an event: inotify has lost it.
-		w.configure(`mode: ""`)
-		w.advance(31*time.Second, 7*time.Second)
-		w.expect("without an event", report.Disabled, "")
+		f.configure(`mode: ""`)
+		f.advance(31*time.Second, 7*time.Second)
+		f.expect("without an event", report.Disabled, "")
 	})
 }
 
 func TestFailuresAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(w *fixture) { w.refuses = errors.New("no") })
-		defer w.stop()
-		if sent := w.takeNotifications(); len(sent) != 0 {
+		f := startLoop(t, func(f *fixture) { f.refuses = errors.New("no") })
+		defer f.stop()
+		if sent := f.takeNotifications(); len(sent) != 0 {
 			t.Errorf("ready although the table cannot be applied: %v", sent)
 		}
 		idle(20 * time.Second)
-		tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails")
+		tries := strings.Count(strings.Join(f.takeSteps(), "\n"), "apply fails")
 		if tries < 7 || tries > 12 {
 			t.Errorf("%d attempts in 20 s", tries)
 		}
-		if diff := cmp.Diff([]string{"2s ready"}, w.takeNotifications()); diff != "" {
+		if diff := cmp.Diff([]string{"2s ready"}, f.takeNotifications()); diff != "" {
 			t.Errorf("no notification after the start timeout (-want +got):\n%s", diff)
 		}
-		w.withLock(func() { w.refuses = nil })
+		f.withLock(func() { f.refuses = nil })
 		idle(maxRetryDelay)
-		w.expect("after the cause has gone", report.Standby, "")
-		w.takeSteps()
+		f.expect("after the cause has gone", report.Standby, "")
+		f.takeSteps()
 		idle(20 * time.Second)
-		if more := w.takeSteps(); len(more) > 1 { // the complete pass falls in between
+		if more := f.takeSteps(); len(more) > 1 { // the complete pass falls in between
 			t.Errorf("a success is retried: %v", more)
 		}
 	})
@@ -304,16 +304,16 @@ func TestFailuresAreRetried(t *testing.T) {
 
 func TestAddressEventsDoNotMultiplyRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(w *fixture) { w.refuses = errors.New("no") })
-		defer w.stop()
-		w.advance(10*time.Second, 10*time.Millisecond)
-		if tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails"); tries < 5 || tries > 9 {
+		f := startLoop(t, func(f *fixture) { f.refuses = errors.New("no") })
+		defer f.stop()
+		f.advance(10*time.Second, 10*time.Millisecond)
+		if tries := strings.Count(strings.Join(f.takeSteps(), "\n"), "apply fails"); tries < 5 || tries > 9 {
 			t.Errorf("%d attempts in 10 s of address events", tries)
 		}
 		// A changed plan is applied at once.
-		w.withLock(func() { w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}} })
-		w.advance(10*time.Millisecond, 10*time.Millisecond)
-		if tries := strings.Count(strings.Join(w.takeSteps(), "\n"), "apply fails"); tries != 1 {
+		f.withLock(func() { f.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}} })
+		f.advance(10*time.Millisecond, 10*time.Millisecond)
+		if tries := strings.Count(strings.Join(f.takeSteps(), "\n"), "apply fails"); tries != 1 {
 			t.Errorf("%d attempts for a VIP that has arrived", tries)
 		}
 	})
@@ -321,36 +321,36 @@ func TestAddressEventsDoNotMultiplyRetries(t *testing.T) {
 
 func TestEmptyFileAtStartKeepsLastAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(w *fixture) {
-			w.write("last-accepted.yaml", `mode: ""`)
-			w.configure("")
+		f := startLoop(t, func(f *fixture) {
+			f.write("last-accepted.yaml", `mode: ""`)
+			f.configure("")
 		})
-		defer w.stop()
-		w.expect("at the start", report.Disabled, "")
+		defer f.stop()
+		f.expect("at the start", report.Disabled, "")
 		idle(settled.LossDelay)
-		w.expect("after the empty file has settled", report.NotRequired, "")
+		f.expect("after the empty file has settled", report.NotRequired, "")
 	})
 }
 
 func TestReadyImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(*fixture) {})
-		if diff := cmp.Diff([]string{"0s ready"}, w.takeNotifications()); diff != "" {
+		f := startLoop(t, func(*fixture) {})
+		if diff := cmp.Diff([]string{"0s ready"}, f.takeNotifications()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		w.stop()
-		if last := w.steps[len(w.steps)-1]; last != "remove" || w.table != nil {
-			t.Errorf("after the end the table is %v, the last step is %q", w.table, last)
+		f.stop()
+		if last := f.steps[len(f.steps)-1]; last != "remove" || f.table != nil {
+			t.Errorf("after the end the table is %v, the last step is %q", f.table, last)
 		}
 	})
 }
 
 func TestHandsOverToNextProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(w *fixture) { w.successorExpected = true })
-		w.stop()
-		if last := w.steps[len(w.steps)-2:]; !slices.Equal(last, []string{"suspend", "leave"}) || w.table == nil {
-			t.Errorf("after the end the table is %v, the last steps are %q", w.table, last)
+		f := startLoop(t, func(f *fixture) { f.successorExpected = true })
+		f.stop()
+		if last := f.steps[len(f.steps)-2:]; !slices.Equal(last, []string{"suspend", "leave"}) || f.table == nil {
+			t.Errorf("after the end the table is %v, the last steps are %q", f.table, last)
 		}
 	})
 }
@@ -361,23 +361,23 @@ func TestInheritedStateKeptUntilObserved(t *testing.T) {
 	for name, corrected := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := startLoop(t, func(w *fixture) {
-					w.keepalived("vrrp_instance a {\n")
-					w.inherited, w.listen = Inherited{Port: 8888, Table: true}, []uint16{8888}
-					w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}}
+				f := startLoop(t, func(f *fixture) {
+					f.keepalived("vrrp_instance a {\n")
+					f.inherited, f.listen = Inherited{Port: 8888, Table: true}, []uint16{8888}
+					f.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}}
 				})
-				defer w.stop()
+				defer f.stop()
 				idle(time.Second)
-				if steps := w.takeSteps(); len(steps) > 0 || w.reason() != report.Starting {
-					t.Errorf("%v, %q", w.reason(), steps)
+				if steps := f.takeSteps(); len(steps) > 0 || f.reason() != report.Starting {
+					t.Errorf("%v, %q", f.reason(), steps)
 				}
 				want := "apply 8888 [], close, remove"
 				if corrected {
 					want = "apply 8888 [192.0.2.5]"
-					w.write("keepalived.conf", twoInstances)
+					f.write("keepalived.conf", twoInstances)
 				}
 				idle(2 * time.Second)
-				if diff := cmp.Diff(want, strings.Join(w.takeSteps(), ", ")); diff != "" {
+				if diff := cmp.Diff(want, strings.Join(f.takeSteps(), ", ")); diff != "" {
 					t.Errorf("steps (-want +got):\n%s", diff)
 				}
 			})
@@ -388,59 +388,59 @@ func TestInheritedStateKeptUntilObserved(t *testing.T) {
 func TestConfigurationSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
-		w := startLoop(t, func(*fixture) {})
-		defer w.stop()
-		w.takeNotifications()
+		f := startLoop(t, func(*fixture) {})
+		defer f.stop()
+		f.takeNotifications()
 		port := func(want uint16, when string) {
 			t.Helper()
-			w.withLock(func() {
-				if len(w.listen) != 1 || w.listen[0] != want {
-					t.Errorf("%s: listening on %v, want %d", when, w.listen, want)
+			f.withLock(func() {
+				if len(f.listen) != 1 || f.listen[0] != want {
+					t.Errorf("%s: listening on %v, want %d", when, f.listen, want)
 				}
 			})
 		}
 		signal := func() {
-			w.fileEvents <- struct{}{}
+			f.fileEvents <- struct{}{}
 			synctest.Wait()
 		}
-		w.configure("")
+		f.configure("")
 		signal()
 		idle(time.Second)
-		w.expect("a second after the file was emptied", report.Standby, "")
-		w.configure(other[:len(other)-20])
+		f.expect("a second after the file was emptied", report.Standby, "")
+		f.configure(other[:len(other)-20])
 		signal()
 		idle(50 * time.Millisecond)
-		w.configure(other)
+		f.configure(other)
 		signal()
 		idle(50 * time.Millisecond)
 		port(8888, "before the text has settled")
 		idle(60 * time.Millisecond)
 		port(9888, "after it has")
-		if sent := w.takeNotifications(); len(sent) != 2 || !strings.HasSuffix(sent[0], " reloading") || !strings.HasSuffix(sent[1], " ready") {
+		if sent := f.takeNotifications(); len(sent) != 2 || !strings.HasSuffix(sent[0], " reloading") || !strings.HasSuffix(sent[1], " ready") {
 			t.Errorf("the notifications are %v", sent)
 		}
-		w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
-		w.loop.Reload()
+		f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
+		f.loop.Reload()
 		synctest.Wait()
 		port(8888, "after a requested reload")
-		w.configure("")
+		f.configure("")
 		signal()
 		idle(2 * time.Second)
-		w.expect("after an empty file has stayed", report.NotRequired, "")
+		f.expect("after an empty file has stayed", report.NotRequired, "")
 	})
 }
 
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startLoop(t, func(*fixture) {})
+		f := startLoop(t, func(*fixture) {})
 		idle(2 * time.Minute)
-		w.stop()
-		for i := 1; i < len(w.heartbeats); i++ {
-			if gap := w.heartbeats[i] - w.heartbeats[i-1]; gap > heartbeatInterval {
+		f.stop()
+		for i := 1; i < len(f.heartbeats); i++ {
+			if gap := f.heartbeats[i] - f.heartbeats[i-1]; gap > heartbeatInterval {
 				t.Errorf("no heartbeat for %v", gap)
 			}
 		}
-		if n := len(w.heartbeats); n < 24 {
+		if n := len(f.heartbeats); n < 24 {
 			t.Errorf("%d heartbeats in two minutes", n)
 		}
 	})

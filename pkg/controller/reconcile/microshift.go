@@ -32,15 +32,15 @@ func (m microShift) state() decision.State {
 
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
 // configured VIPs.
-func (s observation) isMicroShift() bool {
-	return s.microShift.Present && !s.config.VIPs.Explicit() && !s.userManaged && s.staticPod == "" &&
-		s.keepalived.Known && !s.keepalived.Stale && errors.Is(s.keepalived.Err, fs.ErrNotExist)
+func (o observation) isMicroShift() bool {
+	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.userManaged && o.staticPod == "" &&
+		o.keepalived.Known && !o.keepalived.Stale && errors.Is(o.keepalived.Err, fs.ErrNotExist)
 }
 
 // needsNodeAddress reports whether the plan depends on the node address that MicroShift
 // selects.
-func (s observation) needsNodeAddress() bool {
-	return s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
+func (o observation) needsNodeAddress() bool {
+	return o.isMicroShift() || o.microShift.Present && o.config.MicroShift.ManageAdvertiseAddress
 }
 
 // decideMicroShift returns the plan for a MicroShift host.
@@ -60,57 +60,57 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 }
 
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.
-func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
-	dir := e.observation.config.MicroShift.Directory
-	if e.microShiftState == nil {
-		file := microshift.NewStateFile(e.stateDir)
-		e.microShiftState, e.observation.rememberedInternal = &file, file.InternalAddresses()
+func (o *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
+	dir := o.observation.config.MicroShift.Directory
+	if o.microShiftState == nil {
+		file := microshift.NewStateFile(o.StateDir)
+		o.microShiftState, o.observation.rememberedInternal = &file, file.InternalAddresses()
 	}
-	e.observation.defaultDirInternal = nil
-	if dir != e.defaultMicroShiftDir {
-		e.observation.defaultDirInternal = microshift.ConfiguredInternalAddresses(e.defaultMicroShiftDir)
+	o.observation.defaultDirInternal = nil
+	if dir != o.DefaultMicroShiftDir {
+		o.observation.defaultDirInternal = microshift.ConfiguredInternalAddresses(o.DefaultMicroShiftDir)
 	}
 	if dir == "" {
-		e.microShift, e.microShiftDir, e.observation.microShift = nil, "", microShift{}
+		o.microShift, o.microShiftDir, o.observation.microShift = nil, "", microShift{}
 		return nil, 0
 	}
-	if e.microShift == nil || e.microShiftDir != dir {
-		e.microShift, e.microShiftDir = microshift.NewReader(dir, e.unitsDir, *e.microShiftState), dir
-		e.observation.microShift, e.nodeAddressWait = microShift{}, nodeAddressWait{}
+	if o.microShift == nil || o.microShiftDir != dir {
+		o.microShift, o.microShiftDir = microshift.NewReader(dir, o.UnitsDir, *o.microShiftState), dir
+		o.observation.microShift, o.nodeAddressWait = microShift{}, nodeAddressWait{}
 	}
-	answer := e.microShift.Read(now)
-	e.observation.microShift.Snapshot = answer
+	answer := o.microShift.Read(now)
+	o.observation.microShift.Snapshot = answer
 	unused := answer.Err
 	if unused == nil {
 		unused = decision.PendingRestart(answer.ChangedSinceStart)
 	}
-	e.logOnChange("microshift", "MicroShift's configuration is not used as it is", unused)
-	e.logOnChange("microshift-kept", "cannot use MicroShift's configuration that an earlier process saved", answer.RestoreErr)
-	if write := e.microShift.Unsaved(); write != nil {
-		e.configuration.save("microshift", "configuration that MicroShift has read", write)
+	o.logOnChange("microshift", "MicroShift's configuration is not used as it is", unused)
+	o.logOnChange("microshift-kept", "cannot use MicroShift's configuration that an earlier process saved", answer.RestoreErr)
+	if write := o.microShift.Unsaved(); write != nil {
+		o.Save("microshift", "configuration that MicroShift has read", write)
 	}
 	return answer.Watch, answer.RetryAfter
 }
 
 // computeMicroShift computes what MicroShift computes on the host in its current state.
-func (e *observer) computeMicroShift(links []address.Link, found []address.Address) error {
-	m := &e.observation.microShift
+func (o *observer) computeMicroShift(links []address.Link, found []address.Address) error {
+	m := &o.observation.microShift
 	if !m.Present || !m.Known {
 		return nil
 	}
-	h, err := microshift.NewHost(links, found, e.procNetDir)
+	h, err := microshift.NewHost(links, found, o.ProcNetDir)
 	if err != nil {
 		return err
 	}
-	m.computed, m.err = e.nodeAddressWait.compute(m.Config, h, time.Now())
+	m.computed, m.err = o.nodeAddressWait.compute(m.Config, h, time.Now())
 	if len(m.computed.Internal) > 0 {
-		e.observation.rememberedInternal = m.computed.Internal
+		o.observation.rememberedInternal = m.computed.Internal
 	}
 	return nil
 }
 
-// nodeAddressRetry is the interval of reads while the node address is missing: a new
-// default route causes no event.
+// nodeAddressRetry is the interval of reads while the node address is missing or an
+// internal address is not on lo.
 const nodeAddressRetry = 2 * time.Second
 
 // LoopbackAddresses manages the internal addresses of MicroShift's API server on lo.
@@ -125,16 +125,16 @@ type LoopbackAddresses interface {
 // addresses before a withheld one are not added either (see loopback.Manager), but
 // addresses that the host has stay. known is false while MicroShift's addresses are not
 // known.
-func (s observation) loopbackAddresses() (want, withheld []netip.Addr, known bool) {
-	m := s.microShift
-	if !s.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
+func (o observation) loopbackAddresses() (want, withheld []netip.Addr, known bool) {
+	m := o.microShift
+	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
 		return nil, nil, true
 	}
 	for _, a := range slices.Backward(m.computed.Internal) {
 		switch {
-		case !s.hasAddress(a) && slices.Contains(m.computed.MisdetectedAsNodeIP, a):
+		case !o.hasAddress(a) && slices.Contains(m.computed.MisdetectedAsNodeIP, a):
 			withheld = append(withheld, a)
-		case s.hasAddress(a) || len(withheld) == 0:
+		case o.hasAddress(a) || len(withheld) == 0:
 			want = append(want, a)
 		}
 	}
@@ -145,22 +145,22 @@ func (s observation) loopbackAddresses() (want, withheld []netip.Addr, known boo
 // retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
 // not return them: the configured advertiseAddress may be an address that the service has
 // added.
-func (s observation) retainedOnLoopback() []netip.Addr {
-	if s.config.MicroShift.ManageAdvertiseAddress && s.microShift.Present && s.microShift.computed.AdvertiseAddressGiven {
-		return s.microShift.computed.Internal
+func (o observation) retainedOnLoopback() []netip.Addr {
+	if o.config.MicroShift.ManageAdvertiseAddress && o.microShift.Present && o.microShift.computed.AdvertiseAddressGiven {
+		return o.microShift.computed.Internal
 	}
 	return nil
 }
 
 // hasAddress reports whether the host has an address.
-func (s observation) hasAddress(addr netip.Addr) bool {
-	return slices.ContainsFunc(s.addresses, func(a ownership.Address) bool { return a.IP == addr })
+func (o observation) hasAddress(addr netip.Addr) bool {
+	return slices.ContainsFunc(o.addresses, func(a ownership.Address) bool { return a.IP == addr })
 }
 
 // hasInternalAddress reports whether an internal address is on a link on which MicroShift
 // has it.
-func (s observation) hasInternalAddress(addr netip.Addr) bool {
-	return slices.ContainsFunc(s.addresses, func(a ownership.Address) bool {
+func (o observation) hasInternalAddress(addr netip.Addr) bool {
+	return slices.ContainsFunc(o.addresses, func(a ownership.Address) bool {
 		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.Link)
 	})
 }
@@ -203,6 +203,6 @@ type loopbackState struct {
 	message        string
 }
 
-func (a loopbackState) equal(b loopbackState) bool {
-	return a.known == b.known && slices.Equal(a.want, b.want) && slices.Equal(a.withheld, b.withheld)
+func (s loopbackState) equal(b loopbackState) bool {
+	return s.known == b.known && slices.Equal(s.want, b.want) && slices.Equal(s.withheld, b.withheld)
 }

@@ -21,10 +21,10 @@ func TestNoVIPsMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		w := startLoop(t, func(w *fixture) {
-			w.log = slog.New(slog.NewTextHandler(&log, nil))
-			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
-			w.write("manifests/keepalived.yaml", "kind: Pod\n")
+		f := startLoop(t, func(f *fixture) {
+			f.log = slog.New(slog.NewTextHandler(&log, nil))
+			f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "keepalived.conf") + "}\n")
+			f.write("manifests/keepalived.yaml", "kind: Pod\n")
 		})
 		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
 		for _, step := range []struct{ state, conf, message, not string }{
@@ -35,17 +35,17 @@ func TestNoVIPsMessages(t *testing.T) {
 			{"gone", "", "although keepalived's static pod does", "has API VIP"},
 		} {
 			if step.conf == "" {
-				_ = os.Remove(filepath.Join(w.dir, "keepalived.conf"))
+				_ = os.Remove(filepath.Join(f.dir, "keepalived.conf"))
 			} else {
-				w.write("keepalived.conf", step.conf)
+				f.write("keepalived.conf", step.conf)
 			}
-			w.fileEvents <- struct{}{}
+			f.fileEvents <- struct{}{}
 			idle(5 * time.Second)
-			if c := w.expect(step.state, report.NoVIPs, step.message); strings.Contains(c.Message, step.not) {
+			if c := f.expect(step.state, report.NoVIPs, step.message); strings.Contains(c.Message, step.not) {
 				t.Errorf("%s: %s: %s", step.state, c.Reason, c.Message)
 			}
 		}
-		w.stop()
+		f.stop()
 		if logged := log.String(); strings.Contains(logged, "stay in use") || !strings.Contains(logged, "there are no last good VIPs") {
 			t.Errorf("logged:\n%s", logged)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -19,15 +20,7 @@ import (
 
 // observer reads the state of the host and keeps the last one.
 type observer struct {
-	log                  *slog.Logger
-	addresses            Addresses
-	files                Files
-	staticPodDir         string
-	disabledStaticPodDir string
-	procNetDir           string
-	unitsDir             string
-	stateDir             string
-	defaultMicroShiftDir string
+	Dependencies
 
 	configuration   configuration
 	keepalived      *keepalived.Reader
@@ -42,67 +35,54 @@ type observer struct {
 
 func newObserver(parts Dependencies) observer {
 	return observer{
-		log:                  parts.Log,
-		addresses:            parts.Addresses,
-		files:                parts.Files,
-		staticPodDir:         parts.StaticPodDir,
-		disabledStaticPodDir: parts.DisabledStaticPodDir,
-		procNetDir:           parts.ProcNetDir,
-		unitsDir:             parts.UnitsDir,
-		stateDir:             parts.StateDir,
-		defaultMicroShiftDir: parts.DefaultMicroShiftDir,
-		configuration: configuration{
-			path:     parts.ConfigPath,
-			accepted: config.NewLastAccepted(parts.StateDir),
-			save:     parts.Save,
-			log:      parts.Log,
-		},
-		logged: make(map[string]string),
+		Dependencies:  parts,
+		configuration: configuration{path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log},
+		logged:        make(map[string]string),
 	}
 }
 
 // readFiles reads and watches the files that the active configuration refers to. It
 // returns the delay of the next read without an event; 0: none.
-func (e *observer) readFiles(now time.Time) time.Duration {
-	c, known := e.configuration.active()
-	e.observation.config, e.observation.configKnown = c, known
-	watch := []string{e.configuration.path}
-	defer func() { e.files.Watch(watch...) }()
-	if !e.observation.configKnown || !c.Enabled() {
+func (o *observer) readFiles(now time.Time) time.Duration {
+	c, known := o.configuration.active()
+	o.observation.config, o.observation.configKnown = c, known
+	watch := []string{o.configuration.path}
+	defer func() { o.Files.Watch(watch...) }()
+	if !o.observation.configKnown || !c.Enabled() {
 		return 0
 	}
-	also, again := e.readMicroShift(now)
+	also, again := o.readMicroShift(now)
 	watch = append(watch, also...)
 	if c.VIPs.Explicit() {
 		return again
 	}
-	if e.keepalivedPath != c.VIPs.KeepalivedConfig {
-		e.keepalivedPath = c.VIPs.KeepalivedConfig
-		e.keepalived = keepalived.NewReader(e.keepalivedPath)
+	if o.keepalivedPath != c.VIPs.KeepalivedConfig {
+		o.keepalivedPath = c.VIPs.KeepalivedConfig
+		o.keepalived = keepalived.NewReader(o.keepalivedPath)
 	}
-	e.observation.keepalived = e.keepalived.Read(now)
-	files := e.observation.keepalived.Discovery.Files
-	e.readManifests()
-	e.logKeepalivedProblems(e.observation.keepalived)
-	watch = append(watch, e.keepalivedPath, keepalived.StaticPodPath(e.staticPodDir), keepalived.StaticPodPath(e.disabledStaticPodDir))
+	o.observation.keepalived = o.keepalived.Read(now)
+	files := o.observation.keepalived.Discovery.Files
+	o.readManifests()
+	o.logKeepalivedProblems(o.observation.keepalived)
+	watch = append(watch, o.keepalivedPath, keepalived.StaticPodPath(o.StaticPodDir), keepalived.StaticPodPath(o.DisabledStaticPodDir))
 	watch = append(watch, files...)
-	return ShorterWait(again, e.observation.keepalived.RetryAfter)
+	return settled.ShorterWait(again, o.observation.keepalived.RetryAfter)
 }
 
 // readManifests reads keepalived's static pod: its path and, if keepalived.conf of a node
 // has no ingress VIPs, its ingress VIPs.
-func (e *observer) readManifests() {
-	managed, err := keepalived.UserManaged(e.disabledStaticPodDir)
-	e.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not", err)
-	e.observation.userManaged = managed
-	e.observation.staticPod = ""
-	if path := keepalived.StaticPodPath(e.staticPodDir); exists(path) {
-		e.observation.staticPod = path
+func (o *observer) readManifests() {
+	managed, err := keepalived.UserManaged(o.DisabledStaticPodDir)
+	o.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not", err)
+	o.observation.userManaged = managed
+	o.observation.staticPod = ""
+	if path := keepalived.StaticPodPath(o.StaticPodDir); exists(path) {
+		o.observation.staticPod = path
 	}
 
-	vips := &e.observation.keepalived.Discovery.VIPs
-	*vips, err = vips.CompleteFromStaticPod(e.staticPodDir)
-	e.logOnChange("manifest", "cannot read the ingress VIPs, which keepalived.conf lacks, from keepalived's static pod", err)
+	vips := &o.observation.keepalived.Discovery.VIPs
+	*vips, err = vips.CompleteFromStaticPod(o.StaticPodDir)
+	o.logOnChange("manifest", "cannot read the ingress VIPs, which keepalived.conf lacks, from keepalived's static pod", err)
 }
 
 // exists reports whether path exists. An error counts as absent; reading the disabled
@@ -113,7 +93,7 @@ func exists(path string) bool {
 }
 
 // logKeepalivedProblems logs why keepalived.conf, or a part of it, is not used.
-func (e *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
+func (o *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 	var stale error
 	if answer.Stale {
 		stale = answer.Err
@@ -122,7 +102,7 @@ func (e *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 	if vips := answer.Discovery.VIPs; len(vips.API) == 0 || len(vips.Ingress) == 0 {
 		what = "keepalived.conf is not used, and there are no last good VIPs"
 	}
-	e.logOnChange("keepalived", what, stale)
+	o.logOnChange("keepalived", what, stale)
 	var ignored error
 	if notes := answer.Discovery.Ignored; len(notes) > 0 {
 		ignored = errors.New(notes[0].String())
@@ -130,44 +110,44 @@ func (e *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 			ignored = fmt.Errorf("%w, and %d more", ignored, len(notes)-1)
 		}
 	}
-	e.logOnChange("keepalived-ignored", "a part of keepalived.conf is ignored, as by keepalived", ignored)
+	o.logOnChange("keepalived-ignored", "a part of keepalived.conf is ignored, as by keepalived", ignored)
 }
 
 // logOnChange logs an error about a subject if it differs from the last one.
-func (e *observer) logOnChange(about, message string, err error) {
+func (o *observer) logOnChange(about, message string, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if text != e.logged[about] && err != nil {
-		e.log.Warn(message, slog.String("event", about), slog.Any("error", err))
+	if text != o.logged[about] && err != nil {
+		o.Log.Warn(message, slog.String("event", about), slog.Any("error", err))
 	}
-	e.logged[about] = text
+	o.logged[about] = text
 }
 
 // observe reads the addresses and returns the observation. If they cannot be read, the
 // last ones stay.
-func (e *observer) observe() (observation, error) {
-	found, err := e.addresses.Snapshot()
+func (o *observer) observe() (observation, error) {
+	found, err := o.Addresses.Snapshot()
 	if err != nil {
-		return e.observation, fmt.Errorf("cannot list the addresses of this host: %w", err)
+		return o.observation, fmt.Errorf("cannot list the addresses of this host: %w", err)
 	}
-	links, err := e.links(found)
+	links, err := o.links(found)
 	if err != nil {
-		return e.observation, err
+		return o.observation, err
 	}
-	e.observation.addresses = ownership.FromAddresses(found, links)
-	if err := e.computeMicroShift(links, found); err != nil {
-		return e.observation, err
+	o.observation.addresses = ownership.FromAddresses(found, links)
+	if err := o.computeMicroShift(links, found); err != nil {
+		return o.observation, err
 	}
-	return e.observation, nil
+	return o.observation, nil
 }
 
 // links returns the links of the host if their names are needed. A host may have hundreds
 // of links, so they are not read for every change of an address.
-func (e *observer) links(found []address.Address) ([]address.Link, error) {
-	if !e.observation.microShift.Present && !decision.NeedsLinkNames(found, e.observation.knownInternal()) {
+func (o *observer) links(found []address.Address) ([]address.Link, error) {
+	if !o.observation.microShift.Present && !decision.NeedsLinkNames(found, o.observation.knownInternal()) {
 		return nil, nil
 	}
-	return e.addresses.Links()
+	return o.Addresses.Links()
 }

@@ -30,7 +30,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	l.Tracker.SetReconcileResult(result, time.Now())
 }
 
-// withConfigError adds a refused configuration to the state, even while the last good
+// withConfigError adds a rejected configuration to the state, even while the last good
 // one is active.
 func (l *Loop) withConfigError(reason report.Reason, message string) (report.Reason, string) {
 	c := &l.observer.configuration
@@ -38,15 +38,15 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	if err == nil {
 		return reason, message
 	}
-	refused := strings.ReplaceAll(err.Error(), "\n", "; ")
+	rejected := strings.ReplaceAll(err.Error(), "\n", "; ")
 	_, active := c.active()
 	switch {
 	case !active:
-		return report.InvalidConfig, refused + "; no table is installed until the file is corrected"
+		return report.InvalidConfig, rejected + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
-		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays active (%s: %s)", refused, reason, message)
+		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays active (%s: %s)", rejected, reason, message)
 	default:
-		return reason, fmt.Sprintf("%s; in addition, the configuration is refused: %s", message, refused)
+		return reason, fmt.Sprintf("%s; in addition, the configuration is rejected: %s", message, rejected)
 	}
 }
 

@@ -92,10 +92,14 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 			if ctx.Err() != nil {
 				return nil
 			}
-			if !errors.Is(err, net.ErrClosed) && sleep(ctx, time.Second) {
-				continue // file descriptors may be exhausted temporarily
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("cannot accept connections on the status socket: %w", err)
 			}
-			return fmt.Errorf("cannot accept connections on the status socket: %w", err)
+			select {
+			case <-time.After(time.Second): // file descriptors may be exhausted temporarily
+			case <-ctx.Done():
+			}
+			continue
 		}
 		clients.Go(func() {
 			defer func() { <-slots }()
@@ -110,17 +114,5 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 			}
 			_, _ = conn.Write(append(line, '\n'))
 		})
-	}
-}
-
-// sleep waits for d and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -23,13 +23,13 @@ func (t *Tracker) CountForwarded(counts []report.ForwardedCount) {
 	t.signalChange()
 }
 
-// CountRefused counts connections that ended without a request to the ingress.
-func (t *Tracker) CountRefused(counts []report.RefusalCount) {
+// CountRejected counts connections that ended without a request to the ingress.
+func (t *Tracker) CountRejected(counts []report.RejectionCount) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range counts {
-		t.refused[c.Refusal] += c.Count
-		t.traffic.add(c.ClientKind, report.Outcome(c.Refusal), c.Count)
+		t.rejected[c.Rejection] += c.Count
+		t.traffic.add(c.ClientKind, report.Outcome(c.Rejection), c.Count)
 	}
 }
 

@@ -51,30 +51,35 @@ type Tracker struct {
 	reported       report.Condition   // the last one that onTransition received
 	partConditions []report.Condition // of parts of the service
 	trust          report.Trust
+	trustStalled   string // why the files of CAs are not read; empty if they are
 	egress         report.EgressProxy
+	egressStalled  string // the same for the files of the egress proxy
 	metrics        report.Metrics
 	certificates   []report.Certificate
 	forwarded      uint64
-	refused        map[report.Refusal]uint64
+	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
 	events         report.Events
 	recent         []report.Challenge // a ring buffer of maxRecentChallenges
 	oldest         int                // index of the oldest entry of a full ring buffer
+	history        []report.Change    // oldest first
 }
 
 // New returns the tracker of a service that has just started. It calls onTransition
 // after each change of the condition's reason or message, in order.
 func New(version string, now time.Time, onTransition func(before, after report.Condition)) *Tracker {
 	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, "the first observation of this host is not complete yet", now)
-	return &Tracker{
+	t := &Tracker{
 		version:      version,
 		onTransition: onTransition,
 		changed:      make(chan struct{}, 1),
 		condition:    starting,
 		reported:     starting,
-		refused:      make(map[report.Refusal]uint64),
+		rejected:     make(map[report.Rejection]uint64),
 		events:       report.Events{Reloads: make(map[string]uint64)},
 	}
+	t.recordCondition(report.Condition{}, starting, now)
+	return t
 }
 
 // Changed receives a value after the status line may have changed. Values that were not
@@ -92,6 +97,7 @@ func (t *Tracker) signalChange() {
 func (t *Tracker) SetReconcileResult(result ReconcileResult, now time.Time) {
 	t.update(func() {
 		result.VIPs = carrySince(t.result.VIPs, result.VIPs, now)
+		t.recordVIPs(t.result.VIPs, result.VIPs, now)
 		t.result = result
 	}, now)
 }
@@ -144,6 +150,7 @@ func (t *Tracker) update(set func(), now time.Time) {
 	if t.evaluate(now) {
 		after = t.condition
 		t.reported = after
+		t.recordCondition(before, after, now)
 	}
 	t.mu.Unlock()
 	if before.Reason != after.Reason || before.Message != after.Message {
@@ -262,20 +269,67 @@ func (t *Tracker) SetCertificates(all []report.Certificate) {
 
 // SetTrust sets the CAs for TLS to the ingress.
 func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
-	reason, message := trust.Evaluate()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trust = trust
+	t.evaluateTrust(now)
+}
+
+// SetTrustStalled sets why the files of CAs are not read; empty if they are.
+func (t *Tracker) SetTrustStalled(why string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trustStalled = why
+	t.evaluateTrust(now)
+}
+
+// currentTrust returns the CAs with the reason why their files are not read. The caller
+// holds mu.
+func (t *Tracker) currentTrust() report.Trust {
+	trust := t.trust
+	if t.trustStalled == "" {
+		return trust
+	}
+	trust.Error, trust.NoUsableCertificate = t.trustStalled, false
+	if trust.Certificates == 0 {
+		trust.Kind = report.TrustNone
+	}
+	return trust
+}
+
+func (t *Tracker) evaluateTrust(now time.Time) {
+	reason, message := t.currentTrust().Evaluate()
 	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
 	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
 }
 
 // SetEgress sets the state of the egress proxy.
 func (t *Tracker) SetEgress(egress report.EgressProxy, now time.Time) {
-	reason, message := egress.Evaluate()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.egress = egress
+	t.evaluateEgress(now)
+}
+
+// SetEgressStalled sets why the files of the egress proxy are not read; empty if they are.
+func (t *Tracker) SetEgressStalled(why string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.egressStalled = why
+	t.evaluateEgress(now)
+}
+
+// currentEgress is currentTrust for the egress proxy.
+func (t *Tracker) currentEgress() report.EgressProxy {
+	egress := t.egress
+	if t.egressStalled != "" {
+		egress.InvalidInput, egress.Message = report.EgressInputFile, t.egressStalled
+	}
+	return egress
+}
+
+func (t *Tracker) evaluateEgress(now time.Time) {
+	reason, message := t.currentEgress().Evaluate()
 	ready := reason != report.EgressNotReady && reason != report.EgressInvalid
 	t.setPartCondition(report.EgressConditionType, ready, reason, message, now)
 }
@@ -287,7 +341,9 @@ func (t *Tracker) setPartCondition(kind string, ready bool, reason report.Reason
 		i = len(t.partConditions)
 		t.partConditions = append(t.partConditions, report.Condition{Type: kind})
 	}
-	t.partConditions[i] = t.partConditions[i].Next(ready, reason, message, now)
+	before := t.partConditions[i]
+	t.partConditions[i] = before.Next(ready, reason, message, now)
+	t.recordCondition(before, t.partConditions[i], now)
 	t.signalChange()
 }
 
@@ -309,13 +365,14 @@ func (t *Tracker) Report(table report.Table) report.Report {
 		VIPs:         slices.Clone(t.result.VIPs),
 		Table:        table,
 		Upstreams:    slices.Clone(t.upstreams),
-		Challenges:   report.Challenges{Total: t.forwarded, Refused: maps.Clone(t.refused), Recent: recent},
+		Challenges:   report.Challenges{Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent},
 		Config:       t.result.Config,
 		Traffic:      t.traffic.snapshot(),
 		Events:       events,
 		Certificates: slices.Clone(t.certificates),
 		Metrics:      t.metrics,
-		Trust:        t.trust,
-		EgressProxy:  t.egress,
+		Trust:        t.currentTrust(),
+		EgressProxy:  t.currentEgress(),
+		History:      slices.Clone(t.history),
 	}.WithEmptyLists()
 }

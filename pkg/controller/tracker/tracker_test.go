@@ -147,7 +147,7 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 		want      report.Reason
 	}{
 		"answered":            {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
-		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
+		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "ingress-refused"}, report.UpstreamUnreachable},
 		"client disconnected": {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
 		"previous address":    {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
 	} {
@@ -241,9 +241,9 @@ func TestTraffic(t *testing.T) {
 	b := tracker.New("test", start, ignoreTransition)
 	b.CountForwarded(answered(3))
 	b.CountForwarded(append(answered(2), report.ForwardedCount{
-		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
+		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
 	}))
-	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
+	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
 	first := b.Report(report.Table{})
 	want := report.Traffic{
 		Requests: []report.RequestCount{
@@ -252,7 +252,7 @@ func TestTraffic(t *testing.T) {
 			{Outcome: report.UpstreamError, ClientKind: report.LetsEncrypt, Count: 1},
 		},
 		Durations:      report.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{report.BucketOf(3 * time.Millisecond): 5, 0: 1}},
-		UpstreamErrors: map[string]uint64{"refused": 1},
+		UpstreamErrors: map[string]uint64{"ingress-refused": 1},
 	}
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -388,5 +388,58 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	want("with another reason", report.PortInUse, "holds 1")
 	if transitions != 7 {
 		t.Errorf("%d transitions", transitions)
+	}
+}
+
+// TestHistory: each change of a VIP's state and of a condition's reason is recorded once,
+// with its time. Waiting for the answer of a VIP is no change.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	now := start
+	b := tracker.New("test", now, ignoreTransition)
+	later := func() time.Time { now = now.Add(time.Minute + 1234*time.Microsecond); return now }
+	vip := servingResult().VIPs[0].Address
+	b.SetVIPProbe(tracker.VIPProbe{}, later())
+	b.SetReconcileResult(servingResult(), later())
+	b.SetReconcileResult(servingResult(), later())
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, later())
+	b.SetTrust(report.Trust{Kind: report.TrustUnused}, later())
+	b.SetTrust(report.Trust{Kind: report.TrustUnused}, later())
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NotRequired, Message: "m"}, later())
+	text, err := json.Marshal(b.Report(report.Table{}).History)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"time":"2026-01-02T03:04:05Z","condition":"HTTP01ChallengeProxyReady","to":"Starting"},` +
+		`{"time":"2026-01-02T03:06:05.002Z","vip":"192.0.2.5","to":"Held"},` +
+		`{"time":"2026-01-02T03:08:05.004Z","condition":"HTTP01ChallengeProxyReady","from":"Starting","to":"Serving"},` +
+		`{"time":"2026-01-02T03:09:05.006Z","condition":"UpstreamTrustReady","to":"NotRequired"},` +
+		`{"time":"2026-01-02T03:11:05.008Z","vip":"192.0.2.5","from":"Held"},` +
+		`{"time":"2026-01-02T03:11:05.008Z","condition":"HTTP01ChallengeProxyReady","from":"Serving","to":"NotRequired"}]`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestHistoryIsBounded: the oldest changes make room, and a report is a copy.
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	first := b.Report(report.Table{}).History
+	reasons := []report.Reason{report.Standby, report.Serving}
+	for i := range 3 * report.MaxHistory {
+		b.SetReconcileResult(tracker.ReconcileResult{Reason: reasons[i%2]}, start.Add(time.Duration(i)*time.Second))
+	}
+	got := b.Report(report.Table{}).History
+	if len(first) != 1 || first[0].To != string(report.Starting) {
+		t.Errorf("the first report has changed: %+v", first)
+	}
+	if len(got) != report.MaxHistory {
+		t.Fatalf("%d changes", len(got))
+	}
+	for i, c := range got {
+		if want := start.Add(time.Duration(2*report.MaxHistory+i) * time.Second); !c.Time.Equal(want) {
+			t.Errorf("change %d at %v, want %v", i, c.Time, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package conntrack
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,43 +14,65 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 const nearlyFullPercent = 90
 
-// Stats are counters of the kernel's connection tracking.
-type Stats struct {
+// stats are counters of the kernel's connection tracking.
+type stats struct {
 	count, max uint64
 	dropped    uint64 // since boot, because the table was full
 }
 
-// SampleTime is the time between the two readings of a check, during which drops are
+// sampleTime is the time between the two readings of a check, during which drops are
 // counted.
-const SampleTime = 500 * time.Millisecond
+const sampleTime = 500 * time.Millisecond
 
-// Judge compares two readings that are SampleTime apart. It returns the findings, or
-// without any a description.
-func Judge(before, after Stats) (matches []findings.Finding, text string) {
+// Check checks whether the connection tracking table drops packets or is nearly full.
+func Check(ctx context.Context) result.Result {
+	before, err := read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return result.Pass("the kernel has no connection tracking table yet")
+	case err != nil:
+		return result.Skip("%v", err)
+	}
+	timer := time.NewTimer(sampleTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	after, err := read()
+	if err != nil {
+		return result.Skip("%v", err)
+	}
+	return judge(before, after)
+}
+
+// judge compares two readings that are sampleTime apart.
+func judge(before, after stats) result.Result {
 	values := findings.Values{
 		"count": strconv.FormatUint(after.count, 10), "max": strconv.FormatUint(after.max, 10),
-		"dropped": strconv.FormatUint(after.dropped-before.dropped, 10), "time": SampleTime.String(),
+		"dropped": strconv.FormatUint(after.dropped-before.dropped, 10), "time": sampleTime.String(),
 	}
 	switch {
 	case after.dropped > before.dropped:
-		return []findings.Finding{findings.New(findings.ConntrackDrops, values)}, ""
+		return result.Found(findings.ConntrackDrops, values)
 	case after.max > 0 && after.count*100 >= after.max*nearlyFullPercent:
-		return []findings.Finding{findings.New(findings.ConntrackFull, values)}, ""
+		return result.Found(findings.ConntrackFull, values)
 	}
-	text = fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
+	text := fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
 	if after.dropped > 0 {
 		text += fmt.Sprintf("; the full table dropped %d packets since boot, none now", after.dropped)
 	}
-	return nil, text
+	return result.Pass("%s", text)
 }
 
-// Read reads the counters.
-func Read() (c Stats, err error) {
+// read reads the counters.
+func read() (c stats, err error) {
 	const dir = "/proc/sys/net/netfilter/"
 	if c.count, err = readNumber(dir + "nf_conntrack_count"); err != nil {
 		return c, err

@@ -28,23 +28,24 @@ func TestSumDropped(t *testing.T) {
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		before, after Stats
+		before, after stats
 		id            findings.ID
 		message       string
 	}{
-		"room":          {Stats{count: 89, max: 100}, Stats{count: 89, max: 100}, "", "89 of 100"},
-		"room by now":   {Stats{count: 1, max: 100, dropped: 7}, Stats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
-		"little room":   {Stats{count: 1, max: 100}, Stats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
-		"none":          {Stats{count: 100, max: 100, dropped: 7}, Stats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
-		"without bound": {Stats{count: 1}, Stats{count: 1}, "", "1 of 0"},
+		"room":          {stats{count: 89, max: 100}, stats{count: 89, max: 100}, "", "89 of 100"},
+		"room by now":   {stats{count: 1, max: 100, dropped: 7}, stats{count: 1, max: 100, dropped: 7}, "", "dropped 7 packets"},
+		"little room":   {stats{count: 1, max: 100}, stats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
+		"none":          {stats{count: 100, max: 100, dropped: 7}, stats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
+		"without bound": {stats{count: 1}, stats{count: 1}, "", "1 of 0"},
 	} {
-		matches, text := Judge(tt.before, tt.after)
+		got := judge(tt.before, tt.after)
 		var id findings.ID
-		for _, f := range matches {
+		text := got.Text
+		for _, f := range got.Findings {
 			id, text = f.ID, f.Message
 		}
 		if id != tt.id || !strings.Contains(text, tt.message) {
-			t.Errorf("%s: %+v, %q", name, matches, text)
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -54,14 +54,13 @@ const failoverTime = 1500 * time.Millisecond
 // Finder finds the holders of VIPs.
 type Finder struct {
 	Prober        *prober.Client
-	IsVIP         func(netip.Addr) bool
+	Host          Host
 	ReadAddresses func() ([]address.Address, error) // reads the addresses of this host
 }
 
-// Find finds the hosts that have a VIP. own are this host's addresses. It checks twice
-// before it reports a fault.
-func (f Finder) Find(ctx context.Context, vip netip.Addr, own []address.Address) Holders {
-	x := f.query(ctx, vip, own)
+// Find finds the hosts that have a VIP. It checks twice before it reports a fault.
+func (f Finder) Find(ctx context.Context, vip netip.Addr) Holders {
+	x := f.query(ctx, vip)
 	if !x.Unassigned() && !x.Duplicate() && !x.Ambiguous() {
 		return x
 	}
@@ -73,13 +72,13 @@ func (f Finder) Find(ctx context.Context, vip netip.Addr, own []address.Address)
 	case <-wait.C:
 	}
 	if now, err := f.ReadAddresses(); err == nil {
-		own = now
+		f.Host.Addresses = now
 	}
-	return f.query(ctx, vip, own)
+	return f.query(ctx, vip)
 }
 
-func (f Finder) query(ctx context.Context, vip netip.Addr, own []address.Address) Holders {
-	w, err := PathTo(vip, own, f.IsVIP)
+func (f Finder) query(ctx context.Context, vip netip.Addr) Holders {
+	w, err := f.Host.PathTo(vip)
 	if err != nil {
 		return Holders{Reason: err.Error()}
 	}
@@ -93,7 +92,7 @@ func (f Finder) query(ctx context.Context, vip netip.Addr, own []address.Address
 		x.Reason = w.Link.Name + " is down"
 		return x
 	}
-	n, err := newNeighbourProbe(f.Prober, w, vip, own)
+	n, err := newNeighbourProbe(f.Prober, w, vip, f.Host)
 	if err != nil {
 		x.Reason = err.Error()
 		return x
@@ -102,7 +101,7 @@ func (f Finder) query(ctx context.Context, vip netip.Addr, own []address.Address
 	defer cancel()
 	x.OtherMACs, err = n.vipMACs(ctx, vip, w.Source)
 	if err == nil && !x.Local && len(x.OtherMACs) > 1 {
-		x.relation, err = n.relateMACs(ctx, x.OtherMACs, vip, f.IsVIP)
+		x.relation, err = n.relateMACs(ctx, x.OtherMACs, vip, f.Host.VIPs.Contains)
 	}
 	switch {
 	case errors.Is(err, unix.EPERM):

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
@@ -25,12 +24,12 @@ type neighbourProbe struct {
 }
 
 // newNeighbourProbe is the probe on the link of a path.
-func newNeighbourProbe(client *prober.Client, w Path, addr netip.Addr, own []address.Address) (neighbourProbe, error) {
+func newNeighbourProbe(client *prober.Client, w Path, addr netip.Addr, h Host) (neighbourProbe, error) {
 	n := neighbourProbe{prober: client, link: w.Link}
 	if addr.Is6() {
 		// Not a VIP as source, because other hosts would learn its location.
 		var known bool
-		if n.source, known = linkLocalAddress(w.Link, own); !known {
+		if n.source, known = h.linkLocalAddress(w.Link); !known {
 			return n, fmt.Errorf("%s has no link-local address for neighbour discovery", w.Link.Name)
 		}
 	}

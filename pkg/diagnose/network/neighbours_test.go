@@ -38,23 +38,23 @@ func TestMACsOnSameHost(t *testing.T) {
 // besides its own, which may be a single address.
 func TestClosestOwnAddress(t *testing.T) {
 	t.Parallel()
-	isVIP := func(a netip.Addr) bool {
-		return slices.Contains([]string{"192.0.2.5", "2001:db8::5", "192.0.2.6", "2001:db8::6"}, a.String())
+	var h Host
+	for _, vip := range []string{"192.0.2.5", "2001:db8::5", "192.0.2.6", "2001:db8::6"} {
+		h.VIPs.API = append(h.VIPs.API, netip.MustParseAddr(vip))
 	}
-	var own []address.Address
 	for _, text := range []string{
 		"169.254.0.2", "192.0.2.6", "192.0.2.5", "192.0.2.11", "10.0.0.9",
 		"fe80::1", "fd69::2", "2001:db8::5", "2001:db8::6", "2001:db8::11",
 	} {
-		own = append(own, address.Address{IP: netip.MustParseAddr(text), Link: 2})
+		h.Addresses = append(h.Addresses, address.Address{IP: netip.MustParseAddr(text), Link: 2})
 	}
-	own = append(own, address.Address{IP: netip.MustParseAddr("192.0.2.7"), Link: 3})
+	h.Addresses = append(h.Addresses, address.Address{IP: netip.MustParseAddr("192.0.2.7"), Link: 3})
 	for vip, want := range map[string]string{"192.0.2.5": "192.0.2.11", "2001:db8::5": "2001:db8::11"} {
-		if got := closestOwnAddress(netip.MustParseAddr(vip), 2, own, isVIP); got.String() != want {
+		if got := h.closestAddress(netip.MustParseAddr(vip), 2); got.String() != want {
 			t.Errorf("%s: got %v, want %s", vip, got, want)
 		}
 	}
-	if got := closestOwnAddress(netip.MustParseAddr("192.0.2.5"), 4, own, isVIP); got.IsValid() {
+	if got := h.closestAddress(netip.MustParseAddr("192.0.2.5"), 4); got.IsValid() {
 		t.Errorf("a link without addresses: %v", got)
 	}
 }

@@ -9,9 +9,21 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
+
+// Host is this host in its network.
+type Host struct {
+	Addresses []address.Address
+	VIPs      vips.VIPs
+}
+
+// Has reports whether an address is on this host.
+func (h Host) Has(addr netip.Addr) bool {
+	return slices.ContainsFunc(h.Addresses, func(a address.Address) bool { return a.IP == addr })
+}
 
 // Path is the path from this host to an address.
 type Path struct {
@@ -22,13 +34,13 @@ type Path struct {
 }
 
 // PathTo queries the routing table. Addresses do not show the network of a link,
-// because a node may have single addresses. own are this host's addresses.
-func PathTo(addr netip.Addr, own []address.Address, isVIP func(netip.Addr) bool) (Path, error) {
+// because a node may have single addresses.
+func (h Host) PathTo(addr netip.Addr) (Path, error) {
 	w := Path{}
 	var index uint32
-	i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
+	i := slices.IndexFunc(h.Addresses, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
 	if w.Local = i >= 0; w.Local {
-		index = own[i].Link
+		index = h.Addresses[i].Link
 	} else {
 		r, err := route.Get(addr)
 		switch {
@@ -43,20 +55,20 @@ func PathTo(addr netip.Addr, own []address.Address, isVIP func(netip.Addr) bool)
 	if w.Link, err = net.InterfaceByIndex(int(index)); err != nil {
 		return w, fmt.Errorf("cannot read link %d towards %v: %w", index, addr, err)
 	}
-	if !w.Source.IsValid() || isVIP(w.Source) {
-		w.Source = closestOwnAddress(addr, index, own, isVIP)
+	if !w.Source.IsValid() || h.VIPs.Contains(w.Source) {
+		w.Source = h.closestAddress(addr, index)
 	}
 	return w, nil
 }
 
-// closestOwnAddress is the address of a link with the longest common prefix with addr.
+// closestAddress is the address of a link with the longest common prefix with addr.
 // VIPs and link-local addresses are left out. A node's uplink has further addresses,
 // such as OVN-Kubernetes's for masquerading.
-func closestOwnAddress(addr netip.Addr, link uint32, own []address.Address, isVIP func(netip.Addr) bool) netip.Addr {
+func (h Host) closestAddress(addr netip.Addr, link uint32) netip.Addr {
 	var best netip.Addr
 	shared := -1
-	for _, a := range own {
-		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || isVIP(a.IP) {
+	for _, a := range h.Addresses {
+		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || h.VIPs.Contains(a.IP) {
 			continue
 		}
 		if n := commonPrefixLen(a.IP, addr); n > shared {
@@ -78,12 +90,12 @@ func commonPrefixLen(a, b netip.Addr) int {
 }
 
 // linkLocalAddress is a link-local address of a link.
-func linkLocalAddress(link *net.Interface, own []address.Address) (netip.Addr, bool) {
-	i := slices.IndexFunc(own, func(a address.Address) bool {
+func (h Host) linkLocalAddress(link *net.Interface) (netip.Addr, bool) {
+	i := slices.IndexFunc(h.Addresses, func(a address.Address) bool {
 		return int(a.Link) == link.Index && a.IP.Is6() && a.IP.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed
 	})
 	if i < 0 {
 		return netip.Addr{}, false
 	}
-	return own[i].IP, true
+	return h.Addresses[i].IP, true
 }

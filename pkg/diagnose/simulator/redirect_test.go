@@ -256,15 +256,15 @@ func acceptConnections(l net.Listener) {
 const (
 	// answerTimeout bounds the wait for a response that must arrive.
 	answerTimeout = 30 * time.Second
-	// refusalTimeout bounds the wait for a connection that must fail. The kernel
+	// rejectionTimeout bounds the wait for a connection that must fail. The kernel
 	// delivers local packets synchronously, so a connection would be established at
 	// once.
-	refusalTimeout = 50 * time.Millisecond
+	rejectionTimeout = 50 * time.Millisecond
 )
 
 // connects reports whether a connection to the address is established at once.
 func connects(address string) bool {
-	c, err := net.DialTimeout("tcp", address, refusalTimeout)
+	c, err := net.DialTimeout("tcp", address, rejectionTimeout)
 	if err != nil {
 		return false
 	}

@@ -3,8 +3,10 @@
 package metrics
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -56,4 +58,42 @@ func WriteText(w io.Writer, r report.Report) error {
 		}
 	}
 	return nil
+}
+
+// Page holds the metrics of one report. It renders each format once, and is safe for
+// concurrent use.
+type Page struct {
+	families []*dto.MetricFamily
+
+	mu    sync.Mutex
+	texts map[expfmt.Format][]byte // of the formats that expfmt negotiates
+}
+
+// NewPage collects the metrics of a report.
+func NewPage(r report.Report) (*Page, error) {
+	families, err := gather(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Page{families: families, texts: make(map[expfmt.Format][]byte)}, nil
+}
+
+// Render returns the page in the best format that the request's Accept field allows, and
+// its Content-Type. The caller must not modify the text.
+func (p *Page) Render(request map[string][]string) (contentType string, text []byte, err error) {
+	format := expfmt.NegotiateAccept(request, expfmt.DefaultAcceptedFormats()...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text, is := p.texts[format]; is {
+		return string(format), text, nil
+	}
+	var out bytes.Buffer
+	encoder := expfmt.NewEncoder(&out, format)
+	for _, f := range p.families {
+		if err := encoder.Encode(f); err != nil {
+			return "", nil, fmt.Errorf("write the metrics: %w", err)
+		}
+	}
+	p.texts[format] = out.Bytes()
+	return string(format), out.Bytes(), nil
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -68,19 +71,19 @@ func redirectFamily(t report.Table) *family {
 
 func requestFamily(r report.Report) *family {
 	f := counter(prefix+"requests_total",
-		"Requests, refused ones included, by outcome and client kind.", "outcome", "client")
+		"Requests, rejected ones included, by outcome and client kind.", "outcome", "client")
 	for _, outcome := range outcomeLabels() {
 		for _, client := range clientLabels() {
 			f.set(0, outcome, client)
 		}
 	}
-	for _, refusal := range refusalLabels() {
-		f.set(0, refusal, string(report.OtherClient))
-		if !report.Refusal(refusal).HeadParsed() {
+	for _, rejection := range rejectionLabels() {
+		f.set(0, rejection, string(report.OtherClient))
+		if !report.Rejection(rejection).HeadParsed() {
 			continue // a head that cannot be parsed has no client kind
 		}
 		for _, client := range clientLabels() {
-			f.set(0, refusal, client)
+			f.set(0, rejection, client)
 		}
 	}
 	for _, c := range r.Traffic.Requests {
@@ -106,7 +109,7 @@ func eventFamilies(e report.Events) []*family {
 	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was missing or changed, and was rebuilt.")
 	repairs.set(float64(e.TableRepairs))
 	reloads := counter(prefix+"reloads_total", "Reloads of the configuration by result.", "result")
-	for _, result := range []string{report.ReloadAccepted, report.ReloadRefused, report.ReloadUnchanged} {
+	for _, result := range []string{report.ReloadAccepted, report.ReloadRejected, report.ReloadUnchanged} {
 		reloads.set(0, result)
 	}
 	for result, n := range e.Reloads {
@@ -130,7 +133,7 @@ func certificateFamilies(found []report.Certificate) []*family {
 		}
 	}
 	after := gauge(prefix+"api_certificate_not_after_seconds",
-		"Expiry of the certificate that the API server presents on the API VIPs, in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
+		"Expiry of the API server's certificate on the API VIPs, in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
 	before := gauge(prefix+"api_certificate_not_before_seconds",
 		"Start of the validity of that certificate, in seconds since 1970.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
@@ -144,9 +147,9 @@ func certificateFamilies(found []report.Certificate) []*family {
 // before the first report of the CA watcher, and none without TLS.
 func trustFamilies(t report.Trust) []*family {
 	in := gauge(prefix+"trust_certificates", "CAs that verify TLS with the ingress, by source.", "source")
-	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are ignored.")
+	out := gauge(prefix+"trust_certificates_ignored", "Certificates of upstream.trustedCA that are ignored.")
 	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "Time since which these CAs are in force, in seconds since 1970.")
-	rejected := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.")
+	rejected := gauge(prefix+"trust_rejected", "1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.")
 	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
 		out.set(float64(t.IgnoredTotal))
@@ -181,4 +184,70 @@ func boolean(is bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// family is one metric with all its series. A series that is set twice occurs once:
+// two series with the same labels would fail the whole scrape.
+type family struct {
+	name, help string
+	kind       prometheus.ValueType
+	labels     []string
+	series     []series
+}
+
+type series struct {
+	labels []string
+	value  float64
+}
+
+func gauge(name, help string, labels ...string) *family {
+	return &family{name: name, help: help, kind: prometheus.GaugeValue, labels: labels}
+}
+
+func counter(name, help string, labels ...string) *family {
+	return &family{name: name, help: help, kind: prometheus.CounterValue, labels: labels}
+}
+
+func (f *family) seriesFor(labels []string) *series {
+	for i, text := range labels {
+		labels[i] = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	for i := range f.series {
+		if slices.Equal(f.series[i].labels, labels) {
+			return &f.series[i]
+		}
+	}
+	f.series = append(f.series, series{labels: labels})
+	return &f.series[len(f.series)-1]
+}
+
+func (f *family) set(value float64, labels ...string) { f.seriesFor(labels).value = value }
+
+func (f *family) add(value float64, labels ...string) { f.seriesFor(labels).value += value }
+
+func (f *family) collect(out chan<- prometheus.Metric) {
+	desc := prometheus.NewDesc(f.name, f.help, f.labels, nil)
+	for _, s := range f.series {
+		out <- prometheus.MustNewConstMetric(desc, f.kind, s.value, s.labels...)
+	}
+}
+
+// outcomeLabels returns the outcomes of requests that were forwarded.
+func outcomeLabels() []string { return labelValues(report.Outcomes()) }
+
+// rejectionLabels returns the outcomes of requests that were rejected.
+func rejectionLabels() []string { return labelValues(report.Rejections()) }
+
+// clientLabels returns all values of the label client.
+func clientLabels() []string { return labelValues(report.ClientKinds()) }
+
+// causeLabels returns all values of the label cause.
+func causeLabels() []string { return findings.Causes() }
+
+func labelValues[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
 }

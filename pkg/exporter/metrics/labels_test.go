@@ -20,10 +20,9 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 		file, kind string
 		got        []string
 	}{
-		"outcomes": {"../../report/traffic.go", "Outcome", outcomeLabels()},
-		"refusals": {"../../report/challenge.go", "Refusal", refusalLabels()},
-		"clients":  {"../../report/traffic.go", "ClientKind", clientLabels()},
-		"causes":   {"../../proxy/upstream/cause.go", "Cause", causeLabels()},
+		"outcomes":   {"../../report/traffic.go", "Outcome", outcomeLabels()},
+		"rejections": {"../../report/challenge.go", "Rejection", rejectionLabels()},
+		"clients":    {"../../report/traffic.go", "ClientKind", clientLabels()},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)

@@ -4,11 +4,14 @@ package metrics_test
 
 import (
 	"flag"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-var update = flag.Bool("update", false, "write testdata")
+var update = flag.Bool("update", false, "write testdata and the document")
 
 var (
 	from  = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -56,7 +59,7 @@ func sample() report.Report {
 				{Outcome: report.Outcome(report.NotChallenge), ClientKind: report.OtherClient, Count: 31},
 			},
 			Durations:      durations,
-			UpstreamErrors: map[string]uint64{"refused": 1},
+			UpstreamErrors: map[string]uint64{"ingress-refused": 1},
 		},
 		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
 		Certificates: []report.Certificate{
@@ -85,10 +88,14 @@ func text(t *testing.T, r report.Report) string {
 // TestText compares the whole text that a scraper reads.
 func TestText(t *testing.T) {
 	t.Parallel()
-	const file = "testdata/report.prom"
-	got := text(t, sample())
+	checkFile(t, "testdata/report.prom", text(t, sample()))
+}
+
+// checkFile compares a generated file, or writes it.
+func checkFile(t *testing.T, file, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,6 +106,87 @@ func TestText(t *testing.T) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("go test ./pkg/exporter/metrics -update writes what is new (-want +got):\n%s", diff)
 	}
+}
+
+// outcomes describes each value of the label outcome.
+func outcomes() map[string]string {
+	return map[string]string{
+		string(report.Answered):      "200 from the ingress",
+		string(report.NotFound):      "404 from the ingress: the solver does not have this token",
+		string(report.NoRoute):       "503 from the router: it has no route for this name",
+		string(report.Redirected):    "a redirect to https, passed on to the client",
+		string(report.OtherStatus):   "another status from the ingress",
+		string(report.UpstreamError): "no usable response: the client got 502, 504 or an incomplete response",
+		string(report.AnswerUnread):  "the client closed the connection before the response was complete",
+		string(report.NotChallenge):  "400: the path is not a challenge",
+		string(report.ForeignHost):   "400: `hosts` does not list the name",
+		string(report.BadMethod):     "405: a challenge, with another method than GET and HEAD",
+		string(report.BadRequest):    "4xx or 5xx: not a valid HTTP/1 request, or one with a body",
+		string(report.TooLarge):      "414 or 431: the request's head exceeds `limits.headBytes`",
+		string(report.HeadTimeout):   "408, or no response: the head was not complete within `limits.headTimeout`",
+		string(report.ClientGone):    "the client closed the connection before its request was complete",
+		string(report.SourceLimit):   "reset: one source has more connections than `limits.perSource`",
+		string(report.Evicted):       "reset: `limits.maxConnections` was reached, and this connection had waited longest",
+		string(report.Loop):          "502: the request came back from the ingress to the API VIP",
+	}
+}
+
+// TestDocumentIsCurrent: docs/reference/metrics.md matches the metrics. `make docs` writes
+// it.
+func TestDocumentIsCurrent(t *testing.T) {
+	t.Parallel()
+	type row struct{ Name, Type, Labels, Help, List, Value, Meaning string }
+	data := map[string][]row{}
+	values := map[string]map[string]bool{}
+	for name, f := range gather(t, sample()) {
+		var labels []string
+		for _, m := range f.GetMetric() {
+			labels = labels[:0]
+			for _, l := range m.GetLabel() {
+				labels = append(labels, "`"+l.GetName()+"`")
+				if values[l.GetName()] == nil {
+					values[l.GetName()] = map[string]bool{}
+				}
+				values[l.GetName()]["`"+l.GetValue()+"`"] = true
+			}
+		}
+		data["Metrics"] = append(data["Metrics"], row{
+			Name: name, Type: strings.ToLower(f.GetType().String()), Labels: strings.Join(labels, ", "),
+			Help: strings.TrimSuffix(f.GetHelp(), "."),
+		})
+	}
+	slices.SortFunc(data["Metrics"], func(a, b row) int { return strings.Compare(a.Name, b.Name) })
+	data["Values"] = []row{
+		{Name: "reason", List: "the [states](status.md#states)"},
+		{Name: "cause", List: "the causes in [troubleshooting](../troubleshooting.md)"},
+		{Name: "outcome", List: "in the next table"},
+	}
+	for _, name := range []string{"client", "family", "result"} {
+		data["Values"] = append(data["Values"], row{Name: name, List: strings.Join(slices.Sorted(maps.Keys(values[name])), ", ")})
+	}
+	for value := range values["outcome"] {
+		value = strings.Trim(value, "`")
+		if outcomes()[value] == "" {
+			t.Errorf("the outcome %s has no description", value)
+		}
+	}
+	for _, value := range slices.Concat(report.Outcomes(), labels(report.Rejections())) {
+		data["Outcomes"] = append(data["Outcomes"], row{Value: string(value), Meaning: outcomes()[string(value)]})
+	}
+	var page strings.Builder
+	if err := template.Must(template.ParseFiles("testdata/metrics.md.tmpl")).Execute(&page, data); err != nil {
+		t.Fatal(err)
+	}
+	checkFile(t, "../../../docs/reference/metrics.md", page.String())
+}
+
+// labels returns the rejections as outcomes.
+func labels(rejections []report.Rejection) []report.Outcome {
+	var all []report.Outcome
+	for _, r := range rejections {
+		all = append(all, report.Outcome(r))
+	}
+	return all
 }
 
 // TestPromtool: Prometheus's own checker reports nothing, for the first report of a

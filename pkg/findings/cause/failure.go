@@ -62,10 +62,7 @@ func (p EgressProxy) String() string {
 var ErrInvalid = errors.New("invalid failure report")
 
 // IsKnown reports whether a finding exists for the cause.
-func IsKnown(cause string) bool {
-	_, known := findings.ForCause(cause)
-	return cause != "" && known
-}
+func IsKnown(cause string) bool { return findings.IsCause(cause) }
 
 // ValidateAddr rejects an address with an IPv6 zone, which may be any text.
 func ValidateAddr(addr netip.Addr) error {
@@ -120,8 +117,8 @@ func (f *Failure) Message(upstream string, c Context) string {
 }
 
 func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
-	id, known := findings.ForCause(f.Cause)
-	if !known {
+	id := findings.ID(f.Cause)
+	if !IsKnown(f.Cause) {
 		id = findings.ResponseMalformed
 	}
 	context := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}

@@ -36,24 +36,24 @@ func router() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.6:443") }
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Failure{
-		"192.0.2.6:443 refuses connections":                                                     {Cause: "refused"},
-		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
-		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "refused", ViaProxy: true},
+		"192.0.2.6:443 refuses connections":                                                     {Cause: "ingress-refused"},
+		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "ingress-unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
+		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "ingress-refused", ViaProxy: true},
 		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
 		"it answers 403 Forbidden (ERR_ACCESS_DENIED). ":                                        {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
 		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
-			Cause: "tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
+			Cause: "ingress-tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
-		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt. ":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
-		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt. ":                                    {Cause: "ingress-tls-untrusted", Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "ingress-tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
 		"the certificate is not signed by a trusted CA; trusted: the CA of the proxy. ":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
 		`is for no name, and not for "proxy.example.com". `:                                                              {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
-		"has expired on 2026-01-02 03:04 UTC. ":                                                                          {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
-		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
-		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
-		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
-		"bad status code 999": {Cause: "malformed-response", Details: Details{Reason: StatusCode, Number: 999}},
-		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "refused", Others: []OtherFailure{{"timeout-connect", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
+		"has expired on 2026-01-02 03:04 UTC. ":                                                                          {Cause: "ingress-tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
+		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "ingress-tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
+		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "ingress-tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
+		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "route-redirects-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
+		"bad status code 999": {Cause: "response-malformed", Details: Details{Reason: StatusCode, Number: 999}},
+		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "ingress-refused", Others: []OtherFailure{{"ingress-timeout", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
 	} {
 		f.Addr = router()
 		text, err := json.Marshal(f)
@@ -93,15 +93,17 @@ func TestEachReason(t *testing.T) {
 // TestInvalid: a report that no child process of this program sends is rejected.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
-	good := Failure{Cause: "refused", Addr: router()}
+	good := Failure{Cause: "ingress-refused", Addr: router()}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Failure){
-		"no cause":              func(f *Failure) { f.Cause = "" },
-		"another cause":         func(f *Failure) { f.Cause = "run this now" },
-		"a zone":                func(f *Failure) { f.Addr = netip.MustParseAddrPort("[fe80::1%x]:80") },
-		"another zone":          func(f *Failure) { f.Others = []OtherFailure{{"refused", netip.MustParseAddrPort("[fe80::1%x]:80")}} },
+		"no cause":      func(f *Failure) { f.Cause = "" },
+		"another cause": func(f *Failure) { f.Cause = "run this now" },
+		"a zone":        func(f *Failure) { f.Addr = netip.MustParseAddrPort("[fe80::1%x]:80") },
+		"another zone": func(f *Failure) {
+			f.Others = []OtherFailure{{"ingress-refused", netip.MustParseAddrPort("[fe80::1%x]:80")}}
+		},
 		"others' cause":         func(f *Failure) { f.Others = []OtherFailure{{"x", router()}} },
 		"too many others":       func(f *Failure) { f.Others = make([]OtherFailure, MaxOthers+1) },
 		"an unknown reason":     func(f *Failure) { f.Details.Reason = 250 },
@@ -133,10 +135,10 @@ func TestInvalid(t *testing.T) {
 // and no parameter contains a character of a shell command or a URL.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
-		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
-		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
-		`{"cause":"unreachable","details":{"reason":1,"number":113},"others":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
-		`{"cause":"tls-untrusted","details":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
+		`{"cause":"ingress-refused"}`, `{"cause":"ingress-tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
+		`{"cause":"ingress-refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
+		`{"cause":"ingress-unreachable","details":{"reason":1,"number":113},"others":[{"cause":"ingress-refused","addr":"192.0.2.7:80"}]}`,
+		`{"cause":"ingress-tls-untrusted","details":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -149,8 +151,7 @@ func FuzzReport(f *testing.F) {
 		if strings.ContainsFunc(summary, func(r rune) bool { return !unicode.IsPrint(r) }) || len(summary) > 8<<10 {
 			t.Errorf("%s: %q", text, summary)
 		}
-		id, _ := findings.ForCause(got.Cause)
-		entry, _ := findings.Lookup(id)
+		entry, _ := findings.Lookup(findings.ID(got.Cause))
 		if _, after, is := strings.Cut(summary, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, summary)
 		}

@@ -9,30 +9,146 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"text/template"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/messageid"
 )
 
-var update = flag.Bool("update", false, "write the catalog")
+var update = flag.Bool("update", false, "write the catalog and the document")
 
-const catalogPath = "../../../systemd/http01-proxyd.catalog"
+const (
+	catalogPath  = "../../../systemd/http01-proxyd.catalog"
+	documentPath = "../../../docs/reference/events.md"
+)
 
 // TestCatalogIsCurrent: the shipped catalog matches the entries. `make docs` writes it.
 func TestCatalogIsCurrent(t *testing.T) {
+	t.Parallel()
+	checkGenerated(t, catalogPath, messageid.RenderCatalog())
+}
+
+// TestDocumentIsCurrent: docs/reference/events.md matches the entries and the fields.
+// `make docs` writes it.
+func TestDocumentIsCurrent(t *testing.T) {
+	t.Parallel()
+	entries := messageid.All()
+	for i, e := range entries {
+		// A paragraph in the document has one line.
+		entries[i].Explanation = strings.ReplaceAll(e.Explanation, "\n", " ")
+	}
+	var b strings.Builder
+	page := template.Must(template.ParseFiles("testdata/events.md.tmpl"))
+	if err := page.Execute(&b, map[string]any{"Entries": entries, "Fields": fields()}); err != nil {
+		t.Fatal(err)
+	}
+	checkGenerated(t, documentPath, b.String())
+}
+
+func checkGenerated(t *testing.T, path, want string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(catalogPath, []byte(messageid.RenderCatalog()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shipped, err := os.ReadFile(catalogPath)
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(messageid.RenderCatalog(), string(shipped)); diff != "" {
-		t.Errorf("run make docs (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s is outdated; run make docs (-want +got):\n%s", path, diff)
 	}
+}
+
+// field is a field of journal entries.
+type field struct{ Name, Content string }
+
+// fields lists all fields but those that systemd adds.
+func fields() []field {
+	return []field{
+		{"ADDRESS", "an address: of MicroShift's API server, or of an API VIP with its port"},
+		{"CAUSE", "cause of a failed request, as in [troubleshooting](../troubleshooting.md)"},
+		{"CLIENT", "address of the client"},
+		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},
+		{"CONDITION", "status of the condition `HTTP01ChallengeProxyReady`"},
+		{"COUNT", "number of requests, connections or certificates"},
+		{"DURATION_MS", "duration of a request, in milliseconds"},
+		{"ERROR", "the error, from the kernel or a library"},
+		{"EVENT", "kind of the entry, as below"},
+		{"EXPORTER_PID", "process ID of an exporter that ended"},
+		{"HOST", "requested name"},
+		{"HTTPS_PROXY", "egress proxy for https, without user and password"},
+		{"HTTP_PROXY", "egress proxy for http, without user and password"},
+		{"IGNORED", "number of certificates in the CA bundle that are not trusted"},
+		{"ISSUER", "issuer of a certificate"},
+		{"METHOD", "request method"},
+		{"NAME", "name that was requested from the API server; empty without SNI"},
+		{"NOT_AFTER", "expiry of a certificate"},
+		{"OUTCOME", "outcome of a request, as in [the metrics](metrics.md#label-values)"},
+		{"PATH", "file that was read"},
+		{"PAUSE", "time until the next attempt"},
+		{"PORT", "internal port"},
+		{"PROXY", "egress proxy whose name did not resolve"},
+		{"REASON", "[state](status.md#states) of the service, or why a certificate is not trusted"},
+		{"REJECTED", "setting of the egress proxy that is rejected"},
+		{"REJECTED_…", "number of rejected requests, one field for each reason"},
+		{"REQUESTS", "number of requests of a challenge"},
+		{"REQUESTS_OK", "how many of them were answered with 200"},
+		{"SERIAL", "serial number of a certificate"},
+		{"SOURCE", "origin of the CAs or of the egress proxy's setting"},
+		{"SPAN_MS", "duration of a challenge, in milliseconds"},
+		{"STATUS", "HTTP status of the response"},
+		{"SUBJECT", "subject of a certificate"},
+		{"TOKEN_PREFIX", "8 characters of the token, or half of a shorter one"},
+		{"TRUSTED_CAS", "number of CAs that are trusted for the egress proxy"},
+		{"UPSTREAM", "address and port of the ingress"},
+		{"VIP", "API VIP"},
+	}
+}
+
+// TestEveryFieldIsDocumented: the list has each field that the code logs, and no other.
+func TestEveryFieldIsDocumented(t *testing.T) {
+	t.Parallel()
+	logged := regexp.MustCompile(`slog\.[A-Z]\w+\("([a-z_]+)"`)
+	used := map[string]bool{}
+	for _, text := range sources(t) {
+		for _, m := range logged.FindAllStringSubmatch(text, -1) {
+			name := strings.ToUpper(m[1])
+			if strings.HasSuffix(name, "_") {
+				name += "…"
+			}
+			used[name] = true
+		}
+	}
+	documented := map[string]bool{}
+	for _, f := range fields() {
+		documented[f.Name] = true
+	}
+	if diff := cmp.Diff(used, documented); diff != "" {
+		t.Errorf("fields (-logged +documented):\n%s", diff)
+	}
+}
+
+// sources returns the texts of the program's files, by path.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, folder := range []string{"cmd", "internal", "pkg"} {
+		err := filepath.WalkDir(filepath.Join("../../..", folder), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			texts[path] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
 }
 
 func TestCatalogEntries(t *testing.T) {
@@ -60,15 +176,8 @@ func TestEveryEventIsInCatalog(t *testing.T) {
 	t.Parallel()
 	logged := regexp.MustCompile(`slog\.String\("event", "([^"]+)"\)|"EVENT": "([^"]+)"|EventKind += "([^"]+)"`)
 	found := 0
-	err := filepath.WalkDir("../../..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, m := range logged.FindAllStringSubmatch(string(text), -1) {
+	for path, text := range sources(t) {
+		for _, m := range logged.FindAllStringSubmatch(text, -1) {
 			if strings.HasPrefix(m[0], "EventKind") && !strings.Contains(path, "challengelog") {
 				continue
 			}
@@ -77,9 +186,8 @@ func TestEveryEventIsInCatalog(t *testing.T) {
 				t.Errorf("%s logs %q, which is not in the catalog", path, event)
 			}
 		}
-		return nil
-	})
-	if err != nil || found < 20 {
-		t.Errorf("%d events found: %v", found, err)
+	}
+	if found < 20 {
+		t.Errorf("%d events found, want at least 20", found)
 	}
 }

@@ -10,7 +10,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "state", ID: "47eaa0992cb6416d86dc283cf0480ff9",
 			Subject:     "The state is now @REASON@",
-			Explanation: "The condition HTTP01ChallengeProxyReady is @CONDITION@ with the reason @REASON@.\nThe reasons are listed in\n" + docurl.Readme + "#how-to-read-it\nand `http01-proxyd check` finds the cause of a fault.",
+			Explanation: "The condition HTTP01ChallengeProxyReady is @CONDITION@ with the reason @REASON@.\nThe reasons are listed in\n" + docurl.States + "\nand `http01-proxyd check` finds the cause of a fault.",
 		},
 		{
 			Event: "vip-gained", ID: "1509bb0a9bf143318a118783593942a4",
@@ -30,7 +30,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "challenge-started", ID: "5d32fe61985f44e7aa095ee82bb29976",
 			Subject:     "A challenge for @HOST@ has started",
-			Explanation: "The first request for a token was answered with @STATUS@. The client is @CLIENT@,\n@CLIENT_KIND@ by its User-Agent. Further entries follow when the outcome changes,\nand one after a minute without requests. If CAUSE is set, it is a fault of the\ningress. The document above contains its remediation.",
+			Explanation: "The first request for a token was answered with @STATUS@. The client is @CLIENT@,\n@CLIENT_KIND@ by its User-Agent. Further entries follow when the outcome changes,\nand one after a minute without requests. If CAUSE is set, it is a fault of the\ningress. Its remediation is in\n" + docurl.Troubleshooting + ".",
 		},
 		{
 			Event: "challenge-changed", ID: "9a1e40b458154a9999e2d15364c7a500",
@@ -48,7 +48,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "More challenges started within a minute than entries are written for. A client\nrequests tokens that do not exist. The counters of `http01-proxyd status` include\nall of them.",
 		},
 		{
-			Event: "refused", ID: "3b041641178844f2a60df25453fe2e85",
+			Event: "rejected", ID: "3b041641178844f2a60df25453fe2e85",
 			Subject:     "Requests were rejected",
 			Explanation: "Requests that are not challenges get a response of the proxy and never reach the\ningress. There were @COUNT@ of them in the last minute. This is the purpose of the\nservice.",
 		},
@@ -138,7 +138,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "They are from @SOURCE@. A change of upstream.trustedCA applies within a second.\nWithout that file, this host's own CAs apply.",
 		},
 		{
-			Event: "trust-refused", ID: "122ebae29a12471b94c3d2d506bc5017",
+			Event: "trust-rejected", ID: "122ebae29a12471b94c3d2d506bc5017",
 			Subject:     "@PATH@ is rejected",
 			Explanation: "The previous @COUNT@ CAs stay trusted. The message contains the fault and its\nline. A corrected file is reloaded automatically.",
 		},
@@ -168,7 +168,7 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "A readiness endpoint did not answer through @HTTP_PROXY@ or @HTTPS_PROXY@. ERROR\ncontains the endpoint and the reason. The service retries at least every minute.",
 		},
 		{
-			Event: "egress-refused", ID: "5d052b00c49e40ccaf8e6003f9b4fe4c",
+			Event: "egress-rejected", ID: "5d052b00c49e40ccaf8e6003f9b4fe4c",
 			Subject:     "The egress proxy settings are rejected",
 			Explanation: "ERROR contains the fault and the line, never the value, which may be a password.\nThe accepted settings stay in use. On OpenShift, the machine-config-operator\nwrites the files from proxy/cluster.",
 		},

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -45,15 +46,15 @@ func link(t *testing.T, name string, args ...string) {
 // startWatcher opens a watcher and runs it until the test ends.
 func startWatcher(t *testing.T) *Watcher {
 	t.Helper()
-	w := openWatcher(t)
+	w := openWatcher(t, io.Discard, defaultReceiveBuffer)
 	runWatcher(t, w)
 	return w
 }
 
-func openWatcher(t *testing.T, options ...Option) *Watcher {
+func openWatcher(t *testing.T, log io.Writer, buffer int) *Watcher {
 	t.Helper()
 	nstest.Require(t)
-	w, err := Open(options...)
+	w, err := open(slog.New(slog.NewTextHandler(log, nil)), buffer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +343,7 @@ func expectSignal(t *testing.T, w *Watcher) {
 
 func TestOverflow(t *testing.T) {
 	var log nstest.Log
-	w := openWatcher(t, WithReceiveBuffer(1), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	w := openWatcher(t, &log, 1)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	var batch strings.Builder
 	for i := range 500 {
@@ -418,7 +419,7 @@ func TestSnapshotDuringChanges(t *testing.T) {
 // in the meantime are signalled.
 func TestBrokenSocketIsReplaced(t *testing.T) {
 	var log nstest.Log
-	w := openWatcher(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	w := openWatcher(t, &log, defaultReceiveBuffer)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	attempts := 0
 	subscribe := w.subscribe
@@ -461,7 +462,7 @@ func TestSnapshotAfterBrokenDumpSocket(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	t.Run("without an error when its context does", func(t *testing.T) {
-		w := openWatcher(t)
+		w := openWatcher(t, io.Discard, defaultReceiveBuffer)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
@@ -471,7 +472,7 @@ func TestRunEnds(t *testing.T) {
 		}
 	})
 	t.Run("with an error when the watcher is closed", func(t *testing.T) {
-		w := openWatcher(t)
+		w := openWatcher(t, io.Discard, defaultReceiveBuffer)
 		done := make(chan error, 1)
 		go func() { done <- w.Run(t.Context()) }()
 		if err := w.Close(); err != nil {
@@ -486,7 +487,7 @@ func TestRunEnds(t *testing.T) {
 // BenchmarkSnapshot reads the addresses of a namespace with few addresses.
 func BenchmarkSnapshot(b *testing.B) {
 	nstest.Require(b)
-	w, err := Open()
+	w, err := Open(slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

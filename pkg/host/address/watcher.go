@@ -43,32 +43,13 @@ type Watcher struct {
 	closed bool
 }
 
-// Option is an option of Open.
-type Option func(*Watcher)
-
-// WithLogger sets the logger for lost events and broken sockets. The default discards
-// them.
-func WithLogger(log *slog.Logger) Option {
-	return func(w *Watcher) { w.log = log }
-}
-
-// WithReceiveBuffer sets the size in bytes of the kernel's queue of unread events. The
-// kernel rounds small sizes up (SO_RCVBUF, socket(7)).
-func WithReceiveBuffer(bytes int) Option {
-	return func(w *Watcher) { w.buffer = bytes }
-}
-
 // Open subscribes to the address events of both families. Run signals every change
-// after Open returns, so a Snapshot after Open misses no change.
-func Open(options ...Option) (*Watcher, error) {
-	w := &Watcher{
-		log:     slog.New(slog.DiscardHandler),
-		buffer:  defaultReceiveBuffer,
-		changed: make(chan struct{}, 1),
-	}
-	for _, o := range options {
-		o(w)
-	}
+// after Open returns, so a Snapshot after Open misses no change. log gets lost events
+// and broken sockets.
+func Open(log *slog.Logger) (*Watcher, error) { return open(log, defaultReceiveBuffer) }
+
+func open(log *slog.Logger, buffer int) (*Watcher, error) {
+	w := &Watcher{log: log, buffer: buffer, changed: make(chan struct{}, 1)}
 	w.subscribe = w.openSubscription
 	events, err := w.subscribe()
 	if err != nil {
@@ -180,7 +161,6 @@ func (w *Watcher) reopen(ctx context.Context, cause error) error {
 	}
 }
 
-// sleep waits for the pause and reports whether ctx is still active.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -192,7 +172,6 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// currentConn returns the open socket. It returns an error if the watcher is closed.
 func (w *Watcher) currentConn() (*netlink.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

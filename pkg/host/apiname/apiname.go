@@ -33,18 +33,20 @@ func Read(path string) (string, error) {
 		if !is {
 			continue
 		}
-		return externalName(path, strings.Trim(value, `"'`))
+		name, ok := externalName(strings.Trim(value, `"'`))
+		if !ok {
+			return "", fmt.Errorf("cannot read the name of the API: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
+		}
+		return name, nil
 	}
 	return "", fmt.Errorf("cannot read the name of the API: %s does not set %s", path, hostVariable)
 }
 
-func externalName(path, name string) (string, error) {
+// externalName derives the external name; ok is false if it is no name of the API.
+func externalName(name string) (external string, ok bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if cluster, is := strings.CutPrefix(name, internalPrefix); is {
 		name = externalPrefix + cluster
 	}
-	if !strings.HasPrefix(name, externalPrefix) || !config.IsHostName(name) {
-		return "", fmt.Errorf("cannot read the name of the API: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
-	}
-	return name, nil
+	return name, strings.HasPrefix(name, externalPrefix) && config.IsHostName(name)
 }

@@ -38,3 +38,27 @@ func TestRead(t *testing.T) {
 		t.Errorf("absent: %v", err)
 	}
 }
+
+func TestReadKubeconfig(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "",
+		"    server: https://api-int.lab.test:6443\n":    "api.lab.test",
+		"    server: \"https://API.lab.test:6443/\"\n":   "api.lab.test",
+		"    server: https://192.0.2.5:6443\n":           "",
+		"    server: https://localhost:6443\n":           "",
+		"server: :::\n- server: https://api-int.x.y\n":   "api.x.y",
+		"users:\n- name: api-int.lab.test\n  user: {}\n": "",
+	} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := apiname.ReadKubeconfig(path); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := apiname.ReadKubeconfig(filepath.Join(t.TempDir(), "absent")); got != "" {
+		t.Errorf("an absent file: %q", got)
+	}
+}

@@ -46,7 +46,6 @@ func parseDefinition(s string) (name string, def definition, ok bool) {
 	return name, def, true
 }
 
-// leadingIdentifier returns the identifier at the start of s, or "".
 func leadingIdentifier(s string) string {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -64,7 +63,6 @@ var (
 	errExpansionLimit      = errors.New("the definitions expand without end or to too much text: write the lines without definitions")
 )
 
-// expander substitutes definitions and limits how much text they produce.
 type expander struct {
 	defs          map[string]definition
 	bytes         int // text produced by definitions
@@ -82,7 +80,6 @@ func newExpander(configID, dir string) *expander {
 	}}
 }
 
-// addExpandedLine counts one line of n bytes against maxExpandedBytes.
 func (e *expander) addExpandedLine(n int) error {
 	e.bytes += n + lineCost
 	if e.bytes > maxExpandedBytes {

@@ -3,6 +3,8 @@
 package keepalived
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 )
 
@@ -64,3 +66,75 @@ func Read(path string) (Discovery, error) {
 	r, err := readFile(path)
 	return r.Discovery, err
 }
+
+var (
+	// ErrIncomplete means that a file is probably still being written. It is empty, ends
+	// inside a block, a quoted string or a definition, or contains NUL bytes as a power loss
+	// leaves them. A later read may succeed.
+	ErrIncomplete = errors.New("keepalived.conf is incomplete")
+	// ErrNoAPIInstance means that a well-formed file has no vrrp_instance with an address
+	// whose name ends in _API_<n>.
+	ErrNoAPIInstance = errors.New("no vrrp_instance named *_API_<n> with an address")
+	// ErrUnsettled means that part of the last good configuration is missing or that a file
+	// ends without a newline, and that SettleTime has not passed since.
+	ErrUnsettled = errors.New("keepalived.conf has just changed and may not be complete yet")
+)
+
+// Pos is a position in a configuration file. Line and Column count from 1. Column counts
+// bytes. Text produced by a definition has the position of the line that uses the definition.
+type Pos struct {
+	File   string
+	Line   int
+	Column int
+}
+
+// String returns file:line:column.
+func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+
+// ParseError is an error in the configuration and its position.
+type ParseError struct {
+	Pos  Pos
+	Text string
+	Err  error // ErrIncomplete, the cause of a failed include, or nil
+}
+
+// Error returns file:line:column: text, and the cause if there is one.
+func (e *ParseError) Error() string {
+	s := e.Pos.String() + ": " + e.Text
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *ParseError) Unwrap() error { return e.Err }
+
+func syntaxErrorf(pos Pos, format string, args ...any) error {
+	return &ParseError{Pos: pos, Text: fmt.Sprintf(format, args...)}
+}
+
+func incompletef(pos Pos, format string, args ...any) error {
+	return &ParseError{Pos: pos, Text: fmt.Sprintf(format, args...), Err: ErrIncomplete}
+}
+
+// Limits on the cost of reading the configuration. OpenShift's file has 4 KiB, no include and
+// a nesting depth of 3.
+const (
+	maxFileBytes      = 1 << 20 // one file
+	maxTotalBytes     = 4 << 20 // all files together
+	maxFiles          = 256     // all files together
+	maxIncludeDepth   = 8
+	maxNesting        = 64
+	maxExpandedBytes  = 4 << 20 // text produced by definitions, plus lineCost for each of its lines
+	lineCost          = 16
+	maxSubstitutions  = 1 << 16 // uses of definitions
+	maxGlobBraces     = 64      // brace alternatives of one include
+	maxInstances      = 1024
+	maxInstanceDigits = 4
+	maxIgnored        = 32
+
+	// maxLine is the longest line that keepalived accepts, without comments: MAXBUF of
+	// lib/parser.h minus the terminating NUL.
+	maxLine = 1023
+)

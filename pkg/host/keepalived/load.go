@@ -18,7 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// fingerprint identifies one content of the configuration.
 type fingerprint [sha256.Size]byte
 
 // reading is a Discovery with the data that Reader needs to assess it.
@@ -28,7 +27,6 @@ type reading struct {
 	missingNewline bool        // see preprocessor.missingNewline
 }
 
-// loader reads the files of one reading within the limits.
 type loader struct {
 	files []string
 	total int
@@ -46,7 +44,6 @@ func readFile(path string) (reading, error) {
 	return readWithConfigID(path, configID)
 }
 
-// readWithConfigID is readFile for a host with the given config ID.
 func readWithConfigID(path, configID string) (reading, error) {
 	ld := newLoader()
 	r, err := ld.read(path, configID)
@@ -65,7 +62,6 @@ func (ld *loader) read(path, configID string) (reading, error) {
 	return newReading(path, found, err)
 }
 
-// newReading builds a reading from the parse result of the file at path.
 func newReading(path string, found parseResult, err error) (reading, error) {
 	r := reading{missingNewline: found.missingNewline}
 	r.Ignored = found.ignored
@@ -80,7 +76,6 @@ func newReading(path string, found parseResult, err error) (reading, error) {
 	return r, nil
 }
 
-// addPath records a path that the result depends on.
 func (ld *loader) addPath(path string) {
 	if !slices.Contains(ld.files, path) {
 		ld.files = append(ld.files, path)
@@ -101,7 +96,6 @@ func (ld *loader) readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// addToDigest adds a file to the fingerprint.
 func (ld *loader) addToDigest(path string, data []byte) {
 	for _, part := range [][]byte{[]byte(path), data} {
 		var size [8]byte
@@ -111,7 +105,6 @@ func (ld *loader) addToDigest(path string, data []byte) {
 	}
 }
 
-// include is the includer for files on disk.
 func (ld *loader) include(dir, pattern string) ([]source, error) {
 	if !strings.HasPrefix(pattern, "/") {
 		// Not filepath.Join: x/../y equals y only if x is not a symbolic link.

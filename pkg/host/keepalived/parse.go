@@ -10,14 +10,12 @@ import (
 	"strings"
 )
 
-// parseResult is the result of parsing, with or without an error.
 type parseResult struct {
 	instances      []Instance
 	ignored        []IgnoredEntry
 	missingNewline bool // see preprocessor.missingNewline
 }
 
-// blockKind is the meaning of a block in this package.
 type blockKind uint8
 
 const (
@@ -29,7 +27,6 @@ const (
 	noBlock // outside all blocks
 )
 
-// instanceBlock returns the kind of a block of a vrrp_instance.
 func instanceBlock(keyword string) blockKind {
 	switch keyword {
 	case "virtual_ipaddress":
@@ -43,13 +40,11 @@ func instanceBlock(keyword string) blockKind {
 	}
 }
 
-// block is an open block.
 type block struct {
 	kind   blockKind
 	header line
 }
 
-// parser tracks the blocks of a configuration.
 type parser struct {
 	input         *preprocessor
 	blocks        []block
@@ -59,7 +54,6 @@ type parser struct {
 	instanceNames map[string]bool
 }
 
-// instanceState is the vrrp_instance that is being read.
 type instanceState struct {
 	Instance
 	family family // of its VRRP adverts; addresses of other families are ignored
@@ -101,7 +95,6 @@ func (p *parser) run() error {
 	}
 }
 
-// checkComplete checks that the configuration does not end too early.
 func (p *parser) checkComplete() error {
 	switch n := len(p.blocks); {
 	case p.input.blank:
@@ -117,7 +110,6 @@ func (p *parser) checkComplete() error {
 	return nil
 }
 
-// parseStatement handles a line that is not a brace.
 func (p *parser) parseStatement(l line) error {
 	if err := p.rejectMissingBrace(l.pos); err != nil {
 		return err
@@ -139,7 +131,6 @@ func (p *parser) parseStatement(l line) error {
 	return nil
 }
 
-// inside returns the kind of the innermost open block.
 func (p *parser) inside() blockKind {
 	if n := len(p.blocks); n > 0 {
 		return p.blocks[n-1].kind
@@ -233,7 +224,6 @@ func (p *parser) beginInstance(l line) error {
 	return nil
 }
 
-// parseAddress handles one line of a virtual_ipaddress block.
 func (p *parser) parseAddress(l line, w []token) error {
 	in := p.current
 	if addrText, _, _ := strings.Cut(w[0].text, "/"); addrText == "" {
@@ -241,8 +231,8 @@ func (p *parser) parseAddress(l line, w []token) error {
 	}
 	pos, text := l.position(w[0].offset), strconv.Quote(w[0].text)
 	addr, reason := parseVIP(w[0].text)
-	if refusal := in.rejectReason(addr); refusal != "" {
-		return syntaxErrorf(pos, "%s: %s %s", in.Name, text, refusal)
+	if rejection := in.rejectReason(addr); rejection != "" {
+		return syntaxErrorf(pos, "%s: %s %s", in.Name, text, rejection)
 	}
 	if reason == "" {
 		reason = checkAddressOptions(addr, w[1:])

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// source is one configuration file.
 type source struct {
 	path string
 	dir  string // base directory of relative includes
@@ -25,7 +24,6 @@ type line struct {
 	expanded bool // offsets in text no longer match columns of the file
 }
 
-// position returns the position of the byte at offset i.
 func (l line) position(i int) Pos {
 	p := l.pos
 	if !l.expanded {
@@ -34,7 +32,6 @@ func (l line) position(i int) Pos {
 	return p
 }
 
-// tail returns the line from offset i on.
 func (l line) tail(i int) line {
 	return line{text: l.text[i:], pos: l.position(i), expanded: l.expanded}
 }
@@ -127,13 +124,11 @@ func (l *preprocessor) next() (out line, ok bool, err error) {
 	}
 }
 
-// throughClosingBrace returns s up to and including its first closing brace.
 func throughClosingBrace(s string) string {
 	name, _, _ := strings.Cut(s, "}")
 	return name + "}"
 }
 
-// nextRaw returns the next line before preprocessing.
 func (l *preprocessor) nextRaw() (line, bool, error) {
 	if n := len(l.pending); n > 0 {
 		out := l.pending[n-1]
@@ -178,7 +173,6 @@ func (l *preprocessor) nextFileLine() (line, bool, error) {
 	return line{}, false, nil
 }
 
-// closeFile closes the innermost file and opens the next file of its include.
 func (l *preprocessor) closeFile() {
 	n := len(l.files) - 1
 	next := l.files[n].next
@@ -186,7 +180,6 @@ func (l *preprocessor) closeFile() {
 	l.open(next)
 }
 
-// decodeLine handles one line of a file.
 func (l *preprocessor) decodeLine(f *openFile, s string, complete bool) (line, error) {
 	indent := len(s) - len(strings.TrimLeft(s, blanks))
 	out := line{pos: Pos{File: f.path, Line: f.lineNo, Column: indent + 1}}

@@ -119,7 +119,6 @@ func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) 
 
 var errMissingNewline = errors.New("a file ends without a newline")
 
-// findLoss returns what the old configuration had and the new one lacks.
 func findLoss(before, after Discovery) error {
 	for _, old := range before.Instances {
 		if old.Role != RoleAPI || len(old.Addrs) == 0 {
@@ -143,12 +142,10 @@ func findLoss(before, after Discovery) error {
 	return nil
 }
 
-// ofFamily returns the addresses of one family.
 func ofFamily(addrs []netip.Addr, f family) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return familyOf(a) != f })
 }
 
-// union returns the strings of both lists in order, each once.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, s := range b {

@@ -59,7 +59,6 @@ func StaticPodIngress(dir string) ([]netip.Addr, error) {
 	return vips, nil
 }
 
-// podManifest holds the fields of a Pod that are used here.
 type podManifest struct {
 	Spec struct {
 		InitContainers []container `yaml:"initContainers"`

@@ -67,7 +67,6 @@ func checkNoRoute(addr netip.Addr) error {
 	return &Collision{addr, fmt.Sprintf("the route %v via %s covers it", network, linkName(link))}
 }
 
-// linkName returns a name for messages. An unknown link is named by its number.
 func linkName(index uint32) string {
 	if links, err := address.Links(); err == nil {
 		if i := slices.IndexFunc(links, func(l address.Link) bool { return l.Index == index }); i >= 0 {

@@ -49,7 +49,6 @@ func Cleanup() (removed []netip.Addr, err error) {
 	return removeMarked(all, nil)
 }
 
-// removeMarked removes the addresses with the marker from lo, except those in keep.
 func removeMarked(all []address.Address, keep []netip.Addr) (removed []netip.Addr, err error) {
 	var problems []error
 	for _, a := range all {

@@ -92,7 +92,6 @@ func Read(dir string) (Config, error) {
 	return parse(files)
 }
 
-// parse parses and validates the files together.
 func parse(files []file) (Config, error) {
 	_, c, err := parseRaw(files)
 	return c, err
@@ -101,25 +100,25 @@ func parse(files []file) (Config, error) {
 // parseRaw is parse and also returns the merged keys. Every error is fatal for MicroShift, so
 // parseRaw stops at the first file that it cannot merge.
 func parseRaw(files []file) (rawConfig, Config, error) {
-	refused := func(of string, err error) (rawConfig, Config, error) {
+	rejected := func(of string, err error) (rawConfig, Config, error) {
 		return rawConfig{}, Config{}, fmt.Errorf("MicroShift's %s is invalid: %w", of, err)
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f file) bool { return len(bytes.TrimSpace(f.text)) == 0 })
 	merged, of, err := mergeFiles(files)
 	if err != nil {
-		return refused(of, err)
+		return rejected(of, err)
 	}
 	text, err := json.Marshal(merged)
 	if err != nil {
-		return refused("configuration", err)
+		return rejected("configuration", err)
 	}
 	var w rawConfig
 	if err = json.Unmarshal(text, &w); err != nil {
-		return refused("configuration", addLocations(files, describeTypeError(err)))
+		return rejected("configuration", addLocations(files, describeTypeError(err)))
 	}
 	c, err := w.validate()
 	if err != nil {
-		return refused("configuration", addLocations(files, err))
+		return rejected("configuration", addLocations(files, err))
 	}
 	return w, c, nil
 }

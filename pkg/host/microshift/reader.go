@@ -247,7 +247,6 @@ func (r *Reader) unchangedSinceStart(files, watch []string) bool {
 	return true
 }
 
-// newVersion parses the files. err is the error of reading them.
 func newVersion(found fingerprint, files []file, err error) (version, error) {
 	v := version{fingerprint: found, digests: fileDigests(files)}
 	if err == nil {

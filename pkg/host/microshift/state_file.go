@@ -40,7 +40,6 @@ type savedState struct {
 	Configuration      rawConfig    `json:"configuration"`
 }
 
-// fileDigest identifies the content of a file.
 type fileDigest struct {
 	Path string `json:"path"`
 	Sum  []byte `json:"sum"`
@@ -55,7 +54,6 @@ func fileDigests(files []file) []fileDigest {
 	return out
 }
 
-// changedPaths returns the files that were added, removed or changed.
 func changedPaths(before, now []fileDigest) []string {
 	var out []string
 	for _, side := range [2][2][]fileDigest{{now, before}, {before, now}} {

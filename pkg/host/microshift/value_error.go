@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// valueError is an error about the value of a key.
 type valueError struct {
 	key  string // full key: ingress.ports.http
 	text string // follows the key in the message
@@ -21,7 +20,6 @@ type valueError struct {
 
 func (m *valueError) Error() string { return m.key + " " + m.text }
 
-// invalidValue returns a valueError about a value that is not allowed.
 func invalidValue(key, format string, args ...any) error {
 	return &valueError{key, "is " + fmt.Sprintf(format, args...)}
 }

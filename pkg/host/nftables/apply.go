@@ -62,7 +62,6 @@ func (c *Conn) confirmed(err error) bool {
 	return readErr == nil && len(c.compare(got)) == 0
 }
 
-// updateElements changes the set elements from those of one table to those of the other.
 func updateElements(nft *nftables.Conn, from, to ruleset.Table) error {
 	table := tableRef(0)
 	old := from.Sets()
@@ -82,7 +81,6 @@ func updateElements(nft *nftables.Conn, from, to ruleset.Table) error {
 	return nft.Flush()
 }
 
-// difference returns the elements of a that are not in b.
 func difference(a, b []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(a), func(x netip.Addr) bool { return slices.Contains(b, x) })
 }
@@ -150,7 +148,6 @@ func (c *Conn) getTable() (t *nftables.Table, err error) {
 	return t, err
 }
 
-// addTable adds the whole table to the batch.
 func addTable(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) error {
 	table := nft.AddTable(tableRef(flags)) // add table inet http01-proxyd { flags owner; }
 	for _, s := range t.Sets() {

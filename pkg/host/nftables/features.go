@@ -13,7 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// feature is a part of nf_tables that the table requires.
 type feature struct {
 	name string // includes what provides it
 	add  func(*nftables.Conn, *nftables.Table)

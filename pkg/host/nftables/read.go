@@ -22,7 +22,6 @@ const maxReads = 8
 
 var errRulesetChanging = errors.New("the host's nftables ruleset kept changing while it was read")
 
-// kernelTable is the table as read from the kernel.
 type kernelTable struct {
 	table  *nftables.Table
 	sets   []kernelSet

@@ -55,7 +55,6 @@ func (c *Conn) State() (State, error) {
 	return s, nil
 }
 
-// port returns the target port of the first dnat.
 func (f *kernelTable) port() uint16 {
 	for _, c := range f.chains {
 		for _, r := range c.rules {

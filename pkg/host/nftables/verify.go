@@ -110,7 +110,6 @@ func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
 
 func equalPointees[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
 
-// ruleMatches compares the expressions of a rule in the kernel with those of ours.
 func ruleMatches(got *nftables.Rule, want ruleset.Rule) bool {
 	exprs, err := encodeRule(want)
 	if err != nil || len(exprs) != len(got.Exprs) {

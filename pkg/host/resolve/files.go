@@ -15,7 +15,6 @@ const (
 	dnsPort      = 53
 )
 
-// resolvConf is the content of resolv.conf.
 type resolvConf struct {
 	servers []netip.AddrPort
 	search  []string
@@ -56,7 +55,6 @@ func (c resolvConf) absoluteNames(name string) []string {
 	return append(all, trimmed)
 }
 
-// lookupHosts returns the addresses of a name in a file such as /etc/hosts.
 func lookupHosts(text, name string) (found []netip.Addr) {
 	name = strings.TrimSuffix(name, ".")
 	for line := range strings.Lines(text) {

@@ -60,7 +60,6 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
 }
 
-// queryServers queries the servers in order until one answers.
 func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
 	var failed []string
 	for _, server := range servers {
@@ -87,7 +86,6 @@ func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, 
 	return nil, errors.Join(err4, unlessEqual(err6, err4))
 }
 
-// reply is the result of a Query.
 type reply struct {
 	addrs []netip.Addr
 	err   error

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// cgroupInfo is the information in a cgroup's path.
 type cgroupInfo struct {
 	path      string
 	unit      string // the innermost unit; empty if systemd does not manage the cgroup

@@ -28,14 +28,12 @@ const (
 // sent. The first request can load a module (tcp_diag).
 const diagTimeout = 2 * time.Second
 
-// listeningSocket is a socket in state LISTEN.
 type listeningSocket struct {
 	inode  uint32
 	uid    uint32
 	cgroup uint64 // ID of the cgroup (version 2) in which it was created; 0 before Linux 5.7
 }
 
-// dial opens a sock_diag socket with a deadline.
 func dial() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {

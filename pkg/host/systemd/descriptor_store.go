@@ -65,11 +65,7 @@ const firstInherited = 3
 // Add puts a descriptor into the store under a name (sd_pid_notify_with_fds(3)) and returns
 // when the manager has it.
 func (s *DescriptorStore) Add(name string, fd int) error {
-	err := s.send("FDSTORE=1\nFDNAME="+name, fd)
-	if err == nil {
-		err = s.barrier()
-	}
-	if err != nil {
+	if err := s.sendAndWait("FDSTORE=1\nFDNAME="+name, fd); err != nil {
 		return fmt.Errorf("store descriptor %s with systemd: %w", name, err)
 	}
 	return nil
@@ -78,11 +74,7 @@ func (s *DescriptorStore) Add(name string, fd int) error {
 // Remove removes the descriptors of a name from the store and returns when the manager has
 // closed them.
 func (s *DescriptorStore) Remove(name string) error {
-	err := s.send("FDSTOREREMOVE=1\nFDNAME="+name, -1)
-	if err == nil {
-		err = s.barrier()
-	}
-	if err != nil {
+	if err := s.sendAndWait("FDSTOREREMOVE=1\nFDNAME="+name, -1); err != nil {
 		return fmt.Errorf("remove descriptor %s from systemd's store: %w", name, err)
 	}
 	return nil
@@ -91,9 +83,12 @@ func (s *DescriptorStore) Remove(name string) error {
 // barrierTimeout limits the wait for a busy manager.
 const barrierTimeout = 2 * time.Second
 
-// barrier waits until the manager has read all earlier messages. The manager then closes the
-// pipe's end (sd_notify_barrier(3)).
-func (s *DescriptorStore) barrier() error {
+// sendAndWait waits until the manager has read the message and all earlier ones. The manager
+// then closes the end of a pipe (sd_notify_barrier(3)).
+func (s *DescriptorStore) sendAndWait(state string, fd int) error {
+	if err := s.send(state, fd); err != nil {
+		return err
+	}
 	near, far, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("create a pipe: %w", err)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // MaxFile limits a file of variables. It is far above any real list of names.
@@ -22,23 +24,12 @@ type Environment struct {
 // Variable is a value and the line of its assignment.
 type Variable struct {
 	name  string
-	value *string // a pointer, so that fmt shows no credentials
+	value ingress.Secret // it may contain credentials
 	line  int
 }
 
 // Reveal returns the value, which may contain credentials.
-func (v Variable) Reveal() string {
-	if v.value == nil {
-		return ""
-	}
-	return *v.value
-}
-
-// Format implements [fmt.Formatter] without the value.
-func (v Variable) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "%s of line %d", v.name, v.line) }
-
-// MarshalText implements [encoding.TextMarshaler] without the value.
-func (v Variable) MarshalText() ([]byte, error) { return fmt.Append(nil, v), nil }
+func (v Variable) Reveal() string { return v.value.Reveal() }
 
 // LineError is an error in a line of a file. It never quotes the line.
 type LineError struct {
@@ -51,7 +42,7 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e
 // Unwrap returns the error.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Reasons to refuse a file.
+// Reasons to reject a file.
 var (
 	errTruncated = errors.New("the file ends inside this line: check the program that writes it, or complete the line")
 	errQuote     = errors.New("the quote that begins here is not closed: close it, or check the program that writes the file")
@@ -62,7 +53,7 @@ var (
 
 // ReadEnvironment parses a file of variables as systemd does for EnvironmentFile=
 // (systemd.exec(5); parse_env_file_internal of src/basic/env-file.c, v254 and later for
-// a comment that ends in a backslash). Unlike systemd it refuses a file that ends
+// a comment that ends in a backslash). Unlike systemd it rejects a file that ends
 // inside a quote, after a backslash or before an equals sign: such a file is
 // incomplete. The upper-case name takes precedence over the lower-case one, unless it
 // is empty, as in [golang.org/x/net/http/httpproxy].
@@ -103,7 +94,6 @@ func lineNumber(text []byte, at int) int {
 	return 1 + bytes.Count(before, []byte("\n")) + bytes.Count(before, []byte("\r")) - bytes.Count(before, []byte("\r\n"))
 }
 
-// environmentReader parses the text in one pass.
 type environmentReader struct {
 	text      []byte
 	at        int
@@ -136,7 +126,6 @@ func (r *environmentReader) skipToAssignment() bool {
 	return false
 }
 
-// skipComment moves to the end of a line.
 func (r *environmentReader) skipComment() {
 	for r.at < len(r.text) && !isNewline(r.text[r.at]) {
 		r.at++
@@ -164,7 +153,7 @@ func (r *environmentReader) readAssignment() error {
 	if err != nil {
 		return err
 	}
-	r.variables[name] = Variable{name, &value, lineNumber(r.text, begin)}
+	r.variables[name] = Variable{name, ingress.NewSecret(value), lineNumber(r.text, begin)}
 	return nil
 }
 

@@ -22,9 +22,9 @@ type File struct {
 }
 
 type content struct {
-	sum     [sha256.Size]byte
-	refused string // why, or empty
-	empty   bool   // or absent
+	sum      [sha256.Size]byte
+	rejected string // why, or empty
+	empty    bool   // or absent
 }
 
 // NewFile returns the file at path.
@@ -42,8 +42,8 @@ func (f *File) Refresh(now time.Time) (again time.Duration) {
 	switch {
 	case !read:
 		delay = 0
-	case found.empty || found.refused != "":
-		delay = settled.RefusedDelay
+	case found.empty || found.rejected != "":
+		delay = settled.RejectedDelay
 	}
 	if again = f.file.Wait(found, delay, now); again == 0 {
 		f.file.Take(found, settings, err)
@@ -72,7 +72,7 @@ func (f *File) read() (c content, settings ProxySettings, err error) {
 		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644), or set the proxy in egressProxy of config.yaml", err)
 	}
 	if err != nil {
-		c.refused = err.Error()
+		c.rejected = err.Error()
 	}
 	return c, settings, err
 }

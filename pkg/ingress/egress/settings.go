@@ -3,11 +3,10 @@
 package egress
 
 import (
-	"cmp"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"net/url"
+	"strconv"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -115,42 +114,23 @@ func Redact(u *url.URL) string {
 	return shown.String()
 }
 
-// redacted is the printable form.
-type redacted struct {
-	HTTPProxy  string `json:"httpProxy"`
-	HTTPSProxy string `json:"httpsProxy"`
-	NoProxy    string `json:"noProxy"`
-	Source     string `json:"source"`
-}
-
-func (s ProxySettings) redacted() redacted {
-	return redacted{s.RedactedHTTP(), s.RedactedHTTPS(), s.NoProxy, s.Source}
-}
-
-// String returns the settings without credentials.
-func (s ProxySettings) String() string {
-	r := s.redacted()
-	return fmt.Sprintf("httpProxy %s, httpsProxy %s, noProxy %q (%s)",
-		cmp.Or(r.HTTPProxy, "none"), cmp.Or(r.HTTPSProxy, "none"), r.NoProxy, r.Source)
-}
-
-// GoString implements [fmt.GoStringer].
-func (s ProxySettings) GoString() string { return "egress.Settings{" + s.String() + "}" }
-
-// Format implements [fmt.Formatter] for all verbs.
-func (s ProxySettings) Format(state fmt.State, verb rune) {
-	switch {
-	case verb == 'q':
-		fmt.Fprintf(state, "%q", s.String())
-	case state.Flag('#'):
-		_, _ = state.Write([]byte(s.GoString()))
-	default:
-		_, _ = state.Write([]byte(s.String()))
+// Authorization returns the value of Proxy-Authorization for a proxy (RFC 7617), empty
+// if its URL has no credentials. These are percent-decoded.
+func Authorization(proxy *url.URL) string {
+	if proxy.User == nil {
+		return ""
 	}
+	password, _ := proxy.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
 }
 
-// MarshalJSON implements [json.Marshaler].
-func (s ProxySettings) MarshalJSON() ([]byte, error) { return json.Marshal(s.redacted()) }
-
-// LogValue implements [slog.LogValuer].
-func (s ProxySettings) LogValue() slog.Value { return slog.StringValue(s.String()) }
+// Port returns the port of a URL, or the default port of its scheme.
+func Port(u *url.URL) uint16 {
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(port)
+	}
+	if u.Scheme == "https" {
+		return 443
+	}
+	return 80
+}

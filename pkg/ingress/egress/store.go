@@ -43,14 +43,9 @@ type storedConfiguration struct {
 
 // Load returns the stored configuration, or fs.ErrNotExist.
 func (k Store) Load() (Configuration, time.Time, error) {
-	text, err := textfile.Read(k.path, maxStored)
+	from, err := load[storedConfiguration](k.path, maxStored)
 	if err != nil {
 		return Configuration{}, time.Time{}, err
-	}
-	var from storedConfiguration
-	if json.Unmarshal(text, &from) != nil {
-		// The error of the parser may quote the file.
-		return Configuration{}, time.Time{}, fmt.Errorf("%s was not written by this service: ignored", k.path)
 	}
 	s, err := FromConfiguration(from.HTTPProxy, from.HTTPSProxy, from.NoProxy)
 	if err != nil {
@@ -62,39 +57,37 @@ func (k Store) Load() (Configuration, time.Time, error) {
 
 // Save replaces the stored configuration atomically.
 func (k Store) Save(s Configuration, at time.Time) error {
-	text, err := json.Marshal(storedConfiguration{
+	return save(k.path, "accepted egress proxy", storedConfiguration{
 		withCredentials(s.Settings.http), withCredentials(s.Settings.https), s.Settings.NoProxy, s.Settings.Source, s.Endpoints, s.Roots, s.RootsDescription, at.UTC(),
 	})
-	if err == nil {
-		err = textfile.Replace(k.path, text)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot save the accepted egress proxy: %w", err)
-	}
-	return nil
 }
 
 // LoadAddresses returns the stored addresses by name, or fs.ErrNotExist.
 func (k Store) LoadAddresses() (map[string][]netip.Addr, error) {
-	text, err := textfile.Read(k.addresses, maxStoredAddresses)
-	if err != nil {
-		return nil, err
-	}
-	var all map[string][]netip.Addr
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("%s was not written by this service: ignored", k.addresses)
-	}
-	return all, nil
+	return load[map[string][]netip.Addr](k.addresses, maxStoredAddresses)
 }
 
 // SaveAddresses replaces the stored addresses atomically.
 func (k Store) SaveAddresses(all map[string][]netip.Addr) error {
-	text, err := json.Marshal(all)
+	return save(k.addresses, "addresses of the egress proxy", all)
+}
+
+func load[T any](path string, limit int) (value T, err error) {
+	text, err := textfile.Read(path, limit)
+	if err == nil && json.Unmarshal(text, &value) != nil {
+		// The error of the parser may quote the file.
+		err = fmt.Errorf("%s was not written by this service: ignored", path)
+	}
+	return value, err
+}
+
+func save(path, what string, value any) error {
+	text, err := json.Marshal(value)
 	if err == nil {
-		err = textfile.Replace(k.addresses, text)
+		err = textfile.Replace(path, text)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot save the addresses of the egress proxy: %w", err)
+		return fmt.Errorf("cannot save the %s: %w", what, err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type block struct {
 }
 
 // splitBlocks returns the blocks of a text. Text between blocks is ignored. A text that
-// ends inside a block is refused: the file may be incomplete.
+// ends inside a block is rejected: the file may be incomplete.
 func splitBlocks(text []byte) ([]block, error) {
 	var s blockSplitter
 	for number := 1; len(text) > 0; number++ {
@@ -40,7 +40,7 @@ func splitBlocks(text []byte) ([]block, error) {
 		if s.open != nil {
 			line = s.open.line
 		}
-		return nil, &Refusal{
+		return nil, &Rejection{
 			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write the file under a temporary name and rename it", Truncated: true,
 		}
 	}

@@ -18,7 +18,6 @@ import (
 // minRSA is the minimal size that auditors require, and that Go's TLS will require.
 const minRSA = 2048
 
-// bundleFilter processes the blocks of one file.
 type bundleFilter struct {
 	now    time.Time
 	seen   map[[32]byte]int // the line of each certificate
@@ -26,7 +25,6 @@ type bundleFilter struct {
 	bundle Bundle
 }
 
-// addBlock adds the certificate of a block, or skips it.
 func (j *bundleFilter) addBlock(b block) error {
 	certificate, flaw := parseBlock(b)
 	if flaw != "" {
@@ -50,7 +48,7 @@ func (j *bundleFilter) addBlock(b block) error {
 		return nil
 	}
 	if j.size += len(certificate.Raw); j.size > maxDER {
-		return &Refusal{Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
+		return &Rejection{Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 	}
 	// A copy: the parsed certificate keeps the whole file in memory.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})
@@ -65,7 +63,7 @@ func (j *bundleFilter) skip(l Skipped) {
 }
 
 // parseBlock returns the certificate of a block, or the reason why the block is
-// refused.
+// rejected.
 func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	switch {
 	case b.flaw != "":

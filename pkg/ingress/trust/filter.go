@@ -55,9 +55,9 @@ func (l Skipped) String() string {
 	return fmt.Sprintf("line %d: %q, serial %s: %s", l.Line, l.Subject, l.Serial, l.Reason)
 }
 
-// Refusal is the reason why a file is not used. It contains no content of the file
+// Rejection is the reason why a file is not used. It contains no content of the file
 // except names of certificates.
-type Refusal struct {
+type Rejection struct {
 	Line        int // 0: the file as a whole
 	Message     string
 	Remediation string
@@ -69,7 +69,7 @@ type Refusal struct {
 }
 
 // Error implements error.
-func (r *Refusal) Error() string {
+func (r *Rejection) Error() string {
 	if r.Line == 0 {
 		return r.Message + ": " + r.Remediation
 	}
@@ -77,7 +77,7 @@ func (r *Refusal) Error() string {
 }
 
 // Filter checks an administrator's bundle, certificate by certificate. An error is a
-// [*Refusal]. The bundle with it has no Roots, but lists the skipped parts and when to
+// [*Rejection]. The bundle with it has no Roots, but lists the skipped parts and when to
 // filter again.
 func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
 
@@ -90,7 +90,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 		return Bundle{}, err
 	}
 	if len(blocks) == 0 {
-		return Bundle{}, &Refusal{Message: "the file contains no certificate", Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)"}
+		return Bundle{}, &Rejection{Message: "the file contains no certificate", Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)"}
 	}
 	j := bundleFilter{now: now, seen: make(map[[32]byte]int)}
 	for _, b := range blocks {
@@ -99,7 +99,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 		}
 	}
 	if len(j.bundle.Roots) == 0 {
-		return j.bundle, &Refusal{
+		return j.bundle, &Rejection{
 			Message: "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(), Remediation: "add the certificate of the CA that issued the ingress's certificate",
 			NoneTrusted: true,
 		}
@@ -131,29 +131,28 @@ const (
 	derSequence = 0x30
 )
 
-// checkFile checks the file as a whole.
 func checkFile(pem []byte, limit int) error {
 	switch {
 	case len(pem) > limit:
 		return TooLarge(limit)
 	case len(bytes.TrimSpace(pem)) == 0:
-		return &Refusal{Message: "the file is empty", Remediation: "add the CA certificates, or remove the file to use the CAs of this host"}
+		return &Rejection{Message: "the file is empty", Remediation: "add the CA certificates, or remove the file to use the CAs of this host"}
 	}
 	if line := findPrivateKey(pem); line > 0 {
-		return &Refusal{Line: line, Message: "the file contains a private key", Remediation: "remove it, and replace the key if others could read the file"}
+		return &Rejection{Line: line, Message: "the file contains a private key", Remediation: "remove it, and replace the key if others could read the file"}
 	}
 	switch {
 	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
-		return &Refusal{Message: "the file is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+		return &Rejection{Message: "the file is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
 	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
-		return &Refusal{Message: "the file is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return &Rejection{Message: "the file is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	}
 	return nil
 }
 
-// TooLarge is the refusal of a file of more than limit bytes.
-func TooLarge(limit int) *Refusal {
-	return &Refusal{Message: fmt.Sprintf("the file is larger than %d KiB", limit>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
+// TooLarge is the rejection of a file of more than limit bytes.
+func TooLarge(limit int) *Rejection {
+	return &Rejection{Message: fmt.Sprintf("the file is larger than %d KiB", limit>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 }
 
 // findPrivateKey returns the line of the first private key, or 0. It also accepts marks

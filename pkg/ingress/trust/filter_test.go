@@ -204,8 +204,8 @@ func TestFilterRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bundle, err := trust.Filter([]byte(c.text), noon)
-			var refusal *trust.Refusal
-			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.message) || refusal.Remediation == "" {
+			var rejection *trust.Rejection
+			if !errors.As(err, &rejection) || !strings.Contains(err.Error(), c.message) || rejection.Remediation == "" {
 				t.Fatalf("%v, want %q", err, c.message)
 			}
 			if len(bundle.Roots) > 0 {
@@ -230,8 +230,8 @@ func TestFilterRefusesTruncated(t *testing.T) {
 		if inside != (err != nil) {
 			t.Fatalf("cut at byte %d: %d certificates, %v", at, len(bundle.Roots), err)
 		}
-		var refusal *trust.Refusal
-		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Truncated) {
+		var rejection *trust.Rejection
+		if at > 0 && inside && (!errors.As(err, &rejection) || !rejection.Truncated) {
 			t.Fatalf("cut at byte %d: %v is not marked as truncated", at, err)
 		}
 	}
@@ -294,9 +294,9 @@ func FuzzFilter(f *testing.F) {
 		if (err == nil) != (len(bundle.Roots) > 0) {
 			t.Fatalf("%d certificates, %v", len(bundle.Roots), err)
 		}
-		var refusal *trust.Refusal
+		var rejection *trust.Rejection
 		if bytes.Contains(text, []byte("PRIVATE KEY-----")) && len(text) <= trust.MaxBundle &&
-			(!errors.As(err, &refusal) || refusal.Message != "the file contains a private key" || bundle.SkippedCount > 0) {
+			(!errors.As(err, &rejection) || rejection.Message != "the file contains a private key" || bundle.SkippedCount > 0) {
 			t.Fatalf("a private key: %v", err)
 		}
 		others := make(map[string]bool)

@@ -47,7 +47,6 @@ func NewSource(path string, kept LastGoodCopy) *Source {
 	return &Source{path: path, limit: MaxBundle, lastGood: kept}
 }
 
-// newSystemSource returns the source of the host's own file.
 func newSystemSource(path string) *Source { return &Source{path: path, limit: MaxSystem} }
 
 // Path returns the path of the file.
@@ -58,7 +57,7 @@ func (s *Source) Path() string { return s.path }
 func (s *Source) Origin() string { return cmp.Or(s.inForce().path, s.path) }
 
 // Roots returns the certificates in force: the last good ones while the file is
-// refused. They must not be changed.
+// rejected. They must not be changed.
 func (s *Source) Roots() []Certificate { return s.inForce().roots }
 
 func (s *Source) inForce() inForce {
@@ -66,7 +65,7 @@ func (s *Source) inForce() inForce {
 	return v
 }
 
-// Err returns why the file is refused, or nil.
+// Err returns why the file is rejected, or nil.
 func (s *Source) Err() error { return s.file.Err() }
 
 // Assessment returns the result for the current file, without the certificates.
@@ -81,12 +80,11 @@ func (s *Source) Loaded() bool {
 	return ok
 }
 
-// content is what was read from the file.
 type content struct {
 	sum        [sha256.Size]byte
 	absent     bool
 	readError  string // the read error
-	refused    bool
+	rejected   bool
 	unreadable bool // missing permission, or a disk error
 }
 
@@ -132,8 +130,8 @@ func (s *Source) unchanged(mark fileStamp) bool {
 func (c content) sameContent(d content) bool { return c.sum == d.sum && c.absent == d.absent }
 
 func (c content) requiredDelay() time.Duration {
-	if c.absent || c.refused {
-		return settled.RefusedDelay
+	if c.absent || c.rejected {
+		return settled.RejectedDelay
 	}
 	return settled.ChangeDelay
 }
@@ -160,8 +158,7 @@ func (s *Source) currentStamp() fileStamp {
 	return fileStamp{device: raw.Dev, inode: raw.Ino, size: raw.Size, changed: raw.Ctim, modified: raw.Mtim}
 }
 
-// read reads and filters the file.
-func (s *Source) read(now time.Time) (bundle Bundle, found content, refused error) {
+func (s *Source) read(now time.Time) (bundle Bundle, found content, rejected error) {
 	text, err := textfile.Read(s.path, s.limit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -177,14 +174,14 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 		}
 	}
 	if err != nil {
-		found.readError, found.refused = err.Error(), true
-		var refusal *Refusal
-		found.unreadable = !errors.As(err, &refusal)
+		found.readError, found.rejected = err.Error(), true
+		var rejection *Rejection
+		found.unreadable = !errors.As(err, &rejection)
 	}
 	return bundle, found, err
 }
 
-// accept puts a good file into force. A refused file leaves the last good one in force.
+// accept puts a good file into force. A rejected file leaves the last good one in force.
 func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
@@ -193,6 +190,7 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 	switch {
 	case err == nil && s.lastGood != (LastGoodCopy{}):
 		s.pendingCopy = encodeCopy(s.path, roots)
+		*s.lastGood.latest = s.pendingCopy
 	case err != nil && !s.Loaded():
 		s.useLastGood(now)
 	}
@@ -269,4 +267,74 @@ func DER(roots []Certificate) [][]byte {
 // source, for findings.
 func NewCABundle(owner string, roots []Certificate) *ingress.CABundle {
 	return &ingress.CABundle{Roots: DER(roots), Description: Describe(owner, roots)}
+}
+
+// SystemFiles returns the files in which distributions keep the trusted CAs of a host.
+// They are the files of crypto/x509 (root_linux.go), with the target of RHEL CoreOS's
+// links first.
+func SystemFiles() []string {
+	return []string{
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // RHEL, Fedora, CoreOS
+		"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Gentoo
+		"/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/ca-bundle.pem", // SUSE
+		"/etc/pki/tls/cacert.pem",
+		"/etc/ssl/cert.pem", // Alpine
+	}
+}
+
+// System is the trust store of the host: the first of several files that exists.
+type System struct {
+	paths        []string
+	source       *Source
+	reportedNone bool // the absence of all files was reported
+}
+
+// NewSystem returns the trust store at these paths.
+func NewSystem(paths []string) *System { return &System{paths: paths} }
+
+// Paths returns all paths.
+func (s *System) Paths() []string { return s.paths }
+
+// Refresh calls [Source.Refresh] of the file that exists.
+func (s *System) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
+	path := ""
+	for _, p := range s.paths {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			path = p
+			break
+		}
+	}
+	switch {
+	case path == "" && s.source == nil:
+		changed, s.reportedNone = !s.reportedNone, true
+		return changed, 0
+	case path != "" && (s.source == nil || s.source.path != path):
+		s.reportedNone, s.source = false, newSystemSource(path)
+	}
+	return s.source.Refresh(now, hinted)
+}
+
+// Source returns the file, or nil.
+func (s *System) Source() *Source { return s.source }
+
+// Err returns why the host has no trusted certificates, or why the current file is
+// rejected.
+func (s *System) Err() error {
+	if s.source == nil || s.source.Absent() {
+		return fmt.Errorf("this host has no file of trusted CAs (searched: %s): install the package ca-certificates, or configure a file of CAs", strings.Join(s.paths, ", "))
+	}
+	return s.source.Err()
+}
+
+// EffectiveRoots returns the certificates in force and a description of their origin:
+// the administrator's, or else the host's. host is nil if the host's file is not used.
+func EffectiveRoots(admin *Source, host *System) (roots []Certificate, origin string) {
+	if host == nil {
+		return admin.Roots(), admin.Origin()
+	}
+	if at := host.Source(); at != nil {
+		return at.Roots(), "this host, in " + at.Path()
+	}
+	return nil, "this host"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
@@ -250,6 +251,31 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	if s.expect("B", "the file contains no certificate"); s.Origin() != second {
 		t.Errorf("in force is that of %s", s.Origin())
 	}
+}
+
+// TestSourceOfAnotherPathBeforeSave: the path changes while the copy of the last good file
+// is being written. The last good file counts, not the older stored one.
+func TestSourceOfAnotherPathBeforeSave(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	kept := trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")
+	s.Source = trust.NewSource(s.Path(), kept)
+	write(t, s.Path(), validCA(t, "A"))
+	s.refresh()
+	write(t, s.Path(), validCA(t, "B"))
+	for range 3 {
+		s.now = s.now.Add(settled.ChangeDelay)
+		s.Refresh(s.now, true)
+	}
+	save := s.UnsavedCopy()
+	s.Source = trust.NewSource(filepath.Join(s.dir, "other.crt"), kept)
+	write(t, s.Path(), "x")
+	s.refresh()
+	s.expect("B", "the file contains no certificate")
+	must(t, save())
+	s.Source = trust.NewSource(s.Path(), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt"))
+	s.refresh()
+	s.expect("B", "the file contains no certificate")
 }
 
 // TestSourceWithWrongClock: at boot the clock may be before all certificates.

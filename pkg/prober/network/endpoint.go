@@ -56,7 +56,7 @@ func queryEndpoint(ctx context.Context, q *protocol.EndpointRequest) (*protocol.
 }
 
 // transportFor returns a transport for one request over conn. It stores in denied the
-// status with which the proxy refuses CONNECT, from a goroutine that may outlive the request.
+// status with which the proxy rejects CONNECT, from a goroutine that may outlive the request.
 func transportFor(q *protocol.EndpointRequest, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
 	roots := x509.NewCertPool()
 	for _, der := range q.Roots {

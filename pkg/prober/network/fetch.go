@@ -77,7 +77,6 @@ func requestText(q *protocol.FetchRequest) string {
 		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-// recordResponse records a response and the beginning of its body.
 func recordResponse(f *protocol.FetchResult, answer *http.Response) error {
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")

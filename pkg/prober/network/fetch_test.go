@@ -74,12 +74,12 @@ func TestFetch(t *testing.T) {
 			"a redirect", startServer(t, replyWith("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), testTimeout,
 			protocol.FetchResult{Status: 302, Location: "https://x/"},
 		},
-		{"nobody listens", refused, testTimeout, protocol.FetchResult{Cause: "refused"}},
-		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "closed-without-response"}},
-		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, protocol.FetchResult{Cause: "reset"}},
-		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "timeout-response"}},
-		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "malformed-response"}},
-		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "malformed-response"}},
+		{"nobody listens", refused, testTimeout, protocol.FetchResult{Cause: "ingress-refused"}},
+		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "ingress-closed-connection"}},
+		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, protocol.FetchResult{Cause: "ingress-reset-connection"}},
+		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "ingress-no-response"}},
+		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "response-malformed"}},
+		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "response-malformed"}},
 		{
 			"cut off", startServer(t, replyWith("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), testTimeout,
 			protocol.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "response-truncated"},
@@ -98,7 +98,7 @@ func TestFetch(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := *a.Fetch
-			if got.Total <= 0 || (got.Cause != "refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
+			if got.Total <= 0 || (got.Cause != "ingress-refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
 				t.Errorf("times: %+v", got)
 			}
 			if (got.Cause == "") != got.Details.IsZero() {

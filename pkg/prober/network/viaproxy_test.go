@@ -64,20 +64,20 @@ func TestViaProxy(t *testing.T) {
 		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
-			want: protocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
+			want: protocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "route-redirects-https"},
 		},
 		"another CA": {
-			trust: trusts("the CA of /ca.crt"), want: protocol.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
+			trust: trusts("the CA of /ca.crt"), want: protocol.FetchResult{UpstreamAddr: secure, Cause: "ingress-tls-untrusted"},
 			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
-			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: protocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
+			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: protocol.FetchResult{UpstreamAddr: secure, Cause: "ingress-tls-name"},
 			detail: `and not for "api.example.org"`,
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
 			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
-			want:   protocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
+			want:   protocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "route-redirects-elsewhere"},
 		},
 		"a proxy that refuses": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
@@ -154,7 +154,7 @@ func TestViaProxyTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Fetch.Cause != "timeout-response" {
+	if a.Fetch.Cause != "ingress-no-response" {
 		t.Errorf("in %v: %+v", limit, a.Fetch)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		`{"id":1,"error":{"reason":2}}`, `{"id":1,"certificate":{"issuer":"a\nb","serial":"1f","names":["a.example"]}}`,
-		`{"id":1,"lookup":{"addresses":["192.0.2.5"],"failure":"error"}}`, `{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"refused"}}`,
+		`{"id":1,"lookup":{"addresses":["192.0.2.5"],"failure":"error"}}`, `{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"ingress-refused"}}`,
 		`{"id":1,"neighbours":{"hardware":["02:00:00:00:00:01"]}}`, `{"id":1,"clock":{"offset":-1}}`, `{"id":1,"endpoint":{"status":200}}`,
 		`{"id":1}`, `{"id":1,"clock":{},"lookup":{}}`, `{"id":1,"clock":null}`, `{"clock":{}}{"clock":{}}`, `{"id":1,"lookup":{"failure":"x"}}`,
 	} {

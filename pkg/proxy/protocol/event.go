@@ -97,13 +97,13 @@ type Stats struct {
 	Challenges      []Challenge             `json:"challenges,omitempty"`     // the last challenges, oldest first
 	Sums            []report.ForwardedCount `json:"sums,omitempty"`           // of all challenges
 	UpstreamFailed  bool                    `json:"upstreamFailed,omitempty"` // a challenge did not reach the ingress
-	Refused         []report.RefusalCount   `json:"refused,omitempty"`
-	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2), since the proxy started
+	Rejected        []report.RejectionCount `json:"rejected,omitempty"`
+	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2)
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
 }
 
 const (
-	maxRefusalSums     = 64      // by client kind
+	maxRejectionSums   = 64      // by client kind
 	maxCount           = 1 << 20 // more than a proxy can serve between two events
 	maxErrno           = 4095
 	maxTokenPrefix     = 8
@@ -118,16 +118,16 @@ func (s *Stats) Validate() error {
 	switch {
 	case len(s.Challenges) > MaxChallenges:
 		return fmt.Errorf("%w: %d challenges", errInvalidEvent, len(s.Challenges))
-	case len(s.Refused) > maxRefusalSums:
-		return fmt.Errorf("%w: %d kinds of refusals", errInvalidEvent, len(s.Refused))
+	case len(s.Rejected) > maxRejectionSums:
+		return fmt.Errorf("%w: %d kinds of rejections", errInvalidEvent, len(s.Rejected))
 	case len(s.Sums) > MaxRequestSums:
 		return fmt.Errorf("%w: %d sums", errInvalidEvent, len(s.Sums))
 	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
 		return fmt.Errorf("%w: %d accept failures, error number %d", errInvalidEvent, s.AcceptFailures, s.LastAcceptErrno)
 	}
-	for _, r := range s.Refused {
-		if !r.Refusal.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Refusal.HeadParsed() || r.Count > maxCount {
-			return fmt.Errorf("%w: invalid count of refusals: %d", errInvalidEvent, r.Count)
+	for _, r := range s.Rejected {
+		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > maxCount {
+			return fmt.Errorf("%w: invalid count of rejections: %d", errInvalidEvent, r.Count)
 		}
 	}
 	if !slices.ContainsFunc(s.Sums, func(c report.ForwardedCount) bool { return !validSum(&c) }) {

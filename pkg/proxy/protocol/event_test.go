@@ -48,11 +48,11 @@ func TestLargestMessages(t *testing.T) {
 		name := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61) // the longest name
 		s.Challenges = append(s.Challenges, Challenge{
 			Challenge: report.Challenge{Host: name, Method: "GET", ClientKind: report.CertManager, Outcome: report.Answered},
-			Failure:   &cause.Failure{Cause: "tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{name, name, name, name}}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "refused"}}, cause.MaxOthers)},
+			Failure:   &cause.Failure{Cause: "ingress-tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{name, name, name, name}}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "ingress-refused"}}, cause.MaxOthers)},
 		})
 	}
-	s.Sums = slices.Repeat([]report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}, MaxRequestSums)
-	s.Refused = slices.Repeat([]report.RefusalCount{{Refusal: report.ForeignHost, ClientKind: report.CertManager, Count: 1}}, maxRefusalSums)
+	s.Sums = slices.Repeat([]report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}, MaxRequestSums)
+	s.Rejected = slices.Repeat([]report.RejectionCount{{Rejection: report.ForeignHost, ClientKind: report.CertManager, Count: 1}}, maxRejectionSums)
 	sent := make(chan error, 1)
 	go func() { sent <- child.Send(Event{Stats: s}) }()
 	var e Event
@@ -92,7 +92,7 @@ func TestInvalidStats(t *testing.T) {
 		"a client's zone":      {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"an ingress's zone":    {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"a long time":          {with(func(c *Challenge) { c.Duration = MaxRequestDuration + 1 }), false},
-		"a failure":            {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "refused"} }), true},
+		"a failure":            {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "ingress-refused"} }), true},
 		"an unknown cause":     {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "run this now"} }), false},
 		"a whole token":        {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
 		"a negative status":    {with(func(c *Challenge) { c.Status = -1 }), false},
@@ -100,21 +100,21 @@ func TestInvalidStats(t *testing.T) {
 		"too many challenges":  {Stats{Challenges: make([]Challenge, MaxChallenges+1)}, false},
 		"an unknown client":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
 		"an unknown outcome":   {with(func(c *Challenge) { c.Outcome = "fine" }), false},
-		"a sum":                {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
+		"a sum":                {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
 		"too many at once":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
 		"a sum of no client":   {Stats{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a sum of refusals":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a sum of rejections":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
 		"an unknown bucket":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
 		"a sum of a text":      {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "run this now"}}}, false},
 		"a sum of an hour":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
 		"a sum off its bucket": {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
 		"the end of a bucket":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
 		"too many sums":        {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
-		"a refusal":            {refusalStats(report.Evicted, report.OtherClient), true},
-		"a refusal of one":     {refusalStats(report.ForeignHost, report.CertManager), true},
-		"an unknown refuser":   {refusalStats(report.ForeignHost, "curl"), false},
-		"a client unread":      {refusalStats(report.Evicted, report.CertManager), false},
-		"a kind of refusal":    {refusalStats("evicted2", report.OtherClient), false},
+		"a rejection":          {rejectionStats(report.Evicted, report.OtherClient), true},
+		"a rejection of one":   {rejectionStats(report.ForeignHost, report.CertManager), true},
+		"an unknown refuser":   {rejectionStats(report.ForeignHost, "curl"), false},
+		"a client unread":      {rejectionStats(report.Evicted, report.CertManager), false},
+		"a kind of rejection":  {rejectionStats("evicted2", report.OtherClient), false},
 		"an errno":             {Stats{LastAcceptErrno: maxErrno + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestInvalidStats(t *testing.T) {
 	}
 }
 
-func refusalStats(refusal report.Refusal, kind report.ClientKind) Stats {
-	return Stats{Refused: []report.RefusalCount{{Refusal: refusal, ClientKind: kind, Count: 1}}}
+func rejectionStats(rejection report.Rejection, kind report.ClientKind) Stats {
+	return Stats{Rejected: []report.RejectionCount{{Rejection: rejection, ClientKind: kind, Count: 1}}}
 }
 
 // FuzzEvent decodes what a hostile proxy can send: an accepted event has exactly one
@@ -135,12 +135,12 @@ func refusalStats(refusal report.Refusal, kind report.ClientKind) Stats {
 func FuzzEvent(f *testing.F) {
 	for _, text := range []string{
 		`{"heartbeat":{}}`, `{"stopped":{"port":8888}}`, `{"drained":{"cut":1}}`, `{"flushed":{}}`,
-		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"refused"}}]}}`,
+		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}]}}`,
 		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`,
 		`{}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`, `{"flushed":{}}{"flushed":{}}`, `{"drained":{"cut":-1}}`,
 		string(must(json.Marshal(Event{Stats: &Stats{Challenges: []Challenge{{
 			Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200},
-			Failure:   &cause.Failure{Cause: "refused"},
+			Failure:   &cause.Failure{Cause: "ingress-refused"},
 		}}}}))),
 	} {
 		f.Add([]byte(text))

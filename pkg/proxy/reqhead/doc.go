@@ -13,7 +13,7 @@
 //     before the request line: that leniency is for old clients that sent one after a
 //     body on a persistent connection, which this proxy does not support.
 //   - The raw target is validated. An absolute-form target (section 3.2.2) does not
-//     begin with the prefix and is refused. No validator sends one, and it would be a
+//     begin with the prefix and is rejected. No validator sends one, and it would be a
 //     second place besides Host that names the authority.
 //   - The versions are HTTP/1.0 and HTTP/1.1, in exactly this spelling.
 //   - Content-Length occurs at most once and is digits. Transfer-Encoding occurs at most
@@ -25,8 +25,8 @@
 //     for the client's address. X-Original-URL overrides the validated path, and
 //     X_Forwarded_For becomes X-Forwarded-For behind CGI. Hop-by-hop fields (section
 //     7.6.1) need no list either.
-//   - A request whose Via names this service has passed it before. It is refused as a
+//   - A request whose Via names this service has passed it before. It is rejected as a
 //     loop, before a route that leads back here multiplies it.
-//   - Bytes after the head are refused: no body is announced, and a connection carries
+//   - Bytes after the head are rejected: no body is announced, and a connection carries
 //     one request.
 package reqhead

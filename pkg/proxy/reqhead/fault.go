@@ -2,6 +2,8 @@
 
 package reqhead
 
+import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+
 // OnlyChallenges is the response to every request that is not a challenge. Its bytes
 // are part of the interface of the service.
 const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
@@ -40,87 +42,48 @@ const (
 	HeadNotTerminated // the client stopped sending within the head
 )
 
-// Status returns the status code of the response to a fault, and 0 for None.
-func (f Fault) Status() int {
-	switch f {
-	case None:
-		return 0
-	case MethodNotAllowed:
-		return 405
-	case HeadTimeout:
-		return 408
-	case BodyNotAllowed:
-		return 413
-	case LineTooLong:
-		return 414
-	case UnknownExpect:
-		return 417
-	case TooManyFields, HeadTooLarge:
-		return 431
-	case UnknownCoding:
-		return 501
-	case Loop:
-		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop
-		// among resources (RFC 5842 section 7.2).
-		return 502
-	case UnknownVersion:
-		return 505
-	default:
-		return 400
-	}
+// Response is the response to a fault: status line, body and, for some faults, one field
+// with the CRLF before it. It repeats nothing that the client sent.
+type Response struct {
+	Status int
+	Phrase string // RFC 9110 section 15, RFC 6585 section 5
+	Text   string
+	Field  string
 }
 
-// String returns the line of the response to a fault. It repeats nothing that the
-// client sent.
-func (f Fault) String() string {
-	switch f {
-	case None:
-		return "none"
-	case BadRequestLine:
-		return "malformed request line"
-	case BadLineEnd:
-		return "malformed line end"
-	case UnknownVersion:
-		return "HTTP version not supported"
-	case BadField:
-		return "malformed field"
-	case FoldedField:
-		return "folded field"
-	case TooManyFields:
-		return "too many fields"
-	case BadHost:
-		return "malformed Host"
-	case MissingHost:
-		return "missing Host"
-	case RepeatedHost:
-		return "repeated Host"
-	case BadLength:
-		return "malformed Content-Length"
-	case BadFraming:
-		return "contradictory message framing"
-	case NotChallenge, ForeignHost:
-		return OnlyChallenges
-	case MethodNotAllowed:
-		return "only GET and HEAD are allowed"
-	case UnknownCoding:
-		return "unknown transfer coding"
-	case BodyNotAllowed:
-		return "a challenge request has no body"
-	case UnknownExpect:
-		return "unknown expectation"
-	case BytesAfterHead:
-		return "unexpected bytes after the request head"
-	case Loop:
-		return "the route of this host name leads back to this proxy"
-	case LineTooLong:
-		return "request line too long"
-	case HeadTooLarge:
-		return "request head too large"
-	case HeadTimeout:
-		return "request head not received in time"
-	case HeadNotTerminated:
-		return "incomplete request head"
-	default:
-		return "bad request"
-	}
+// Response returns the response to a fault other than None.
+func (f Fault) Response() Response {
+	const badRequest = "Bad Request"
+	return [...]Response{
+		BadRequestLine: {400, badRequest, "malformed request line", ""},
+		BadLineEnd:     {400, badRequest, "malformed line end", ""},
+		UnknownVersion: {505, "HTTP Version Not Supported", "HTTP version not supported", ""},
+		BadField:       {400, badRequest, "malformed field", ""},
+		FoldedField:    {400, badRequest, "folded field", ""},
+		TooManyFields:  {431, "Request Header Fields Too Large", "too many fields", ""},
+		BadHost:        {400, badRequest, "malformed Host", ""},
+		MissingHost:    {400, badRequest, "missing Host", ""},
+		RepeatedHost:   {400, badRequest, "repeated Host", ""},
+		BadLength:      {400, badRequest, "malformed Content-Length", ""},
+		BadFraming:     {400, badRequest, "contradictory message framing", ""},
+
+		NotChallenge:     {400, badRequest, OnlyChallenges, ""},
+		ForeignHost:      {400, badRequest, OnlyChallenges, ""},
+		MethodNotAllowed: {405, "Method Not Allowed", "only GET and HEAD are allowed", "\r\nAllow: GET, HEAD"}, // RFC 9110 section 15.5.6
+		UnknownCoding:    {501, "Not Implemented", "unknown transfer coding", ""},
+		BodyNotAllowed:   {413, "Content Too Large", "a challenge request has no body", ""},
+		UnknownExpect:    {417, "Expectation Failed", "unknown expectation", ""},
+		BytesAfterHead:   {400, badRequest, "unexpected bytes after the request head", ""},
+		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop among
+		// resources (RFC 5842 section 7.2). With the field, the first proxy on the route,
+		// perhaps this one, can report why there is no response.
+		Loop:              {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " + httpfield.LoopDetected},
+		LineTooLong:       {414, "URI Too Long", "request line too long", ""},
+		HeadTooLarge:      {431, "Request Header Fields Too Large", "request head too large", ""},
+		HeadTimeout:       {408, "Request Timeout", "request head not received in time", ""},
+		HeadNotTerminated: {400, badRequest, "incomplete request head", ""},
+	}[f]
 }
+
+// String returns the body of the response, for tests and messages.
+func (f Fault) String() string { return f.Response().Text }

@@ -163,7 +163,6 @@ func (r *Request) parseContentLength(value []byte) Fault {
 	return None
 }
 
-// checkComplete checks conditions that need the whole head.
 func (r *Request) checkComplete() Fault {
 	switch {
 	case r.hostCount > 1:
@@ -237,13 +236,7 @@ func (r *Request) Token() []byte {
 
 // UserAgent returns the value of the first User-Agent field, or nil.
 func (r *Request) UserAgent() []byte {
-	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
-		var name, value []byte
-		if name, value, rest = httpfield.Next(rest); httpfield.EqualFold(name, "user-agent") {
-			return value
-		}
-	}
-	return nil
+	return httpfield.Value(r.buf[r.fields.from:r.fields.to], "user-agent")
 }
 
 // Minor returns the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
@@ -255,3 +248,62 @@ func (r *Request) Host() []byte { return r.host.text[:r.host.length] }
 
 // Hostname returns Host without the port. An IPv6 address keeps its brackets.
 func (r *Request) Hostname() []byte { return r.host.text[:r.host.nameLength] }
+
+type fieldKind uint8
+
+const (
+	dropped   fieldKind = iota // every field that is not listed below
+	forwarded                  // forwarded unchanged, unless Connection names it
+	via                        // forwarded too; also shows whether the request has passed this service
+	host
+	connection
+	contentLength
+	transferEncoding
+	expect
+)
+
+// maxKnownName is the length of the longest name in fieldKindOf.
+const maxKnownName = len("if-unmodified-since")
+
+// fieldKindOf classifies a field by its name. The forwarded fields are those on
+// which the response to a challenge may depend (RFC 9110, RFC 9111), those that
+// identify the client, and those that connect logs (W3C Trace Context). No
+// validator and no self-check sends more.
+func fieldKindOf(name []byte) fieldKind {
+	var low [maxKnownName]byte
+	switch string(httpfield.ToLower(low[:], name)) {
+	case "accept", "accept-encoding", "accept-language",
+		"cache-control", "pragma",
+		"if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range",
+		"from", "referer", "user-agent",
+		"traceparent", "tracestate":
+		return forwarded
+	case "via":
+		return via
+	case "host":
+		return host
+	case "connection":
+		return connection
+	case "content-length":
+		return contentLength
+	case "transfer-encoding":
+		return transferEncoding
+	case "expect":
+		return expect
+	default:
+		return dropped
+	}
+}
+
+func faultOf(p httpfield.Fault) Fault {
+	switch p {
+	case httpfield.NoFault:
+		return None
+	case httpfield.Folded:
+		return FoldedField
+	case httpfield.BareCR:
+		return BadLineEnd
+	default:
+		return BadField
+	}
+}

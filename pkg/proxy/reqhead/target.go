@@ -63,43 +63,36 @@ func isDotSegment(segment []byte) bool {
 // percent sign starts a second round of decoding. Octets from 0x80 on may be an
 // overlong form of these.
 func isSafeEscape(b []byte) bool {
-	if len(b) < 3 {
-		return false
-	}
-	high, ok1 := httpfield.Hex(b[1])
-	low, ok2 := httpfield.Hex(b[2])
-	if !ok1 || !ok2 {
-		return false
-	}
-	switch c := high<<4 | low; c {
+	switch c, ok := unescape(b); c {
 	case '.', '/', '\\', '%', ';', '?', '#':
 		return false
 	default:
-		return c >= ' ' && c < 0x7f
+		return ok && c >= ' ' && c < 0x7f
 	}
+}
+
+// unescape returns the octet of the percent-encoding at the beginning of b.
+func unescape(b []byte) (octet byte, ok bool) {
+	if len(b) < 3 {
+		return 0, false
+	}
+	high, ok1 := httpfield.Hex(b[1])
+	low, ok2 := httpfield.Hex(b[2])
+	return high<<4 | low, ok1 && ok2
 }
 
 // isQuery follows RFC 3986 section 3.4. A query never changes the path, so any
 // encoded octet is accepted.
 func isQuery(b []byte) bool {
 	for i := 0; i < len(b); i++ {
-		switch c := b[i]; c {
-		case '/', '?':
-		case '%':
-			if len(b)-i < 3 {
-				return false
-			}
-			if _, ok := httpfield.Hex(b[i+1]); !ok {
-				return false
-			}
-			if _, ok := httpfield.Hex(b[i+2]); !ok {
+		switch c := b[i]; {
+		case c == '%':
+			if _, ok := unescape(b[i:]); !ok {
 				return false
 			}
 			i += 2
-		default:
-			if !httpfield.IsPathByte(c) {
-				return false
-			}
+		case c != '/' && c != '?' && !httpfield.IsPathByte(c):
+			return false
 		}
 	}
 	return true

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
@@ -27,8 +26,8 @@ const (
 //
 // While MaxConnections are in flight and no client can be evicted, Serve accepts
 // one more connection and stops. New connections are queued in the kernel's
-// backlog. Errors of accept(2), such as a lack of descriptors, are retried and
-// reported by Stats.
+// backlog. Errors of accept(2), such as a lack of descriptors, are recorded and
+// retried.
 //
 // Serve calls heartbeat at least every 3 s while the loop runs, whatever the loop
 // waits for.
@@ -53,8 +52,8 @@ func (s *Server) Serve(ctx context.Context, ln *tcp.Listener, heartbeat func()) 
 			s.start(waiting, true)
 		}
 	}()
-	next := s.pool.get() // for the next connection
-	defer func() { s.pool.put(next) }()
+	next := s.nextConnection() // for the next connection
+	defer func() { s.pool.Put(next) }()
 	var lastHeartbeat time.Time
 	backOff := minBackOff
 	for {
@@ -80,14 +79,14 @@ func (s *Server) Serve(ctx context.Context, ln *tcp.Listener, heartbeat func()) 
 		case err == nil:
 			backOff = minBackOff
 			c := next
-			next = s.pool.get()
+			next = s.nextConnection()
 			c.recordAddresses()
 			waiting = s.admitOrWait(ctx, c)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		default:
-			s.acceptErrors.record(err)
+			s.recorder.RecordAcceptFailure(err)
 			waitForChange(ctx, nil, backOff)
 			backOff = min(2*backOff, maxBackOff)
 		}
@@ -101,7 +100,7 @@ func serveError(err error) error {
 	return fmt.Errorf("cannot set the deadline of the listener: %w", err)
 }
 
-// admitOrWait starts c or refuses it. When no slot is free, admitOrWait waits a
+// admitOrWait starts c or rejects it. When no slot is free, admitOrWait waits a
 // limited time and returns c.
 func (s *Server) admitOrWait(ctx context.Context, c *connection) (waiting *connection) {
 	a := s.start(c, false)
@@ -121,24 +120,4 @@ func waitForChange(ctx context.Context, changed <-chan struct{}, maxWait time.Du
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-}
-
-// acceptErrors counts the errors of accept.
-type acceptErrors struct {
-	mu    sync.Mutex
-	count uint64
-	last  error
-}
-
-func (t *acceptErrors) record(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count++
-	t.last = err
-}
-
-func (t *acceptErrors) stats() Stats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Stats{Failures: t.count, LastFailure: t.last}
 }

@@ -25,21 +25,20 @@ const (
 	minHeadTime = 20 * time.Millisecond
 )
 
-// admission is the result of admit.
 type admission struct {
-	refused bool            // its source is at its bound, with no candidate for eviction
-	changed <-chan struct{} // closed when a slot may be free
-	maxWait time.Duration   // the longest wait for changed; 0: c is admitted or refused
+	rejected bool            // its source is at its bound, with no candidate for eviction
+	changed  <-chan struct{} // closed when a slot may be free
+	maxWait  time.Duration   // the longest wait for changed; 0: c is admitted or rejected
 }
 
 // admit adds the new connection c, if necessary in place of another one:
 //
 // A source at its bound loses the connection that has waited longest for its head.
-// Refusing the newest connection would be cheaper. But a client that floods from
+// Rejecting the newest connection would be cheaper. But a client that floods from
 // behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. The newest is refused only if no connection of its
+// without a head least likely. The newest is rejected only if no connection of its
 // source can be evicted.
 //
 // When all slots are taken, the same rule applies to all connections. If none can
@@ -92,7 +91,7 @@ func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a a
 	if sourceFull {
 		old, _ := t.evictionCandidate(own.lingering, own.reading, now)
 		if old == nil {
-			return admission{refused: true}, false
+			return admission{rejected: true}, false
 		}
 		t.evict(old, report.SourceLimit)
 	}
@@ -137,7 +136,7 @@ func (t *connectionTable) evictionCandidate(lingering, waiting *connectionList, 
 
 // evict ends the wait for the client of c. The goroutine of c does the rest, so
 // that evict never waits. The caller holds mu.
-func (t *connectionTable) evict(c *connection, why report.Refusal) {
+func (t *connectionTable) evict(c *connection, why report.Rejection) {
 	t.setStage(c, evicted)
 	c.evictionReason = why
 	t.evicted++

@@ -76,7 +76,7 @@ func TestPerSource(t *testing.T) {
 	own[3] = dialFrom(t, "127.0.0.2", f.addr)
 	send(t, own[3], "GET")
 	wantReset(t, "the oldest", own[0])
-	wantRefusal(t, f, report.SourceLimit)
+	wantRejection(t, f, report.SourceLimit)
 	for i := range 3 {
 		wantResponse(t, "another source", other[i])
 		wantResponse(t, "the newer ones", own[i+1])
@@ -100,8 +100,8 @@ func TestPerSourceOff(t *testing.T) {
 	for _, tcp := range all {
 		_ = tcp.Close()
 	}
-	if _, refusals := f.rec.await(t, len(all)); len(refusals) != len(all) || refusals[0] != report.ClientGone {
-		t.Errorf("%d refusals", len(refusals))
+	if _, rejections := f.rec.await(t, len(all)); len(rejections) != len(all) || rejections[0] != report.ClientGone {
+		t.Errorf("%d rejections", len(rejections))
 	}
 }
 
@@ -126,7 +126,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
-	wantRefusal(t, f, report.SourceLimit)
+	wantRejection(t, f, report.SourceLimit)
 	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
@@ -152,7 +152,7 @@ func TestEviction(t *testing.T) {
 	all[3] = dialFrom(t, "127.0.0.3", f.addr)
 	send(t, all[3], "GET")
 	wantReset(t, "the oldest", all[0])
-	wantRefusal(t, f, report.Evicted)
+	wantRejection(t, f, report.Evicted)
 	for _, tcp := range all[1:] {
 		wantResponse(t, "a newer one", tcp)
 	}
@@ -176,14 +176,14 @@ func TestLingeringIsEvictedFirst(t *testing.T) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
 	wantResponse(t, "the one that has sent no head", slow)
-	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(refusalTexts(refusals), " "), string(report.Evicted)) {
-		t.Errorf("refusals %v", refusals)
+	if _, rejections := f.rec.await(t, 3); len(rejections) != 3 || strings.Contains(strings.Join(rejectionTexts(rejections), " "), string(report.Evicted)) {
+		t.Errorf("rejections %v", rejections)
 	}
 	wantNoConnections(t, f)
 }
 
-func refusalTexts(refusals []report.Refusal) (all []string) {
-	for _, r := range refusals {
+func rejectionTexts(rejections []report.Rejection) (all []string) {
+	for _, r := range rejections {
 		all = append(all, string(r))
 	}
 	return all

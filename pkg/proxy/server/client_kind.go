@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"hash/fnv"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -31,13 +32,7 @@ func clientKindOf(agent []byte) report.ClientKind {
 // tokenHash identifies a token without storing it (FNV-1a). A client can make two
 // tokens collide; the journal then treats them as one challenge.
 func tokenHash(token []byte) uint64 {
-	const (
-		offset = 14695981039346656037
-		prime  = 1099511628211
-	)
-	hash := uint64(offset)
-	for _, b := range token {
-		hash = (hash ^ uint64(b)) * prime
-	}
-	return hash
+	hash := fnv.New64a()
+	_, _ = hash.Write(token)
+	return hash.Sum64()
 }

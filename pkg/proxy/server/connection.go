@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -40,14 +39,14 @@ const (
 // connection.
 type connection struct {
 	tcp          tcp.Conn
-	settings     *activeSettings
+	settings     *Settings
 	acceptedAt   time.Time // start of the wait for its head
 	headDeadline time.Time
 
 	// connectionTable's mutex guards these.
 	stage                   stage
-	evictionReason          report.Refusal // set with stage evicted
-	source                  *source        // nil while PerSource is 0
+	evictionReason          report.Rejection // set with stage evicted
+	source                  *source          // nil while PerSource is 0
 	tableEntry, sourceEntry listNode
 
 	vip    netip.Addr
@@ -90,7 +89,7 @@ func (c *connection) recordAddresses() {
 	c.client = c.tcp.Remote()
 }
 
-// start handles the connection in a new goroutine or refuses it. If no slot is
+// start handles the connection in a new goroutine or rejects it. If no slot is
 // free, start returns what to wait for.
 func (s *Server) start(c *connection, unbounded bool) admission {
 	c.settings = s.settings.Load()
@@ -100,27 +99,24 @@ func (s *Server) start(c *connection, unbounded bool) admission {
 	_ = c.tcp.SetReadDeadline(c.headDeadline)
 	a := s.connections.admit(c, unbounded)
 	switch {
-	case a.refused:
+	case a.rejected:
 		c.abort()
 		s.release(c)
-		s.recorder.RecordRefusal(report.SourceLimit, report.OtherClient)
+		s.recorder.RecordRejection(report.SourceLimit, report.OtherClient)
 	case a.maxWait == 0:
 		go s.handle(c)
 	}
 	return a
 }
 
-// connectionPool keeps connections that have ended, so that their memory is reused.
-type connectionPool struct{ pool sync.Pool }
-
-func (m *connectionPool) get() *connection {
-	if c, is := m.pool.Get().(*connection); is {
+// nextConnection returns a connection that has ended, so that its memory is reused, or
+// a new one.
+func (s *Server) nextConnection() *connection {
+	if c, is := s.pool.Get().(*connection); is {
 		return c
 	}
 	return newConnection()
 }
-
-func (m *connectionPool) put(c *connection) { m.pool.Put(c) }
 
 func (s *Server) handle(c *connection) {
 	s.serveRequest(c)
@@ -128,11 +124,10 @@ func (s *Server) handle(c *connection) {
 	s.release(c)
 }
 
-// release returns c to the pool.
 func (s *Server) release(c *connection) {
 	s.releaseRequest(c)
 	c.reset()
-	s.pool.put(c)
+	s.pool.Put(c)
 }
 
 func (c *connection) reset() {
@@ -153,16 +148,16 @@ func (s *Server) releaseRequest(c *connection) {
 	c.buf = c.inlineBuf[:0]
 }
 
-// serveRequest reads the head and validates it. It then refuses or forwards the request.
+// serveRequest reads the head and validates it. It then rejects or forwards the request.
 func (s *Server) serveRequest(c *connection) {
 	length, fault, silent := s.readHead(c)
 	if reason := s.connections.finishReading(c, fault == reqhead.None); reason != "" {
 		c.abort()
-		s.recorder.RecordRefusal(reason, report.OtherClient)
+		s.recorder.RecordRejection(reason, report.OtherClient)
 		return
 	}
 	if silent {
-		s.recorder.RecordRefusal(refusalOf(fault), report.OtherClient)
+		s.recorder.RecordRejection(rejectionOf(fault), report.OtherClient)
 		_ = c.tcp.Close()
 		return
 	}
@@ -173,12 +168,12 @@ func (s *Server) serveRequest(c *connection) {
 		s.forward(c)
 		return
 	}
-	c.refuse(fault, length > 0 && c.request.IsHead())
+	c.reject(fault, length > 0 && c.request.IsHead())
 	kind := report.OtherClient
 	if length > 0 {
 		kind = clientKindOf(c.request.UserAgent())
 	}
-	s.recorder.RecordRefusal(refusalOf(fault), kind)
+	s.recorder.RecordRejection(rejectionOf(fault), kind)
 	s.closeConnection(c, length == 0 || c.request.HasBody())
 }
 
@@ -316,7 +311,7 @@ func (c *connection) answerUpstreamError(record *report.Challenge, err error) (t
 	}
 	if record.Status == 0 {
 		record.Status = code
-		c.writeResponse(code, reason, "", c.isHead)
+		c.writeResponse(upstreamFailed(code, reason), c.isHead)
 	}
 	return truncated, failure
 }
@@ -337,7 +332,7 @@ func tokenPrefix(token []byte) string {
 	return string(token[:min(len(token)/2, maxTokenPrefix)])
 }
 
-func refusalOf(f reqhead.Fault) report.Refusal {
+func rejectionOf(f reqhead.Fault) report.Rejection {
 	switch f {
 	case reqhead.NotChallenge:
 		return report.NotChallenge

@@ -94,7 +94,7 @@ func TestConnectionTableCounts(t *testing.T) {
 		if len(idle) > 0 && random.IntN(2) == 0 {
 			c := idle[random.IntN(len(idle))]
 			c.acceptedAt = now
-			if a := l.admit(c, random.IntN(50) == 0); a.maxWait == 0 && !a.refused {
+			if a := l.admit(c, random.IntN(50) == 0); a.maxWait == 0 && !a.rejected {
 				in = append(in, c)
 				idle = without(idle, c)
 			}
@@ -194,7 +194,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 			// When all heads have arrived, none is evicted.
 			sendByte(t, clients[2], c[2])
 			a := l.admit(c[3], false)
-			if perSource > 0 && !a.refused || perSource == 0 && a.maxWait != unreadRetryDelay {
+			if perSource > 0 && !a.rejected || perSource == 0 && a.maxWait != unreadRetryDelay {
 				t.Errorf("got %+v", a)
 			}
 			if c[0].stage != readingHead || c[2].stage != readingHead {
@@ -256,7 +256,7 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, perSource int
 		others           stage // of the connection that was admitted in its place
-		reason           report.Refusal
+		reason           report.Rejection
 	}{
 		"another waits for its head":                {1, 0, readingHead, ""},
 		"another is being answered":                 {1, 0, answering, report.Evicted},
@@ -312,7 +312,7 @@ func TestBoundsAlwaysHold(t *testing.T) {
 		if len(idle) > 0 && random.IntN(2) == 0 {
 			c := idle[random.IntN(len(idle))]
 			c.acceptedAt = now
-			if a := l.admit(c, false); a.maxWait == 0 && !a.refused {
+			if a := l.admit(c, false); a.maxWait == 0 && !a.rejected {
 				in, idle = append(in, c), without(idle, c)
 			}
 		} else if len(in) > 0 {

@@ -42,8 +42,9 @@ func testSettings() server.Settings {
 type recorder struct {
 	mu          sync.Mutex
 	challenges  []report.Challenge
-	refusals    []report.Refusal
-	clientKinds []report.ClientKind // of the refusals
+	rejections  []report.Rejection
+	clientKinds []report.ClientKind // of the rejections
+	accept      []error             // failures of accept
 	changed     chan struct{}
 }
 
@@ -59,26 +60,38 @@ func (r *recorder) RecordChallenge(c report.Challenge, why *cause.Failure) {
 	r.notify()
 }
 
-func (r *recorder) RecordRefusal(why report.Refusal, asker report.ClientKind) {
+func (r *recorder) RecordRejection(why report.Rejection, asker report.ClientKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refusals, r.clientKinds = append(r.refusals, why), append(r.clientKinds, asker)
+	r.rejections, r.clientKinds = append(r.rejections, why), append(r.clientKinds, asker)
 	r.notify()
+}
+
+func (r *recorder) RecordAcceptFailure(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.accept = append(r.accept, err)
+}
+
+func (r *recorder) acceptFailures() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accept
 }
 
 // reset drops the reports, which occupy memory too.
 func (r *recorder) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.challenges, r.refusals, r.clientKinds = nil, nil, nil
+	r.challenges, r.rejections, r.clientKinds = nil, nil, nil
 }
 
-// count returns the number of refusals of a kind.
-func (r *recorder) count(why report.Refusal) (n int) {
+// count returns the number of rejections of a kind.
+func (r *recorder) count(why report.Rejection) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, refusal := range r.refusals {
-		if refusal == why {
+	for _, rejection := range r.rejections {
+		if rejection == why {
 			n++
 		}
 	}
@@ -93,20 +106,20 @@ func (r *recorder) notify() {
 }
 
 // await waits until n connections were reported and returns the reports.
-func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refusal) {
+func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Rejection) {
 	t.Helper()
 	timeout := time.After(testTimeout)
 	for {
 		r.mu.Lock()
-		challenges, refusals := r.challenges, r.refusals
+		challenges, rejections := r.challenges, r.rejections
 		r.mu.Unlock()
-		if len(challenges)+len(refusals) >= n {
-			return challenges, refusals
+		if len(challenges)+len(rejections) >= n {
+			return challenges, rejections
 		}
 		select {
 		case <-r.changed:
 		case <-timeout:
-			t.Fatalf("%d connections reported, want %d", len(challenges)+len(refusals), n)
+			t.Fatalf("%d connections reported, want %d", len(challenges)+len(rejections), n)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // Settings are the bounds of the server and the host names that it accepts. All
-// bounds except PerSource are positive.
+// bounds except PerSource are positive. Hosts must not change.
 type Settings struct {
 	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
 	MaxConnections int           // in flight at once, over all listeners
@@ -37,49 +38,33 @@ type Upstream interface {
 	Exchange(r *upstream.Request, client io.Writer) (status int, from netip.AddrPort, err error)
 }
 
-// Recorder records how each connection ended, with exactly one call. It is called
-// from many goroutines and must not block.
+// Recorder records how each connection ended, with exactly one call, and failures of
+// accept. It is called from many goroutines and must not block.
 type Recorder interface {
 	// RecordChallenge records a forwarded request and the failure at the upstream,
 	// or nil.
 	RecordChallenge(c report.Challenge, failure *cause.Failure)
-	// RecordRefusal records every other connection. The kind of client is
+	// RecordRejection records every other connection. The kind of client is
 	// [report.OtherClient] unless the request could be parsed.
-	RecordRefusal(reason report.Refusal, kind report.ClientKind)
+	RecordRejection(reason report.Rejection, kind report.ClientKind)
+	// RecordAcceptFailure records an error of accept(2), such as a lack of descriptors.
+	// New connections are queued in the kernel's backlog then.
+	RecordAcceptFailure(err error)
 }
 
 // Server accepts connections and serves one request on each. It is safe for
 // concurrent use.
 type Server struct {
-	upstream     Upstream
-	recorder     Recorder
-	settings     atomic.Pointer[activeSettings]
-	connections  *connectionTable
-	pool         connectionPool
-	longBuffers  sync.Pool // of *[longBufferSize]byte
-	acceptErrors acceptErrors
+	upstream    Upstream
+	recorder    Recorder
+	settings    atomic.Pointer[Settings]
+	connections *connectionTable
+	pool        sync.Pool // of *connection
+	longBuffers sync.Pool // of *[longBufferSize]byte
 }
 
-// activeSettings are accepted Settings in the form that a connection needs.
-type activeSettings struct {
-	Settings
-	allowedHosts map[string]struct{}
-}
-
-func newActiveSettings(s Settings) *activeSettings {
-	r := &activeSettings{Settings: s, allowedHosts: make(map[string]struct{}, len(s.Hosts))}
-	for _, name := range s.Hosts {
-		r.allowedHosts[name] = struct{}{}
-	}
-	return r
-}
-
-func (r *activeSettings) allowsHost(name []byte) bool {
-	if len(r.allowedHosts) == 0 {
-		return true
-	}
-	_, ok := r.allowedHosts[string(name)]
-	return ok
+func (s *Settings) allowsHost(name []byte) bool {
+	return len(s.Hosts) == 0 || slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
 }
 
 // New returns a server that forwards challenges to up.
@@ -98,20 +83,8 @@ func New(settings Settings, up Upstream, rec Recorder) *Server {
 // MaxConnections and PerSource apply at once; each new connection then evicts
 // others until the new bounds hold.
 func (s *Server) Update(settings Settings) {
-	s.settings.Store(newActiveSettings(settings))
+	s.settings.Store(&settings)
 	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
-}
-
-// Stats is a snapshot of the server.
-type Stats struct {
-	Failures    uint64 // of accept, since New
-	LastFailure error  // the last of them; nil: none
-}
-
-// Stats returns a snapshot. A recent failure such as "too many open files" means
-// that connections are queued in the kernel's backlog.
-func (s *Server) Stats() Stats {
-	return s.acceptErrors.stats()
 }
 
 // drainHeadTimeout bounds the wait for incomplete heads during Drain.

@@ -32,12 +32,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// wantRefusal waits for one report and expects this refusal.
-func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
+// wantRejection waits for one report and expects this rejection.
+func wantRejection(t *testing.T, f *testServer, want report.Rejection) {
 	t.Helper()
-	challenges, refusals := f.rec.await(t, 1)
-	if len(challenges) != 0 || len(refusals) != 1 || refusals[0] != want {
-		t.Errorf("reported %v and %v, want the refusal %q", challenges, refusals, want)
+	challenges, rejections := f.rec.await(t, 1)
+	if len(challenges) != 0 || len(rejections) != 1 || rejections[0] != want {
+		t.Errorf("reported %v and %v, want the rejection %q", challenges, rejections, want)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestSilentClientIsClosed(t *testing.T) {
 	if got := roundTrip(t, f.addr, ""); got != "" {
 		t.Errorf("answered %q", got)
 	}
-	wantRefusal(t, f, report.HeadTimeout)
+	wantRejection(t, f, report.HeadTimeout)
 }
 
 func TestSlowHead(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSlowHead(t *testing.T) {
 			}
 			_ = tcp.Close()
 			<-fed
-			wantRefusal(t, f, report.HeadTimeout)
+			wantRejection(t, f, report.HeadTimeout)
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestClientGone(t *testing.T) {
 				send(t, tcp, text)
 				_ = tcp.SetLinger(linger)
 				_ = tcp.Close()
-				wantRefusal(t, f, report.ClientGone)
+				wantRejection(t, f, report.ClientGone)
 			})
 		}
 	}
@@ -130,7 +130,7 @@ func TestRefusedClientKind(t *testing.T) {
 	requested := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
 	for _, tt := range []struct {
 		request string
-		want    report.Refusal
+		want    report.Rejection
 	}{
 		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.NotChallenge},
 		{requested + "other.example.com" + agent + "\r\n", report.ForeignHost},
@@ -147,7 +147,7 @@ func TestRefusedClientKind(t *testing.T) {
 			send(t, tcp, tt.request)
 			_ = tcp.CloseWrite()
 			_ = readAll(t, tcp)
-			wantRefusal(t, f, tt.want)
+			wantRejection(t, f, tt.want)
 			asker := report.OtherClient
 			if tt.want.HeadParsed() && !strings.Contains(tt.request, "Bad Field") {
 				asker = report.CertManager
@@ -258,15 +258,15 @@ func TestUpstreamErrors(t *testing.T) {
 		body    string
 		cause   string
 	}{
-		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
-		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "timeout-response"},
-		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "closed-without-response"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "ingress-refused"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "ingress-no-response"},
+		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "ingress-closed-connection"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
 		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "malformed-response"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
 		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "router-no-route"},
-		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "redirect-to-https"},
+		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "route-missing"},
+		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "route-redirects-https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
@@ -325,11 +325,11 @@ func TestLoop(t *testing.T) {
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
 		t.Errorf("answered %q", got)
 	}
-	challenges, refusals := f.rec.await(t, 2)
-	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != report.Loop {
-		t.Fatalf("recorded %+v and %v", challenges, refusals)
+	challenges, rejections := f.rec.await(t, 2)
+	if len(challenges) != 1 || len(rejections) != 1 || rejections[0] != report.Loop {
+		t.Fatalf("recorded %+v and %v", challenges, rejections)
 	}
-	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "to cert-manager's solver") {
+	if c := challenges[0]; c.Status != 502 || c.Cause != "route-loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "to cert-manager's solver") {
 		t.Errorf("recorded %+v", c)
 	}
 }
@@ -473,7 +473,7 @@ func TestSlowReader(t *testing.T) {
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
 	recorded, _ := f.rec.await(t, 1)
-	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-response" && c.Cause != "response-too-large" {
+	if c := recorded[0]; c.Status != 0 && c.Cause != "ingress-no-response" && c.Cause != "response-too-large" {
 		t.Errorf("recorded %+v", c)
 	}
 }
@@ -644,7 +644,8 @@ func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPor
 // TestDescriptorLimit takes away the process's descriptors while a connection waits
 // to be accepted. The loop neither ends nor spins, and still sends heartbeats.
 func TestDescriptorLimit(t *testing.T) {
-	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
+	records := newRecorder()
+	g := server.New(testSettings(), unusedUpstream{}, records)
 	ln := newListener(t, "127.0.0.1:0")
 	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -673,11 +674,11 @@ func TestDescriptorLimit(t *testing.T) {
 	beat, await := heartbeats(t)
 	stop := serveUntilStop(t, g, ln, beat)
 	await(3)
-	s := g.Stats()
+	failures := records.acceptFailures()
 	// The back-off doubles to a second, and heartbeats are seconds apart at most. A
 	// loop that spins counts thousands.
-	if s.Failures == 0 || s.Failures > 50 || !errors.Is(s.LastFailure, syscall.EMFILE) {
-		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
+	if n := len(failures); n == 0 || n > 50 || !errors.Is(failures[n-1], syscall.EMFILE) {
+		t.Errorf("%d failures: %v", n, failures[:min(n, 1)])
 	}
 	restore()
 	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
@@ -849,8 +850,8 @@ func TestUpdateHosts(t *testing.T) {
 			t.Errorf("hosts %v: answered %q", step.hosts, got)
 		}
 	}
-	if _, refusals := f.rec.await(t, 3); len(refusals) != 1 || refusals[0] != report.ForeignHost {
-		t.Errorf("refusals %v", refusals)
+	if _, rejections := f.rec.await(t, 3); len(rejections) != 1 || rejections[0] != report.ForeignHost {
+		t.Errorf("rejections %v", rejections)
 	}
 }
 

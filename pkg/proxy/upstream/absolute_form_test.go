@@ -139,8 +139,8 @@ func TestIsFromProxy(t *testing.T) {
 			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.message, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if message := a.parseProxyRefusal(ingress.Secret{}).Error(); c.byProxy && message != c.message {
-				t.Errorf("the refusal is %q, want %q", message, c.message)
+			if message := a.parseProxyRejection(ingress.Secret{}).Error(); c.byProxy && message != c.message {
+				t.Errorf("the rejection is %q, want %q", message, c.message)
 			}
 		})
 	}

@@ -14,51 +14,52 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// Cause is the ID of what went wrong at the upstream. The set is fixed, so that it
+// Cause is the ID of the finding about what went wrong at the upstream. The set is fixed, so that it
 // can label a counter.
 type Cause string
 
 // Causes of an exchange without a usable response.
 const (
-	NoUpstream            Cause = "no-upstream-for-family"  // no ingress address is known
-	Refused               Cause = "refused"                 // no process listens there
-	ConnectTimeout        Cause = "timeout-connect"         // no reply to the connection attempt
-	Unreachable           Cause = "unreachable"             // no route, or a firewall rejects the connection
-	ClosedWithoutResponse Cause = "closed-without-response" // accepted the connection and closed it before the first byte
-	Reset                 Cause = "reset"                   // reset the connection
-	ResponseTimeout       Cause = "timeout-response"        // accepted the connection and did not answer in time
-	MalformedResponse     Cause = "malformed-response"      // the received bytes are not one HTTP/1.x response
-	ResponseTruncated     Cause = "response-truncated"      // the response ended early
-	ResponseTooLarge      Cause = "response-too-large"      // its body is larger than any key authorisation
-	TLSUntrusted          Cause = "tls-untrusted"           // its certificate does not chain to a trusted CA
-	TLSName               Cause = "tls-name"                // its certificate is for other names
-	TLSExpired            Cause = "tls-expired"             // a certificate of its chain is not valid now
-	TLSHandshake          Cause = "tls-handshake"           // no TLS, or no common version or cipher
-	LocalResources        Cause = "local-resources"         // this host lacks descriptors, ports or memory
-	Stopped               Cause = "stopped"                 // the client was closed meanwhile
+	NoUpstream            = Cause(findings.IngressNoAddress)        // no ingress address is known
+	Refused               = Cause(findings.IngressRefused)          // no process listens there
+	ConnectTimeout        = Cause(findings.IngressTimeout)          // no reply to the connection attempt
+	Unreachable           = Cause(findings.IngressUnreachable)      // no route, or a firewall rejects the connection
+	ClosedWithoutResponse = Cause(findings.IngressClosedConnection) // accepted the connection and closed it before the first byte
+	Reset                 = Cause(findings.IngressResetConnection)  // reset the connection
+	ResponseTimeout       = Cause(findings.IngressNoResponse)       // accepted the connection and did not answer in time
+	MalformedResponse     = Cause(findings.ResponseMalformed)       // the received bytes are not one HTTP/1.x response
+	ResponseTruncated     = Cause(findings.ResponseTruncated)       // the response ended early
+	ResponseTooLarge      = Cause(findings.ResponseTooLarge)        // its body is larger than any key authorisation
+	TLSUntrusted          = Cause(findings.IngressTLSUntrusted)     // its certificate does not chain to a trusted CA
+	TLSName               = Cause(findings.IngressTLSName)          // its certificate is for other names
+	TLSExpired            = Cause(findings.IngressTLSExpired)       // a certificate of its chain is not valid now
+	TLSHandshake          = Cause(findings.IngressTLSHandshake)     // no TLS, or no common version or cipher
+	LocalResources        = Cause(findings.LocalResources)          // this host lacks descriptors, ports or memory
+	Stopped               = Cause(findings.ExchangeStopped)         // the client was closed meanwhile
 )
 
 // Causes of an exchange that the egress proxy did not forward to the ingress.
 const (
-	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before a response
-	EgressTLS         Cause = "egress-tls"         // TLS with the proxy itself fails
-	EgressAuth        Cause = "egress-auth"        // the proxy requires other credentials: 407
-	EgressDenied      Cause = "egress-denied"      // the proxy refuses the request, or did not reach the ingress
+	EgressUnreachable = Cause(findings.EgressUnreachable) // no connection to the proxy, or it ended before a response
+	EgressTLS         = Cause(findings.EgressTLS)         // TLS with the proxy itself fails
+	EgressAuth        = Cause(findings.EgressAuth)        // the proxy requires other credentials: 407
+	EgressDenied      = Cause(findings.EgressDenied)      // the proxy rejects the request, or did not reach the ingress
 )
 
 // Causes that a complete response shows, which was forwarded unchanged.
 const (
-	NoRoute           Cause = "router-no-route"    // a 503 of the router itself
-	RedirectToHTTPS   Cause = "redirect-to-https"  // a redirect to the same URL by https, which is not followed by configuration
-	RedirectLoop      Cause = "redirect-loop"      // the same redirect repeatedly
-	RedirectElsewhere Cause = "redirect-elsewhere" // a redirect to another URL
-	Loop              Cause = "loop"               // the router sent the request back to a proxy of this service
+	NoRoute           = Cause(findings.RouteMissing)            // a 503 of the router itself
+	RedirectToHTTPS   = Cause(findings.RouteRedirectsHTTPS)     // a redirect to the same URL by https, which is not followed by configuration
+	RedirectLoop      = Cause(findings.RouteRedirectLoop)       // the same redirect repeatedly
+	RedirectElsewhere = Cause(findings.RouteRedirectsElsewhere) // a redirect to another URL
+	Loop              = Cause(findings.RouteLoop)               // the router sent the request back to a proxy of this service
 
-	ProxyProtocolUnexpected Cause = "proxy-protocol-unexpected" // a 400 while each connection begins with a PROXY header
-	EgressLoop              Cause = "egress-loop"               // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
+	ProxyProtocolUnexpected = Cause(findings.IngressPROXYProtocol) // a 400 while each connection begins with a PROXY header
+	EgressLoop              = Cause(findings.EgressLoop)           // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
 )
 
 // IsForwarded reports whether the client got the upstream's own response.
@@ -99,6 +100,18 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// rejection is the error of a certificate that is not accepted, or of an egress proxy
+// that did not forward a request.
+type rejection struct {
+	cause   Cause
+	details cause.Details
+}
+
+func (r *rejection) Error() string { return r.details.Error() }
+
+// Unwrap returns the typed parameters.
+func (r *rejection) Unwrap() error { return r.details }
+
 // Truncated reports whether a response ended after a part of it went to the client.
 // The client must then not take it for complete.
 func (e *Error) Truncated() bool {
@@ -115,8 +128,8 @@ func (e *Error) Failure() cause.Failure {
 	return f
 }
 
-// dialError classifies the error of a connection attempt.
-func dialError(addr netip.AddrPort, err error) *Error {
+// DialError classifies the error of a connection attempt.
+func DialError(addr netip.AddrPort, err error) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -137,12 +150,12 @@ func dialError(addr netip.AddrPort, err error) *Error {
 // handshakeError classifies the error of a TLS handshake. received means that the
 // peer has sent something.
 func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
-	var refused *certificateRefusal
+	var rejected *rejection
 	switch {
-	case errors.As(err, &refused):
-		return &Error{Cause: refused.cause, Addr: addr, ClientStatus: 502, Err: refused}
+	case errors.As(err, &rejected):
+		return &Error{Cause: rejected.cause, Addr: addr, ClientStatus: 502, Err: rejected}
 	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
-		return exchangeError(addr, err, false)
+		return ExchangeError(addr, err, false)
 	default:
 		return &Error{Cause: TLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
 	}
@@ -207,12 +220,12 @@ func isTLSError(err error) bool {
 	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// exchangeError classifies the error of an accepted connection. received means that
+// ExchangeError classifies the error of an accepted connection. received means that
 // a part of the response had arrived.
-func exchangeError(addr netip.AddrPort, err error, received bool) *Error {
+func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		e.Cause = ResponseTooLarge
 	case errors.Is(err, errMalformed):
 		e.Cause = MalformedResponse

@@ -95,7 +95,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	}
 	// The announced size counts, so that no byte of an excess chunk is relayed.
 	if c.total += c.remaining; c.total > maxBody {
-		return errTooLarge
+		return ErrTooLarge
 	}
 	if extended {
 		if c.overhead += len(extension) + 1; c.overhead > maxChunkOverhead || !httpfield.IsText(extension) {

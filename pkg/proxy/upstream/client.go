@@ -36,7 +36,7 @@ type Client struct {
 	maxIdleTime  time.Duration // idleTimeout, except in tests
 	exchangePool sync.Pool     // of *exchange
 
-	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, except in tests
+	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dialTCP, except in tests
 
 	mu         sync.Mutex
 	active     *activeSettings
@@ -59,7 +59,9 @@ func New() *Client {
 		idle: make(map[netip.AddrPort][]*conn),
 		busy: make(map[*conn]struct{}),
 	}
-	c.dialFunc = c.dial
+	c.dialFunc = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+		return dialTCP(ctx, addr, timeout)
+	}
 	return c
 }
 
@@ -111,7 +113,6 @@ func (c *Client) closeIdle(drop func(*conn) bool) {
 	}
 }
 
-// currentSettings returns the settings in force.
 func (c *Client) currentSettings() *activeSettings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +192,15 @@ func (c *Client) closeExpired() {
 	}
 }
 
-// dial opens a TCP connection.
-func (c *Client) dial(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
-	return dialTCP(c.ctx, addr, timeout)
+// Request is one challenge that is forwarded. The memory that it refers to does not
+// change until Exchange returns.
+type Request struct {
+	Deadline time.Time
+	VIP      netip.AddrPort // destination of the client before the redirect; addresses of its family are tried first
+	Client   netip.AddrPort
+	Head     []byte // one complete head of a GET or HEAD, in origin-form
+	Host     string // in canonical form, without a port; empty if the client sent none
+	Target   []byte // as in Head
+	IsHead   bool   // the method is HEAD
+	HTTP10   bool   // the client does not support chunks
 }

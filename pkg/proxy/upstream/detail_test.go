@@ -67,9 +67,9 @@ func TestLongestDetail(t *testing.T) {
 	v := newVerifier(NewTrustedCAs(nil), nil)
 	for cause, err := range map[Cause]error{
 		TLSName:      v.verifyName(leaf, strings.Repeat("y", 253)),
-		TLSUntrusted: v.chainRefusal(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
-		EgressDenied: &proxyRefusal{403, "ERR_ACCESS_DENIED"},
-		EgressTLS:    v.chainRefusal(leaf, x509.UnknownAuthorityError{}, time.Now()),
+		TLSUntrusted: v.chainRejection(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
+		EgressDenied: &rejection{EgressDenied, cause.Details{Reason: cause.ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		EgressTLS:    v.chainRejection(leaf, x509.UnknownAuthorityError{}, time.Now()),
 	} {
 		e := &Error{
 			Cause: cause, Addr: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),

@@ -35,7 +35,6 @@ type stream interface {
 	Close() error
 }
 
-// conn is one connection to an ingress address.
 type conn struct {
 	stream
 	route     upstreamRoute
@@ -68,11 +67,10 @@ func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
 	return opened, nil
 }
 
-// connectRoute opens the connection of a route, step by step.
 func (c *Client) connectRoute(a attempt) (*conn, *Error) {
 	timeout := min(a.connectTimeout, time.Until(a.firstByteBy))
 	if timeout <= 0 {
-		return nil, exchangeError(a.route.addr, errTimeUsedUp, false)
+		return nil, ExchangeError(a.route.addr, errTimeUsedUp, false)
 	}
 	tcp, failure := c.dialRoute(a.route, timeout)
 	if failure != nil {
@@ -97,7 +95,7 @@ func (c *Client) openStream(tcp *net.TCPConn, a attempt) (stream, *Error) {
 	defer stop()
 	bottom, err := newTLSSocket(tcp)
 	if err != nil {
-		return nil, dialError(a.route.addr, err)
+		return nil, DialError(a.route.addr, err)
 	}
 	if a.route.proxy != nil {
 		return c.openThroughProxy(bottom, a)
@@ -113,7 +111,7 @@ func (a attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
 	}
 	s, err := newPlainStream(tcp)
 	if err != nil {
-		return nil, dialError(a.route.addr, err)
+		return nil, DialError(a.route.addr, err)
 	}
 	return s, nil
 }

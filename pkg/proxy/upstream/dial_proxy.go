@@ -19,7 +19,7 @@ func (c *Client) dialRoute(route upstreamRoute, timeout time.Duration) (*net.TCP
 	}
 	tcp, err := c.dialFunc(route.addr, timeout)
 	if err != nil {
-		return nil, dialError(route.addr, err)
+		return nil, DialError(route.addr, err)
 	}
 	return tcp, nil
 }
@@ -54,7 +54,7 @@ func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error)
 	}
 	s, err := newPlainStream(bottom.TCPConn)
 	if err != nil {
-		return nil, dialError(a.route.addr, err)
+		return nil, DialError(a.route.addr, err)
 	}
 	return s, nil
 }
@@ -93,9 +93,9 @@ func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	if err == nil {
 		return tunneled, nil
 	}
-	var refusal *proxyRefusal
-	if errors.As(err, &refusal) {
-		return nil, a.route.egressError(refusal.cause(), err)
+	var rejected *rejection
+	if errors.As(err, &rejected) {
+		return nil, a.route.egressError(rejected.cause, err)
 	}
 	return nil, a.route.egressError(EgressUnreachable, err)
 }
@@ -124,14 +124,14 @@ func (r upstreamRoute) attributeToProxy(e *Error) *Error {
 	return e
 }
 
-// checkProxyRefusal returns an error if the proxy itself answered. The client does
+// checkProxyRejection returns an error if the proxy itself answered. The client does
 // not get the proxy's page, which describes the cluster's network.
-func (x *exchange) checkProxyRefusal(route upstreamRoute) *Error {
+func (x *exchange) checkProxyRejection(route upstreamRoute) *Error {
 	if route.proxy == nil || !x.response.isFromProxy(route.usesAbsoluteForm()) {
 		return nil
 	}
-	refusal := x.response.parseProxyRefusal(route.proxy.Authorization)
-	return &Error{Cause: refusal.cause(), Addr: route.addr, EgressProxy: route.proxy.String(), ClientStatus: 502, Err: refusal}
+	rejected := x.response.parseProxyRejection(route.proxy.Authorization)
+	return &Error{Cause: rejected.cause, Addr: route.addr, EgressProxy: route.proxy.String(), ClientStatus: 502, Err: rejected}
 }
 
 // usesAbsoluteForm reports whether the request goes to a proxy in plain HTTP. The
@@ -182,10 +182,10 @@ func (a attempt) writeProxyHeader(conn net.Conn) *Error {
 	}
 	head := appendProxyHeader(make([]byte, 0, maxProxyHeader), a.route.proxyProtocol, a.request.Client, a.request.VIP)
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
-		return exchangeError(a.route.addr, err, false)
+		return ExchangeError(a.route.addr, err, false)
 	}
 	if _, err := conn.Write(head); err != nil {
-		return exchangeError(a.route.addr, err, false)
+		return ExchangeError(a.route.addr, err, false)
 	}
 	return nil
 }

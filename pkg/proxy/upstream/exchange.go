@@ -80,14 +80,14 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			return 0, failure.Addr, failure
 		}
 		addr := conn.route.addr
-		if failure := x.checkProxyRefusal(conn.route); failure != nil {
+		if failure := x.checkProxyRejection(conn.route); failure != nil {
 			c.discard(conn)
 			return 0, addr, failure
 		}
 		body, err := x.response.bodyFraming(r.IsHead)
 		if err != nil {
 			c.discard(conn)
-			return 0, addr, conn.route.attributeToProxy(exchangeError(addr, err, true))
+			return 0, addr, conn.route.attributeToProxy(ExchangeError(addr, err, true))
 		}
 		cause, follow := x.classifyResponse(r, settings, redirects)
 		if follow {
@@ -138,7 +138,7 @@ func (x *exchange) classifyRelayError(route upstreamRoute, err error) error {
 	if !errors.As(err, &broken) {
 		return err
 	}
-	e := route.attributeToProxy(exchangeError(route.addr, broken.error, true))
+	e := route.attributeToProxy(ExchangeError(route.addr, broken.error, true))
 	if x.sent {
 		e.ClientStatus = 0 // the client has a part of the response
 	}
@@ -213,7 +213,7 @@ func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 	}
 	if err := x.sendAndReadHead(fresh, a, request); err != nil {
 		c.discard(fresh)
-		return nil, a.route.attributeToProxy(exchangeError(a.route.addr, err, x.received))
+		return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
 	}
 	return fresh, nil
 }
@@ -238,7 +238,7 @@ func (c *Client) tryIdle(x *exchange, a attempt, request []byte) (*conn, *Error)
 		case !x.received && isConnectionLost(err):
 			return nil, nil
 		default:
-			return nil, a.route.attributeToProxy(exchangeError(a.route.addr, err, x.received))
+			return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
 		}
 	}
 }

@@ -40,7 +40,6 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 	return tcp, nil
 }
 
-// plainStream is a stream directly on TCP.
 type plainStream struct {
 	*net.TCPConn
 	used bool // a request was sent before

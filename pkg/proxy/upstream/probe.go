@@ -37,7 +37,7 @@ func (c *Client) probeAddress(ctx context.Context, settings *activeSettings, add
 	}
 	tcp, err := dialTCP(ctx, addr, settings.connectTimeout)
 	if err != nil {
-		return dialError(addr, err)
+		return DialError(addr, err)
 	}
 	_ = tcp.Close()
 	return nil
@@ -54,7 +54,7 @@ func (c *Client) probeThroughProxy(ctx context.Context, route upstreamRoute, tim
 	defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
 	bottom, err := newTLSSocket(tcp)
 	if err != nil {
-		return dialError(route.addr, err)
+		return DialError(route.addr, err)
 	}
 	by, _ := ctx.Deadline()
 	if by.IsZero() {

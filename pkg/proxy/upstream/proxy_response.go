@@ -11,43 +11,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// proxyRefusal is a response of the egress proxy itself, which did not forward the
-// request.
-type proxyRefusal struct {
-	status int
-	code   string // the error code of Squid or of RFC 9209; empty: none
-}
-
-func (r *proxyRefusal) Error() string { return r.reason().Error() }
-
-// Unwrap returns the typed parameters.
-func (r *proxyRefusal) Unwrap() error { return r.reason() }
-
-func (r *proxyRefusal) reason() cause.Details {
-	if r.code == "" {
-		return cause.Details{Reason: cause.ProxyAnswer, Number: r.status}
+// parseProxyRejection returns the parts of a response of the egress proxy itself that
+// an operator needs. It drops the reason phrase, which can be any text, and an error
+// code that reveals the credentials. 407 is about the credentials. Every other status
+// is about what the proxy permits or reaches.
+func (a *response) parseProxyRejection(authorization ingress.Secret) *rejection {
+	r := &rejection{EgressDenied, cause.Details{Reason: cause.ProxyAnswer, Number: a.status}}
+	if a.status == 407 {
+		r.cause = EgressAuth
 	}
-	return cause.Details{Reason: cause.ProxyAnswerCode, Number: r.status, Code: r.code}
-}
-
-// cause returns the cause of a refusal. 407 is about the credentials. Every other
-// status is about what the proxy permits or reaches.
-func (r *proxyRefusal) cause() Cause {
-	if r.status == 407 {
-		return EgressAuth
-	}
-	return EgressDenied
-}
-
-// parseProxyRefusal returns the parts of the response that an operator needs. It
-// drops the reason phrase, which can be any text, and an error code that reveals
-// the credentials.
-func (a *response) parseProxyRefusal(authorization ingress.Secret) *proxyRefusal {
-	r := &proxyRefusal{status: a.status}
-	// Squid adds a number to its code.
+	// The code of Squid, which adds a number to it, or of RFC 9209.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
 	if cause.IsCode(code) && !authorization.AppearsIn(code) {
-		r.code = code
+		r.details.Reason, r.details.Code = cause.ProxyAnswerCode, code
 	}
 	return r
 }
@@ -91,9 +67,7 @@ func (a *response) proxyError() []byte {
 	if squid := a.fieldValue("x-squid-error"); squid != nil {
 		return squid
 	}
-	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
-		var name, value []byte
-		name, value, rest = httpfield.Next(rest)
+	for name, value := range httpfield.All(a.buf[a.fields.from:a.fields.to]) {
 		if !httpfield.EqualFold(name, "proxy-status") {
 			continue
 		}
@@ -129,12 +103,5 @@ func statusError(list []byte) []byte {
 // fieldValue returns the value of the first field with a name, in lower case; nil:
 // none. The head of the response must be complete and still in its buffer.
 func (a *response) fieldValue(name string) []byte {
-	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
-		var n, v []byte
-		n, v, rest = httpfield.Next(rest)
-		if httpfield.EqualFold(n, name) {
-			return append([]byte{}, v...)
-		}
-	}
-	return nil
+	return httpfield.Value(a.buf[a.fields.from:a.fields.to], name)
 }

@@ -26,14 +26,7 @@ func (a *response) location() []byte {
 	if a.locations != 1 {
 		return nil
 	}
-	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
-		var name, value []byte
-		name, value, rest = httpfield.Next(rest)
-		if httpfield.EqualFold(name, "location") {
-			return value
-		}
-	}
-	return nil
+	return a.fieldValue("location")
 }
 
 // SameOverHTTPS reports whether a Location is the https URL of the same request.
@@ -86,6 +79,23 @@ func (a *response) describeRedirect() cause.Details {
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
 	return details
+}
+
+// ResponseCause returns the cause that a complete response shows. https means that its
+// Location is an https URL, loop that its Proxy-Status names a loop. A 503 is the
+// router's own, whatever its page: the cluster can configure the page
+// (IngressController, spec.httpErrorCodePages), and no solver answers 503.
+func ResponseCause(status int, https, looped bool) Cause {
+	switch {
+	case status == 503:
+		return NoRoute
+	case https && status >= 300 && status < 400:
+		return RedirectToHTTPS
+	case looped && status == 502:
+		return Loop
+	default:
+		return ""
+	}
 }
 
 // classifyResponse returns the cause that a well-formed response shows, or reports that

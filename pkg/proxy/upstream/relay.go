@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
@@ -30,13 +31,24 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 	if err := x.recordRead(conn, a, n, err); err != nil {
 		return err
 	}
+	return x.readHead(conn, a)
+}
+
+// deadlineReader is the part of a connection that reading a head uses.
+type deadlineReader interface {
+	io.Reader
+	SetDeadline(t time.Time) error
+}
+
+// readHead reads until the head of the final response is complete.
+func (x *exchange) readHead(conn deadlineReader, a attempt) error {
 	for interim := 0; ; {
 		n, err := x.response.parse(x.input[x.start:x.end])
 		switch {
 		case err != nil:
 			return err
 		case n == 0:
-			if err := x.readHead(conn, a); err != nil {
+			if err := x.readMoreHead(conn, a); err != nil {
 				return err
 			}
 		case !x.response.isInterim():
@@ -54,9 +66,9 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 	}
 }
 
-// readHead reads more of the head. The first byte ends the shorter deadline that
+// readMoreHead reads more of the head. The first byte ends the shorter deadline that
 // leaves time for other addresses.
-func (x *exchange) readHead(conn stream, a attempt) error {
+func (x *exchange) readMoreHead(conn deadlineReader, a attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxResponseHead:
 		return malformed(cause.HeadTooLong)
@@ -73,8 +85,7 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 	return x.recordRead(conn, a, n, err)
 }
 
-// recordRead records n received bytes.
-func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
+func (x *exchange) recordRead(conn deadlineReader, a attempt, n int, err error) error {
 	if n > 0 && !x.received {
 		x.received = true
 		if a.firstByteBy.Before(a.deadline) {
@@ -128,7 +139,7 @@ func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
 	for left := maxBody; ; {
 		n := x.end - x.start
 		if left -= n; left < 0 {
-			return &upstreamReadError{errTooLarge}
+			return &upstreamReadError{ErrTooLarge}
 		}
 		if err := x.relayBytes(client, n); err != nil {
 			return err

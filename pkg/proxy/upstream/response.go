@@ -22,8 +22,9 @@ const (
 	maxBody = 64 << 10
 )
 
-// errTooLarge is a response of which nothing more is relayed.
-var errTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
+// ErrTooLarge is a response that is longer than any key authorisation, of which nothing
+// more is relayed.
+var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
 // errMalformed is wrapped by every error about the bytes of a response.
 var errMalformed = errors.New("malformed response")
@@ -178,7 +179,7 @@ func announcesFraming(list []byte) bool {
 func (a *response) isInterim() bool { return a.status < 200 }
 
 // bodyFraming returns how the body ends. toHead means that the request was HEAD. A
-// body that announces too large a size is refused before the client gets a byte.
+// body that announces too large a size is rejected before the client gets a byte.
 func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
@@ -192,7 +193,7 @@ func (a *response) bodyFraming(toHead bool) (framing, error) {
 	case a.transferCodings > 0:
 		return byChunks, nil
 	case a.bodyLength > maxBody:
-		return noBody, errTooLarge
+		return noBody, ErrTooLarge
 	case a.contentLengths > 0:
 		return byLength, nil
 	default:
@@ -210,9 +211,7 @@ func (a *response) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, a.buf[a.reason.from:a.reason.to]...)
 	dst = append(dst, "\r\n"...)
 	lines := a.buf[a.fields.from:a.fields.to]
-	for rest := lines; len(rest) > 0; {
-		var name, value []byte
-		name, value, rest = httpfield.Next(rest)
+	for name, value := range httpfield.All(lines) {
 		if !a.isEndToEnd(name, lines) {
 			continue
 		}

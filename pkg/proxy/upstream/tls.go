@@ -135,7 +135,6 @@ func (s *tlsSocket) Write(p []byte) (n int, err error) {
 	return s.TCPConn.Write(p)
 }
 
-// tlsStream is a stream on TLS.
 type tlsStream struct {
 	*tls.Conn
 	socket *tlsSocket
@@ -181,11 +180,11 @@ func (s *tlsStream) Close() error {
 func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifier, name string) (*tlsStream, *Error) {
 	leave, err := c.acquireHandshake(a)
 	if err != nil {
-		return nil, exchangeError(a.route.addr, err, false)
+		return nil, ExchangeError(a.route.addr, err, false)
 	}
 	defer leave()
 	if err := s.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
-		return nil, exchangeError(a.route.addr, err, false)
+		return nil, ExchangeError(a.route.addr, err, false)
 	}
 	// Close ends the handshake; a context would cost another goroutine in
 	// crypto/tls.

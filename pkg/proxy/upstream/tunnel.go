@@ -3,10 +3,12 @@
 package upstream
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -14,8 +16,8 @@ import (
 
 // tunnel requests a tunnel to an address from the egress proxy on conn (RFC 9110
 // section 9.3.6), before conn's deadline. The result is conn, or a wrapper if bytes
-// from beyond the tunnel have already arrived. A refusal by the proxy is a
-// *proxyRefusal.
+// from beyond the tunnel have already arrived. A rejection by the proxy is a
+// *rejection.
 func tunnel(conn net.Conn, to netip.AddrPort, authorization ingress.Secret) (net.Conn, error) {
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
@@ -25,12 +27,11 @@ func tunnel(conn net.Conn, to netip.AddrPort, authorization ingress.Secret) (net
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return &bufferedConn{Conn: conn, buffered: rest}, nil
+		return bufferedConn{conn, io.MultiReader(bytes.NewReader(rest), conn)}, nil
 	}
 	return conn, nil
 }
 
-// appendConnect appends the request for a tunnel.
 func appendConnect(dst []byte, to netip.AddrPort, authorization ingress.Secret) []byte {
 	dst = to.AppendTo(append(dst, "CONNECT "...))
 	dst = to.AppendTo(append(dst, " HTTP/1.1\r\nHost: "...))
@@ -50,70 +51,59 @@ func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
 // readConnectResponse reads the head of the response to CONNECT, and returns the bytes
 // after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
 // response ends the connection.
-func readConnectResponse(conn io.Reader, authorization ingress.Secret) (rest []byte, err error) {
-	var (
-		a       response
-		buf     = make([]byte, firstReadSize)
-		end     int
-		interim int
-	)
-	for {
-		n, err := a.parse(buf[:end])
-		switch {
-		case err != nil:
-			return nil, err
-		case n == 0:
-			if buf, end, err = readMoreHead(conn, buf, end); err != nil {
-				return nil, err
-			}
-		case a.status == 101:
-			return nil, malformed(cause.SwitchingProtocols)
-		case a.isInterim():
-			if interim++; interim > maxInterim {
-				return nil, malformed(cause.TooManyInterim)
-			}
-			end = copy(buf, buf[n:end])
-			a = response{}
-		case a.status > 299:
-			return nil, a.parseProxyRefusal(authorization)
-		default:
-			return buf[n:end], nil
-		}
+func readConnectResponse(conn deadlineReader, authorization ingress.Secret) (rest []byte, err error) {
+	x := newExchange()
+	x.resizeInput(firstReadSize)
+	if err := x.readHead(conn, attempt{}); err != nil {
+		return nil, err
 	}
+	if x.response.status > 299 {
+		return nil, x.response.parseProxyRejection(authorization)
+	}
+	return x.input[x.start:x.end], nil
 }
 
-// readMoreHead appends received bytes to buf, which grows to at most maxResponseHead.
-func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
-	if end == maxResponseHead {
-		return nil, 0, malformed(cause.HeadTooLong)
-	}
-	if end == len(buf) {
-		buf = append(buf, make([]byte, min(len(buf), maxResponseHead-len(buf)))...)
-	}
-	n, err := conn.Read(buf[end:])
-	if n > 0 {
-		return buf, end + n, nil
-	}
-	if err == nil {
-		err = io.ErrNoProgress
-	}
-	return nil, 0, fmt.Errorf("cannot read the response to CONNECT: %w", err)
-}
-
-// bufferedConn is a connection with bytes that were already read.
 type bufferedConn struct {
 	net.Conn
-	buffered []byte
+	reader io.Reader // the bytes, then Conn
 }
 
-// Read returns the buffered bytes first.
-func (b *bufferedConn) Read(p []byte) (int, error) {
-	if len(b.buffered) == 0 {
-		return b.Conn.Read(p)
+// Read implements net.Conn.
+func (b bufferedConn) Read(p []byte) (int, error) { return b.reader.Read(p) }
+
+// errNoHost is a request without a host name. Its Host would be the address of this
+// proxy, to which an egress proxy must not send it.
+var errNoHost = fmt.Errorf("%w", cause.Details{Reason: cause.NoHost})
+
+// errBadHead is a head without the form that pkg/proxy/reqhead writes: origin-form,
+// then Host.
+var errBadHead = fmt.Errorf("%w", cause.Details{Reason: cause.BadHead})
+
+// appendAbsoluteForm appends a request head in absolute-form, the form for a proxy
+// (RFC 9112 section 3.2.2). The target becomes http://host/…, Host has the same
+// host, and Proxy-Authorization is added. host has no port; port is the ingress's.
+// head is in origin-form, with Host first.
+func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization ingress.Secret) ([]byte, error) {
+	if len(host) == 0 {
+		return dst, errNoHost
 	}
-	n := copy(p, b.buffered)
-	if b.buffered = b.buffered[n:]; len(b.buffered) == 0 {
-		b.buffered = nil
+	method, rest, _ := bytes.Cut(head, []byte{' '})
+	line, rest, _ := bytes.Cut(rest, []byte("\r\n"))
+	old, rest, found := bytes.Cut(rest, []byte("\r\n"))
+	if !found || len(line) == 0 || line[0] != '/' || !bytes.HasPrefix(old, []byte("Host: ")) {
+		return dst, errBadHead
 	}
-	return n, nil
+	dst = append(append(dst, method...), " http://"...)
+	dst = appendAuthority(dst, host, port)
+	dst = append(append(dst, line...), "\r\nHost: "...)
+	dst = append(appendAuthority(dst, host, port), "\r\n"...)
+	return append(appendAuthorization(dst, authorization), rest...), nil
+}
+
+func appendAuthority(dst []byte, host string, port uint16) []byte {
+	dst = append(dst, host...)
+	if port == 80 {
+		return dst
+	}
+	return strconv.AppendUint(append(dst, ':'), uint64(port), 10)
 }

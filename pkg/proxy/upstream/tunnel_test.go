@@ -72,7 +72,7 @@ func TestConnectResponses(t *testing.T) {
 	for name, c := range map[string]struct {
 		response string
 		rest     string
-		status   int    // of a refusal
+		status   int    // of a rejection
 		message  string // an error
 	}{
 		"established":            {response: established},
@@ -100,16 +100,16 @@ func TestConnectResponses(t *testing.T) {
 		"LF":                  {response: "HTTP/1.1 200 OK\n\n", message: "malformed response: a line does not end in CRLF"},
 		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), message: "malformed response: its head is longer than 16384 bytes"},
 		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), message: "malformed response: more than 128 fields"},
-		"nothing":             {message: "cannot read the response to CONNECT: EOF"},
-		"half a response":     {response: "HTTP/1.1 200 OK\r\n", message: "cannot read the response to CONNECT: EOF"},
+		"nothing":             {message: "EOF"},
+		"half a response":     {response: "HTTP/1.1 200 OK\r\n", message: "EOF"},
 		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", message: "malformed response: bad field line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, _, err := connectThrough(t, c.response, ingress.NewSecret(basicAuth))
-			var no *proxyRefusal
+			var no *rejection
 			switch refused := errors.As(err, &no); {
-			case refused != (c.status != 0), refused && no.status != c.status:
+			case refused != (c.status != 0), refused && no.details.Number != c.status:
 				t.Errorf("refused %v: %v", refused, err)
 			case c.message != "" && (err == nil || err.Error() != c.message):
 				t.Errorf("got  %v\nwant %s", err, c.message)
@@ -170,10 +170,10 @@ func FuzzConnectResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		secret := ingress.NewSecret(basicAuth)
 		read := bytes.NewReader(text)
-		rest, err := readConnectResponse(read, secret)
+		rest, err := readConnectResponse(scriptedStream{read}, secret)
 		left, _ := io.ReadAll(read)
 		slowly := byteReader{bytes.NewReader(text)}
-		slowRest, slowErr := readConnectResponse(slowly, secret)
+		slowRest, slowErr := readConnectResponse(scriptedStream{slowly}, secret)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}

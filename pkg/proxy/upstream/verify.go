@@ -3,11 +3,14 @@
 package upstream
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -64,7 +67,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &certificateRefusal{TLSHandshake, cause.Details{Reason: cause.NoCertificate}}
+		return &rejection{TLSHandshake, cause.Details{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -74,7 +77,7 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 	// Roots is never nil, because nil means the system's. Empty KeyUsages mean
 	// servers.
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: v.trusted.certPool(), Intermediates: between, CurrentTime: now}); err != nil {
-		return v.chainRefusal(leaf, err, now)
+		return v.chainRejection(leaf, err, now)
 	}
 	return v.verifyName(leaf, name)
 }
@@ -93,18 +96,18 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 	}
 	details := describeCertificate(cause.NameMismatch, leaf)
 	details.Names, details.More = certificateNames(leaf)
-	return &certificateRefusal{TLSName, details}
+	return &rejection{TLSName, details}
 }
 
-func (v *verifier) chainRefusal(leaf *x509.Certificate, err error, now time.Time) error {
+func (v *verifier) chainRejection(leaf *x509.Certificate, err error, now time.Time) error {
 	details, _ := ExplainCertificate(leaf, err, now)
 	if details.Reason == cause.Expired || details.Reason == cause.NotYetValid {
-		return &certificateRefusal{TLSExpired, details}
+		return &rejection{TLSExpired, details}
 	}
-	return &certificateRefusal{TLSUntrusted, details}
+	return &rejection{TLSUntrusted, details}
 }
 
-// ExplainCertificate returns why a certificate was refused. It describes leaf
+// ExplainCertificate returns why a certificate was rejected. It describes leaf
 // unless the error contains another certificate. It returns false for an error that
 // is not about a certificate.
 func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause.Details, bool) {
@@ -139,17 +142,6 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 	}
 }
 
-// certificateRefusal is a router whose certificate was refused.
-type certificateRefusal struct {
-	cause  Cause
-	reason cause.Details
-}
-
-func (r *certificateRefusal) Error() string { return r.reason.Error() }
-
-// Unwrap returns the typed parameters.
-func (r *certificateRefusal) Unwrap() error { return r.reason }
-
 // describeCertificate adds those names of a certificate that pass the check.
 func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Details {
 	details := cause.Details{Reason: reason}
@@ -178,4 +170,51 @@ func certificateNames(c *x509.Certificate) (first []string, more int) {
 		}
 	}
 	return first, min(len(all)-len(first), cause.MaxMore)
+}
+
+// TrustedCAs are the CA certificates that verify a router. Nothing is read from the
+// host, because the process that verifies can open no file.
+type TrustedCAs struct {
+	base  *TrustedCAs // trusted too
+	once  sync.Once
+	roots [][]byte // DER, until they are parsed
+	pool  *x509.CertPool
+}
+
+// NewTrustedCAs returns the trust in roots, certificates in DER. Without roots
+// nothing is trusted. The caller must not change roots afterwards.
+func NewTrustedCAs(roots [][]byte) *TrustedCAs { return &TrustedCAs{roots: roots} }
+
+// certPool parses the roots when the first router is verified; most hosts never use
+// TLS. The pool keeps their subjects and their encoding, and parses again only
+// those of a chain. A host's system trust has about 150.
+func (t *TrustedCAs) certPool() *x509.CertPool {
+	if t == nil {
+		return x509.NewCertPool()
+	}
+	t.once.Do(func() {
+		t.pool = x509.NewCertPool()
+		if t.base != nil {
+			t.pool = t.base.certPool().Clone()
+		}
+		var text bytes.Buffer
+		for _, der := range t.roots {
+			text.Reset()
+			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a bytes.Buffer never fails
+			t.pool.AppendCertsFromPEM(text.Bytes())
+		}
+		t.roots = nil
+	})
+	return t.pool
+}
+
+// extendedBy returns the trust in the roots of t and in other roots. Without other
+// roots it returns t.
+func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
+	if len(roots) == 0 {
+		return t
+	}
+	both := NewTrustedCAs(roots)
+	both.base = t
+	return both
 }

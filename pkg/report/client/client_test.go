@@ -50,7 +50,7 @@ func TestFetchReturnsReport(t *testing.T) {
 		Table:      report.Table{Present: true, Owned: true, Port: 8888},
 		Upstreams:  []report.Upstream{{Address: ingress}},
 		Challenges: report.Challenges{
-			Total: 1, Refused: map[report.Refusal]uint64{report.NotChallenge: 1},
+			Total: 1, Rejected: map[report.Rejection]uint64{report.NotChallenge: 1},
 			Recent: []report.RecentChallenge{report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress}.Recent()},
 		},
 	}.WithEmptyLists()

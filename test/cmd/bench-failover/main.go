@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
 func main() {
+	slowsync.Main()
 	binary := flag.String("binary", "", "path of the http01-proxyd to measure (default: built from the repository)")
 	count := flag.Int("moves", 200, "number of moves, alternating between IPv4 and IPv6")
 	starts := flag.Int("starts", 20, "number of service starts")
-	slowState := flag.Bool("slow-state", false, "delay each fsync of the service by 5 s during the moves, with strace")
+	slowState := flag.Bool("slow-state", false, "delay each fsync of the service by 5 s during the moves")
 	flag.Parse()
 	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error {
 		return run(ctx, l, binary, *count, *starts, *slowState)

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
 // answer is the solver's answer.
@@ -29,20 +31,16 @@ type bench struct {
 	vips    lab.Pair
 	host    string
 
-	slowState bool // each fsync takes fsyncDelay
-	saved     int  // configurations
+	delayer *slowsync.Delayer // of each fsync; nil: none
+	saved   int               // configurations
 }
 
-// fsyncDelay is the time of an fsync of a slow state directory.
-const fsyncDelay = 5 * time.Second
-
-// wrap returns the command that starts the service with a slow state directory.
-func (b *bench) wrap() []string {
-	if !b.slowState {
-		return nil
-	}
-	return []string{"strace", "-D", "-f", "--seccomp-bpf", "-qqq", "-o", "/dev/null", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:delay_enter=%d", fsyncDelay.Microseconds())}
-}
+const (
+	// fsyncDelay is the time of an fsync of a slow state directory.
+	fsyncDelay = 5 * time.Second
+	// movesPerSave is few enough that an fsync of fsyncDelay is pending during all moves.
+	movesPerSave = 10
+)
 
 // saveConfiguration changes the configuration file and waits until the service has read it:
 // the service saves each accepted configuration.
@@ -65,18 +63,31 @@ const settleTime = 400 * time.Millisecond
 // measureMoves measures the time from RTM_NEWADDR at a netlink listener of the benchmark to
 // the last byte of the solver's answer. The path includes nftables, the service, the router
 // and cert-manager's solver. A client tries every 50 µs after the event.
-func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slowState bool) error {
+func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slowState bool) (err error) {
 	b := &bench{
 		lab: l, node: l.Pods[0], client: l.ControlPlane[0].Node,
 		vips: lab.Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")},
-		host: "moving." + l.Domain, slowState: slowState,
+		host: "moving." + l.Domain,
+	}
+	options := lab.ServiceOptions{Binary: binary, Config: b.config()}
+	if slowState {
+		dir, err := os.MkdirTemp("", "bench-failover-")
+		if err != nil {
+			return fmt.Errorf("create a directory: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		if b.delayer, err = slowsync.New(dir, fsyncDelay); err != nil {
+			return err
+		}
+		defer b.delayer.Close()
+		options.Wrap = b.delayer.Command()
 	}
 	solver, err := l.Solve(ctx, b.host, "token", answer)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = solver.Remove(context.WithoutCancel(ctx)) }()
-	b.service, err = b.node.StartService(ctx, lab.ServiceOptions{Binary: binary, Config: b.config(), Wrap: b.wrap()})
+	b.service, err = b.node.StartService(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -89,6 +100,9 @@ func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int, slo
 	}
 	for _, series := range t.series(b.vips) {
 		report(series.what, series.elapsed)
+	}
+	if b.delayer != nil {
+		fmt.Printf("%-44s n %3d\n", "calls of fsync delayed by "+fsyncDelay.String(), b.delayer.Delayed())
 	}
 	return b.service.Stop(ctx)
 }
@@ -127,6 +141,11 @@ func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 	}
 	defer func() { err = errors.Join(err, links.close()) }()
 	for i := range count {
+		if i%movesPerSave == 0 {
+			if err := b.saveConfiguration(ctx); err != nil {
+				return nil, err
+			}
+		}
 		vip := b.vips.Both()[i%2]
 		one, err := b.move(ctx, links, vip)
 		if err != nil {
@@ -142,11 +161,6 @@ func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
-	if b.slowState {
-		if err := b.saveConfiguration(ctx); err != nil {
-			return timing{}, err
-		}
-	}
 	t := timing{vip: vip, requested: time.Now()}
 	var err error
 	if t.announced, err = links.add(ctx, vip); err != nil {

@@ -32,7 +32,7 @@ func (d *demo) steps() []step {
 		{"Start the service on three control-plane nodes", d.start, true},
 		{"Certificate over IPv4", d.overIPv4, false},
 		{"Certificate over IPv6 alone", d.overIPv6, false},
-		{"Everything else is refused", d.refusals, false},
+		{"Everything else is refused", d.rejections, false},
 		{"Stop keepalived on the holder, renew", d.failover, false},
 		{"Stop all, compare the rulesets", d.stop, false},
 	}
@@ -153,9 +153,9 @@ func (d *demo) certificate(ctx context.Context, label string, addresses lab.Pair
 		strings.Join(cert.DNSNames, " "), cert.NotAfter.Format(time.DateOnly), through, d.lab.ControlPlane[holder].Name), nil
 }
 
-// refusals shows that only challenges are forwarded and that the service's own port refuses
+// rejections shows that only challenges are forwarded and that the service's own port refuses
 // direct connections.
-func (d *demo) refusals(ctx context.Context) (string, error) {
+func (d *demo) rejections(ctx context.Context) (string, error) {
 	for _, vip := range d.lab.API.Both() {
 		answer, err := d.lab.Internet.Raw(ctx, netip.AddrPortFrom(vip, 80).String(),
 			"GET /console HTTP/1.1\r\nHost: api."+d.lab.Domain+"\r\n\r\n")

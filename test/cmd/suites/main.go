@@ -79,7 +79,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.slots, "slots", slotsPerCore*runtime.NumCPU(), "processes that run side by side")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often to run everything; with more than 1, each test that failed at least once is listed")
 	flags.IntVar(&o.load, "load", 0, "busy loops to run beside the tests")
-	flags.StringVar(&o.cover, "cover", "", "directory for coverage data of pkg/ (default: none is collected)")
+	flags.StringVar(&o.cover, "cover", "", "directory for coverage data of pkg/, internal/ and cmd/ (default: none is collected)")
 	flags.StringVar(&o.table, "table", "", "file for the table of where the time went (default: none)")
 	flags.StringVar(&o.bin, "bin", "", "directory of compiled tests (default .cache/tests)")
 	flags.StringVar(&o.root, "root", ".", "the repository's root")

@@ -252,7 +252,8 @@ func compile(ctx context.Context, root, dir string, m module, packs []*testPacka
 			args = append(args, "-race")
 		}
 		if cover {
-			args = append(args, "-cover", "-covermode=atomic", "-coverpkg=github.com/http01-proxyd/http01-proxyd/pkg/...")
+			const repository = "github.com/http01-proxyd/http01-proxyd/"
+			args = append(args, "-cover", "-covermode=atomic", "-coverpkg="+repository+"pkg/...,"+repository+"internal/...,"+repository+"cmd/...")
 		}
 		known := len(binaries)
 		for _, p := range packs {

@@ -41,8 +41,8 @@ type suite struct {
 // not run completely. The keys are folders relative to the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"build":                    {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
-		"cmd/http01-machineconfig": {processes: 2},
+		"build":         {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
+		"cmd/oc-http01": {processes: 2},
 		"pkg/controller": {
 			processes: 8,
 			seconds:   map[string]int{"TestProxyHangs": 6, "TestEgressLifecycle": 5, "TestMicroShiftFamilies": 5, "TestExporterExits": 4},
@@ -73,7 +73,7 @@ func table() map[string]suite {
 		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
-				"TestByMachineConfig": 190, "TestUpgradeAddsUnit": 150, "TestREADME": 60, "TestStandaloneHost": 60,
+				"TestByMachineConfig": 190, "TestUpgradeAddsUnit": 150, "TestREADME": 60, "TestTutorial": 60, "TestCertificateExpired": 50, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
 				"TestRemovedWhilePodmanBlocks": 50, "TestRemovalReboots": 43, "TestBadBinaryIsTriedOnce": 37,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,
@@ -116,6 +116,7 @@ func table() map[string]suite {
 			seconds: map[string]int{"TestFaults": 47, "TestInternalAddressNotRedirected": 31, "TestManaged": 10},
 		},
 		"test/suites/monitoring": {onlyAll: true},
+		"test/suites/page":       {onlyAll: true, seconds: map[string]int{"TestPages": 15}},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
 		"test/suites/words":      {onlyAll: true},
 		"test/suites/topology": {
@@ -140,7 +141,7 @@ type fuzzer struct {
 }
 
 // fuzzers returns the fuzz tests of input from clients, the ingress, keepalived.conf, CA
-// bundles, proxy.env, cluster objects, MicroShift's files and child processes.
+// bundles, proxy.env, cluster objects, MicroShift's files, child processes and nodes.
 func fuzzers() []fuzzer {
 	return []fuzzer{
 		{"pkg/proxy/protocol", "FuzzEvent", "100000x"},
@@ -157,5 +158,6 @@ func fuzzers() []fuzzer {
 		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},
 		{"pkg/cluster/machineconfig", "FuzzCluster", "40000x"},
 		{"pkg/host/microshift", "FuzzRead", "100000x"},
+		{"cmd/internal/page", "FuzzReport", "15000x"},
 	}
 }

@@ -31,7 +31,7 @@ func audit(o *configv1.APIServer) { o.Spec.Audit.Profile = configv1.WriteRequest
 func unchanged(*configv1.APIServer) {}
 
 // TestOldClients changes another field with clients that do not have this field. A client
-// that replaces the whole object removes the field silently, as docs/api.md documents. A
+// that replaces the whole object removes the field silently, as docs/reference/api.md documents. A
 // client that sends only its change keeps it.
 func TestOldClients(t *testing.T) {
 	for _, tt := range []struct {

@@ -15,10 +15,10 @@ import (
 
 func apiDocument(t *testing.T) string {
 	t.Helper()
-	return string(must1(os.ReadFile(root + "/docs/api.md"))(t))
+	return string(must1(os.ReadFile(root + "/docs/reference/api.md"))(t))
 }
 
-// TestDocumentedObjects holds that the API server accepts every YAML block of docs/api.md,
+// TestDocumentedObjects holds that the API server accepts every YAML block of docs/reference/api.md,
 // and that together they show every mode.
 func TestDocumentedObjects(t *testing.T) {
 	seen := map[string]bool{}
@@ -109,7 +109,7 @@ func TestDocumentedPatches(t *testing.T) {
 // TestDocumentedMessages holds that the API server returns every message that the document
 // quotes, and that the named files exist.
 func TestDocumentedMessages(t *testing.T) {
-	_, table, _ := strings.Cut(apiDocument(t), "| refused | remediation |")
+	_, table, _ := strings.Cut(apiDocument(t), "| rejected | remediation |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var got []string
 	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", customField("80")} {

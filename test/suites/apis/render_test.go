@@ -29,18 +29,18 @@ status:
     baremetal: {apiServerInternalIPs: [192.0.2.5], ingressIPs: [192.0.2.6]}
 `
 
-// renderResult is the result of `http01-machineconfig render`.
+// renderResult is the result of `oc-http01 render`.
 type renderResult struct {
 	refused  bool
 	config   any      // configuration for the hosts
 	messages []string // about the APIServer, without the position
 }
 
-// buildRenderer builds http01-machineconfig and returns a function that runs it as an
+// buildRenderer builds oc-http01 and returns a function that runs it as an
 // administrator does.
 func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) renderResult {
 	t.Helper()
-	program, err := lab.BuildCommand(t.Context(), "http01-machineconfig")
+	program, err := lab.BuildCommand(t.Context(), "oc-http01")
 	must(t, err)
 	return func(t *testing.T, apiServer []byte, flags ...string) renderResult {
 		t.Helper()
@@ -50,7 +50,7 @@ func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...s
 		}
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), program, append([]string{
-			"render", "--layered", "--apiserver", "a.yaml", "--infrastructure", "i.yaml", "--out", "out",
+			"render", "--layered", "--apiserver", "a.yaml", "--infrastructure", "i.yaml", "--output-dir", "out",
 		}, flags...)...)
 		cmd.Dir, cmd.Stderr = dir, &stderr
 		err := cmd.Run()

@@ -53,7 +53,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// mergePatchFor returns the merge patch of docs/api.md for a state.
+// mergePatchFor returns the merge patch of docs/reference/api.md for a state.
 func mergePatchFor(value string) string {
 	switch {
 	case value == "":

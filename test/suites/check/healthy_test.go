@@ -6,8 +6,13 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
@@ -18,6 +23,35 @@ func TestHealthy(t *testing.T) {
 	c := healthy(t, nil)
 	for _, m := range c.ControlPlane[:2] {
 		c.expectHealthy(m.Node)
+	}
+}
+
+// TestSelection runs some checks, prints findings only, and ends a run early.
+func TestSelection(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	r := c.expectFindings(n, []string{}, "--only", "vips,dns-no-record")
+	var names []string
+	for _, result := range r.Checks {
+		names = append(names, result.Name)
+	}
+	if diff := cmp.Diff([]string{"vips", "dns"}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if text, code, err := n.CheckText(t.Context(), shared.binary, "--only", "vips,config", "--quiet"); err != nil || code != 0 || text != "" {
+		t.Errorf("exit code %d, %v: %s", code, err, text)
+	}
+	r, code := c.check(n, "--only", "conntrack,clock", "--timeout", "1ms")
+	if code != 4 || !slices.Contains(r.Incomplete, "clock") {
+		t.Errorf("exit code %d: %+v", code, r)
+	}
+	// Nothing replaces a configuration that is rejected from the start.
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, os.WriteFile(path, []byte("upstream: {prot: 80}\n"), 0o600))
+	text, code, err := n.CheckText(t.Context(), shared.binary, "--config", path, "--state-dir", t.TempDir())
+	must(t, err)
+	if code != 3 || !strings.Contains(text, "[config-invalid] ") || !strings.Contains(text, "- trust         not checked: configuration rejected\n") {
+		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 

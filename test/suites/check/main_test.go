@@ -85,13 +85,16 @@ func (c *cluster) holder() *lab.Node { return c.ControlPlane[0].Node }
 // check runs the check command on a node.
 func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {
 	c.t.Helper()
-	r, code, err := n.Check(c.t.Context(), shared.binary, flags...)
+	text, code, err := n.CheckText(c.t.Context(), shared.binary, append(flags, "-o", "json")...)
+	must(c.t, err)
+	validateReport(c.t, text)
+	r, err := lab.ParseCheck(text)
 	must(c.t, err)
 	return r, code
 }
 
 // expectFindings runs check on a node and expects exactly these findings. The exit code
-// must be 1 when one of them is a problem.
+// must be 3 when one of them is a problem.
 func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) lab.CheckReport {
 	c.t.Helper()
 	r, code := c.check(n, flags...)
@@ -99,8 +102,8 @@ func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) la
 	return r
 }
 
-// expectReport expects a report with exactly these findings. The exit code must be 1 when
-// one of them is a problem.
+// expectReport expects a report with exactly these findings. The exit code must be 3 when
+// one of them is a problem, and otherwise 4 when necessary checks are incomplete.
 func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 	c.t.Helper()
 	got := r.IDs()
@@ -109,12 +112,15 @@ func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		c.t.Errorf("findings (-want +got):\n%s\n%+v", diff, r)
 	}
-	problems := 0
-	if r.Outcome == "problem" {
-		problems = 1
+	wantCode := 0
+	switch {
+	case r.Outcome == "problem":
+		wantCode = 3
+	case len(r.Incomplete) > 0:
+		wantCode = 4
 	}
-	if code != problems {
-		c.t.Errorf("exit code %d with the outcome %q", code, r.Outcome)
+	if code != wantCode {
+		c.t.Errorf("exit code %d with the outcome %q, incomplete: %q", code, r.Outcome, r.Incomplete)
 	}
 }
 
@@ -150,6 +156,7 @@ func (c *cluster) restartService(o lab.ServiceOptions, reason string) {
 	s, err := c.holder().StartService(c.t.Context(), o)
 	must(c.t, err)
 	c.t.Cleanup(func() { c.stop(s) })
+	c.Services[0] = s
 	c.awaitReason(s, reason)
 }
 

@@ -73,7 +73,7 @@ func TestNftablesMissing(t *testing.T) {
 	c.restartService(lab.ServiceOptions{Wrap: wrap}, "NftablesUnavailable")
 	args := slices.Concat(wrap[1:], []string{shared.binary, "check", "-o", "json"}, c.holder().CheckFlags())
 	out, err := c.holder().Run(t.Context(), wrap[0], args...)
-	if code := exitCode(err); code != 1 {
+	if code := exitCode(err); code != 3 {
 		t.Fatalf("check: %v", err)
 	}
 	r, parsed := lab.ParseCheck(out)

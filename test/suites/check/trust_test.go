@@ -32,17 +32,20 @@ func TestTrustedCA(t *testing.T) {
 	must(t, err)
 	c.replaceRouter(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
 	good, old := string(root.Certificate()), string(expired.Certificate())
-	// Another test may have left a last good bundle.
+	// Another test may have left a last good bundle. The running service has the host's CAs as
+	// its last good ones, also in memory: only a service that starts with the bundle has none.
 	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
 	write(t, "nothing")
-	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
+	c.restartService(lab.ServiceOptions{
+		Config: n.DefaultConfig() + fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle),
+	}, "Serving")
 	for _, tt := range []struct {
 		name, text, reason string
 		ids, texts         []string
 	}{
 		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": the file contains no certificate"}},
 		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
-		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": the file contains no certificate"}},
+		{"refused", "nothing", "Rejected", []string{"ca-bundle-invalid"}, []string{bundle + ": the file contains no certificate"}},
 		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {

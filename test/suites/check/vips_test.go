@@ -129,7 +129,7 @@ func TestNotAClusterNode(t *testing.T) {
 	pod := c.Pods[0]
 	must(t, pod.WriteConfig(configFor(filepath.Join(pod.Dir, "keepalived.conf"))))
 	c.expectNothingToCheck(pod, "")
-	if r, code := c.check(pod); code != 3 || r.Outcome != "nothing" || r.Checks == nil {
+	if r, code := c.check(pod); code != 4 || r.Outcome != "nothing" || r.Checks == nil {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
@@ -140,7 +140,7 @@ func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
 	must(c.t, err)
-	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) || strings.Contains(text, "✗") {
+	if code != 4 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) || strings.Contains(text, "✗") {
 		c.t.Errorf("exit code %d: %s", code, text)
 	}
 }
@@ -157,7 +157,7 @@ func TestWorker(t *testing.T) {
 	// The static pod of an API server makes it a control-plane node, which lacks its API
 	// VIP.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
-	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-no-api-instance") {
+	if r, code := c.check(n); code != 3 || !slices.Contains(r.IDs(), "keepalived-no-api-instance") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
@@ -198,12 +198,12 @@ func TestConfiguration(t *testing.T) {
 }
 
 // TestWithoutRoot holds that check without root lists what it could not check, and that
-// this alone is no problem.
+// its exit code is then neither that of a problem nor that of success.
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	text, code := checkWithoutRoot(t, c, n)
-	if code != 0 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
+	if code != 4 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }

@@ -19,15 +19,37 @@ import (
 )
 
 // The documents whose commands run here, and the marks of their blocks. test/run-readme
-// runs README's blocks marked sh, and test/suites/packaging runs those of docs/install.md
-// marked sh packaging.
+// runs README's blocks marked sh, and test/suites/packaging runs blocks marked sh
+// packaging.
 const (
-	installDocument = "docs/install.md"
-	installMark     = "sh"
-	packagingMark   = "sh packaging"
-	readmeDocument  = "README.md"
-	readmeMark      = "shell"
+	installFolder      = "docs/install/"
+	machineConfigGuide = installFolder + "machineconfig.md"
+	osImageGuide       = installFolder + "os-image.md"
+	coreOSGuide        = installFolder + "fedora-coreos.md"
+	systemdGuide       = installFolder + "systemd.md"
+	lifeGuide          = "docs/upgrade-uninstall.md"
+	tutorialDocument   = "docs/tutorial.md"
+	expiredRunbook     = "docs/runbooks/certificate-expired.md"
+	conditionReference = "docs/reference/cluster-condition.md"
+	installMark        = "sh"
+	packagingMark      = "sh packaging"
+	byHandMark         = "console" // not run by a test: each command has a prompt
+	readmeDocument     = "README.md"
+	readmeMark         = "shell"
 )
+
+// testedDocuments returns the mark of the blocks that a test must run, by document.
+func testedDocuments() (map[string]string, error) {
+	marks := map[string]string{lifeGuide: installMark, tutorialDocument: installMark, expiredRunbook: installMark, conditionReference: installMark, readmeDocument: readmeMark}
+	guides, err := filepath.Glob(filepath.Join(host.Repository(), installFolder, "*.md"))
+	if err != nil || len(guides) == 0 {
+		return nil, fmt.Errorf("%s has %d documents: %w", installFolder, len(guides), err)
+	}
+	for _, path := range guides {
+		marks[installFolder+filepath.Base(path)] = installMark
+	}
+	return marks, nil
+}
 
 // fenced is a fenced block of a document.
 type fenced struct {
@@ -55,7 +77,7 @@ func readDocument(name string) ([]fenced, error) {
 			all[len(all)-1].text += line
 		case fence:
 			all, open = append(all, fenced{section, mark, "", number}), true
-		case strings.HasPrefix(line, "## "), strings.HasPrefix(line, "### "):
+		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "## "), strings.HasPrefix(line, "### "):
 			section = strings.TrimSpace(strings.TrimLeft(line, "#"))
 		}
 	}
@@ -71,14 +93,12 @@ type commandBlocks struct {
 	blocks map[string][]string
 }
 
-func openInstallDocument(t *testing.T) *commandBlocks {
-	t.Helper()
-	return openDocument(t, installDocument, installMark)
-}
-
 func openDocument(t *testing.T, name, mark string) *commandBlocks {
 	t.Helper()
 	h := must1(readCommandBlocks(name, mark))(t)
+	if len(h.blocks) == 0 {
+		t.Fatalf("%s has no block marked %s", name, mark)
+	}
 	return h
 }
 
@@ -92,9 +112,6 @@ func readCommandBlocks(name, mark string) (*commandBlocks, error) {
 		if f.mark == mark {
 			h.blocks[f.section] = append(h.blocks[f.section], f.text)
 		}
-	}
-	if len(h.blocks) == 0 {
-		return nil, fmt.Errorf("%s has no block marked %s", name, mark)
 	}
 	return h, nil
 }
@@ -123,8 +140,12 @@ func (h *commandBlocks) title(section string, i int) string {
 
 // unusedBlocks returns the documents' blocks that no test ran.
 func unusedBlocks(ran map[string]bool) ([]string, error) {
+	marks, err := testedDocuments()
+	if err != nil {
+		return nil, err
+	}
 	var left []string
-	for name, mark := range map[string]string{installDocument: installMark, readmeDocument: readmeMark} {
+	for name, mark := range marks {
 		h, err := readCommandBlocks(name, mark)
 		if err != nil {
 			return nil, err
@@ -146,17 +167,19 @@ func unusedBlocks(ran map[string]bool) ([]string, error) {
 func TestEveryCommandIsMarked(t *testing.T) {
 	// The beginning of a command line, optionally after a prompt.
 	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
-	for name, marks := range map[string][]string{
-		installDocument: {installMark, packagingMark, "yaml MachineOSConfig", "yaml MachineConfig"},
-		readmeDocument:  {readmeMark, "sh", "yaml", "mermaid"},
-	} {
-		all := must1(readDocument(name))(t)
-		for _, f := range all {
+	for name, mark := range must1(testedDocuments())(t) {
+		marks := []string{mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig"}
+		if name == readmeDocument {
+			marks = []string{mark, "sh", "mermaid"}
+		}
+		for _, f := range must1(readDocument(name))(t) {
 			switch {
 			case f.mark == "" && command.MatchString(f.text):
 				t.Errorf("%s:%d: the block has commands and no mark: no test runs it", name, f.line)
 			case f.mark != "" && !slices.Contains(marks, f.mark):
 				t.Errorf("%s:%d: no test runs blocks marked %q: use one of %q", name, f.line, f.mark, marks)
+			case f.mark == byHandMark && !strings.HasPrefix(f.text, "$ "):
+				t.Errorf("%s:%d: a block marked %s begins with a prompt: no test runs it", name, f.line, byHandMark)
 			}
 		}
 		text := must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)

@@ -104,9 +104,9 @@ func parentConfig(t *testing.T, config string) []byte {
 
 func TestFedoraCoreOS(t *testing.T) {
 	s := useCluster(t)
-	w := newInstallMethod(t, s, nil)
+	w := newInstallMethod(t, s, coreOSGuide, nil)
 	motd := must1(w.ReadFile("/etc/motd"))(t)
-	w.block("Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
+	w.block("Install on Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
 	config := w.read("rendered/http01-proxyd.ign")
 	must(t, validator.Ignition([]byte(config)))
 

@@ -4,12 +4,14 @@ package delivery_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -87,7 +89,8 @@ type admin struct {
 	*shell
 
 	t       *testing.T
-	book    *commandBlocks
+	guide   *commandBlocks // machineConfigGuide
+	life    *commandBlocks // lifeGuide
 	cluster *oc.Cluster
 	began   time.Time
 }
@@ -107,7 +110,7 @@ func newAdmin(t *testing.T) *admin {
 	}
 	c := must1(oc.New(t.Context(), []byte(otherPolicy), nodes, []byte(otherConfig)))(t)
 	c.Rollouts() // of the base configuration
-	a := &admin{testbed: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
+	a := &admin{testbed: s, t: t, guide: openDocument(t, machineConfigGuide, installMark), life: openDocument(t, lifeGuide, installMark), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
 	handlers["oc"] = c.Run
 	a.shell = newShell(t, handlers)
@@ -206,19 +209,20 @@ func TestByMachineConfig(t *testing.T) {
 	before := a.snapshots(t)
 
 	a.setRelease(first)
-	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
-	a.step("node disruption policy", expect{}, func() { a.section(a.book, "2. The node disruption policy, first") })
+	a.step("render", expect{}, func() { t.Log(a.section(a.guide, "1. Render")) })
+	a.step("node disruption policy", expect{}, func() { a.section(a.guide, "2. The node disruption policy, first") })
 	a.expectForeignPolicy()
 	a.step("first installation", expect{starts: 1, changes: true}, func() {
-		fmt.Print(a.section(a.book, "3. The MachineConfigs"))
+		fmt.Print(a.section(a.guide, "3. The MachineConfigs"))
 	})
 	a.awaitRelease(first)
 	a.expectCertificate("installed")
 	a.printStatus()
+	a.expectClusterReports()
 	a.expectJournalCatalog(t, a.ControlPlane[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.life, "Change the configuration") })
 	a.awaitPort(9888)
 	a.expectCertificate("port-9888")
 
@@ -244,10 +248,10 @@ func TestByMachineConfig(t *testing.T) {
 
 	image := "IMAGE=" + a.images[second]
 	a.write("my.yaml", "mode: \"\"\n")
-	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
+	a.step("disable", expect{changes: true}, func() { a.section(a.life, "Change the configuration", image) })
 	a.awaitDisabled()
 	a.write("my.yaml", "")
-	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
+	a.step("enable again", expect{changes: true}, func() { a.section(a.life, "Change the configuration", image) })
 	a.awaitRelease(second)
 	a.expectCertificate("enabled-again")
 
@@ -281,7 +285,7 @@ func TestRemovalReboots(t *testing.T) {
 	before := a.snapshots(t)
 	a.install()
 	a.write("kernel.yaml", kernelConfig)
-	removal, _, found := strings.Cut(a.book.block(t, "Remove", 0, 2), "\n")
+	removal, _, found := strings.Cut(a.life.block(t, "Remove", 0, 2), "\n")
 	if !found || !strings.HasPrefix(removal, "oc delete ") {
 		t.Fatalf("the removal begins with %q", removal)
 	}
@@ -293,7 +297,7 @@ func TestRemovalReboots(t *testing.T) {
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
 	must(t, a.AwaitVIPs(t.Context()))
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return checkLeftovers(ctx, m) })
-	recovery := a.book.onlyBlock(t, "Recover")
+	recovery := a.life.onlyBlock(t, "Recover")
 	for _, m := range a.ControlPlane {
 		must1(a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name)))(t)
 	}
@@ -324,19 +328,29 @@ func checkLeftovers(ctx context.Context, m *host.Host) error {
 	return nil
 }
 
-// TestREADME runs the commands of the README.
+// TestREADME runs the commands of the README, from the installation to the removal.
 func TestREADME(t *testing.T) {
 	a := newAdmin(t)
+	before := a.snapshots(t)
 	readme := openDocument(t, readmeDocument, readmeMark)
-	a.step("README's commands", expect{starts: 1, changes: true}, func() {
-		out := a.section(readme, "On a cluster")
-		if !strings.Contains(out, "Active: active (running)") {
-			t.Errorf("the last command does not show a running service:\n%s", out)
-		}
-	})
+	a.step("README: quick start", expect{starts: 1, changes: true}, func() { a.section(readme, "Quick start") })
 	a.awaitRelease(first)
+	health := a.section(readme, "Check health")
+	t.Log(health)
+	for _, want := range []string{"Serving", "Standby", "192.0.2.5"} {
+		if !strings.Contains(health, want) {
+			t.Errorf("the status of the cluster has no %s:\n%s", want, health)
+		}
+	}
 	a.expectCertificate("readme")
-	a.remove(nil)
+	// The lab has no API server. Checks that require one cannot end, so the exit code is 4.
+	out, err := a.run(t.Context(), readme.block(t, "Not working?", 0, 1))
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.Contains(out, "[api-server-unreachable]") {
+		t.Errorf("check does not report the missing API server, or not with the exit code 4: %v\n%s", err, out)
+	}
+	a.step("README: uninstall", expect{changes: true}, func() { a.section(readme, "Uninstall") })
+	a.expectUnchanged(before)
 }
 
 // install runs the first three steps of the document.
@@ -345,7 +359,7 @@ func (a *admin) install() {
 	a.setRelease(first)
 	a.step("install", expect{starts: 1, changes: true}, func() {
 		for _, section := range []string{"1. Render", "2. The node disruption policy, first", "3. The MachineConfigs"} {
-			a.section(a.book, section)
+			a.section(a.guide, section)
 		}
 	})
 	a.awaitRelease(first)
@@ -363,7 +377,7 @@ func (a *admin) setRelease(release string) {
 func (a *admin) upgradeTo(release string, env ...string) {
 	a.t.Helper()
 	a.setRelease(release)
-	a.section(a.book, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
+	a.section(a.life, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
 }
 
 // expectUnits compares the units and the installer of releases in systemd's memory and on
@@ -414,6 +428,43 @@ func (a *admin) printStatus() {
 	fmt.Print(out)
 }
 
+// expectClusterReports expects that the plugin of oc shows the holder of each VIP, and gets the
+// result of check from all nodes.
+func (a *admin) expectClusterReports() {
+	a.t.Helper()
+	type node struct {
+		Name     string
+		Reported bool
+	}
+	var status struct {
+		VIPs            []struct{ Holders []string }
+		Nodes, Problems []node
+	}
+	must(a.t, json.Unmarshal([]byte(must1(a.run(a.t.Context(), "oc http01 status --exit-code -o json"))(a.t)), &status))
+	for _, v := range status.VIPs {
+		if !slices.Equal(v.Holders, []string{a.ControlPlane[0].Name}) {
+			a.t.Errorf("a VIP is held by %q", v.Holders)
+		}
+	}
+	if len(status.VIPs) == 0 || len(status.Problems) > 0 {
+		a.t.Errorf("status: %+v", status)
+	}
+	var check struct {
+		Kind  string
+		Nodes []node
+	}
+	// The hosts of this test have no certificate for the API, so there may be findings.
+	must(a.t, json.Unmarshal([]byte(must1(a.run(a.t.Context(), "oc http01 check -o json || test $? -eq 3 -o $? -eq 4"))(a.t)), &check))
+	var want []node
+	for _, m := range a.ControlPlane {
+		want = append(want, node{m.Name, true})
+	}
+	if check.Kind != "ClusterCheck" || !slices.Equal(want, check.Nodes) || !slices.Equal(want, status.Nodes) {
+		a.t.Errorf("status: %+v; check: %+v", status, check)
+	}
+	fmt.Print(must1(a.run(a.t.Context(), "oc http01 status -o wide"))(a.t))
+}
+
 func (a *admin) awaitPort(port int) {
 	a.t.Helper()
 	for _, m := range a.ControlPlane {
@@ -462,7 +513,7 @@ func (a *admin) failingUpgrades() {
 		must(a.t, a.Registry.Down(ctx, tt.outage))
 		a.write("SHA256SUMS", tt.sums)
 		a.step("failing upgrade: "+tt.name, expect{changes: true}, func() {
-			a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
+			a.section(a.life, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
 		})
 		a.awaitRelease(second)
 		for _, m := range a.ControlPlane {
@@ -474,10 +525,10 @@ func (a *admin) failingUpgrades() {
 	}
 	// The unit is inactive at this point, which is the exit status 3 of systemctl.
 	const section = "When a pull fails"
-	out, err := a.run(ctx, strings.TrimSpace(a.book.block(a.t, section, 0, 2))+" || [ $? -eq 3 ]")
+	out, err := a.run(ctx, strings.TrimSpace(a.guide.block(a.t, section, 0, 2))+" || [ $? -eq 3 ]")
 	must(a.t, err)
 	fmt.Print(out)
-	out, err = a.run(ctx, a.book.block(a.t, section, 1, 2))
+	out, err = a.run(ctx, a.guide.block(a.t, section, 1, 2))
 	must(a.t, err)
 	if !strings.Contains(out, "connection refused") {
 		a.t.Errorf("the journal does not have podman's error:\n%s", out)
@@ -543,10 +594,10 @@ func (a *admin) bootsWithoutRegistry() {
 func (a *admin) remove(before []host.Snapshot) {
 	a.t.Helper()
 	a.step("remove", expect{changes: true}, func() {
-		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2)))(a.t)
+		must1(a.run(a.t.Context(), a.life.block(a.t, "Remove", 0, 2)))(a.t)
 	})
 	a.step("remove the policy's entries", expect{}, func() {
-		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2)))(a.t)
+		must1(a.run(a.t.Context(), a.life.block(a.t, "Remove", 1, 2)))(a.t)
 	})
 	a.expectForeignPolicy()
 	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)

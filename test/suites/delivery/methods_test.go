@@ -18,8 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-const byItself = "On a host by itself"
-
 // installMethod tests one installation method on the VIP holder, where an issued
 // certificate shows that the service serves.
 type installMethod struct {
@@ -28,14 +26,14 @@ type installMethod struct {
 	*shell
 
 	t      *testing.T
-	book   *commandBlocks
+	guide  *commandBlocks
 	bin    string // output directory of `make build`
 	before host.Snapshot
 }
 
-func newInstallMethod(t *testing.T, s *testbed, handlers map[string]oc.Handler) *installMethod {
+func newInstallMethod(t *testing.T, s *testbed, guide string, handlers map[string]oc.Handler) *installMethod {
 	t.Helper()
-	w := &installMethod{testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
+	w := &installMethod{testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t, guide: openDocument(t, guide, installMark), bin: t.TempDir()}
 	var err error
 	w.before, err = snapshot(t.Context(), w.Host)
 	must(t, err)
@@ -62,7 +60,7 @@ func (w *installMethod) cleanUp(ctx context.Context) {
 func (w *installMethod) block(section string, i, of int, env ...string) {
 	w.t.Helper()
 	// The document's rm commands run on the host.
-	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...))(w.t)
+	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.guide.block(w.t, section, i, of), env...))(w.t)
 	w.t.Log(out)
 }
 
@@ -94,9 +92,13 @@ func (w *installMethod) expectServing(program, sum, label string) {
 		}
 		return err
 	}))
-	if text := status(w.t.Context(), w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
-		w.t.Errorf("systemctl status does not show that it serves:\n%s", text)
-	}
+	// The controller sends STATUS= to systemd after it has published the same state.
+	must(w.t, eventually(w.t, "systemctl status to show Serving", func(ctx context.Context) error {
+		if text := status(ctx, w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
+			return fmt.Errorf("systemctl status:\n%s", text)
+		}
+		return nil
+	}))
 	got := must1(runningChecksum(w.t.Context(), w.Host))(w.t)
 	if got != sum {
 		w.t.Errorf("running program %s, want %s", got, sum)
@@ -113,13 +115,13 @@ func (w *installMethod) expectUnchanged() {
 	}
 }
 
-// documentedYAML returns the document's YAML block of a kind.
+// documentedYAML returns the YAML block of a kind in osImageGuide.
 func documentedYAML(t *testing.T, kind string) string {
 	t.Helper()
-	all := must1(readDocument(installDocument))(t)
+	all := must1(readDocument(osImageGuide))(t)
 	i := slices.IndexFunc(all, func(f fenced) bool { return f.mark == "yaml "+kind })
 	if i < 0 {
-		t.Fatalf("%s shows no %s", installDocument, kind)
+		t.Fatalf("%s shows no %s", osImageGuide, kind)
 	}
 	return all[i].text
 }
@@ -148,17 +150,17 @@ func commands(m *host.Host) map[string]oc.Handler {
 
 func TestStandaloneHost(t *testing.T) {
 	s := useCluster(t)
-	w := newInstallMethod(t, s, commands(s.ControlPlane[0]))
+	w := newInstallMethod(t, s, systemdGuide, commands(s.ControlPlane[0]))
 	// Commands of the administrator on the host work on its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
-	w.block(byItself, 0, 3, build)
+	w.block("Install", 0, 1, build)
 	w.expectServing(binary, w.builtChecksum(), "by-itself")
 	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR, a package's scripts do this
 	w.expectJournalCatalog(t, w.Host)
 	w.reboot()
 	w.expectServing(binary, w.builtChecksum(), "by-itself-booted")
 	pid := w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service)
-	w.block(byItself, 1, 3, build)
+	w.block("Upgrade", 0, 1, build)
 	w.expectServing(binary, w.builtChecksum(), "by-itself-upgraded")
 	if w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service) == pid {
 		t.Error("the upgrade has not restarted the service")
@@ -171,7 +173,7 @@ func TestStandaloneHost(t *testing.T) {
 		t.Errorf("make uninstall of a running service: %v\n%s", err, out)
 	}
 	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
-	w.block(byItself, 2, 3, directory)
+	w.block("Remove", 0, 1, directory)
 	// make keeps the directories that it created, because others may use them.
 	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
 	w.expectUnchanged()

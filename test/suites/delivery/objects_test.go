@@ -45,8 +45,8 @@ func testdata(name string) (string, error) {
 // TestClusterObjects renders from the cluster's objects and combines the reports of the
 // control-plane nodes with the documented commands.
 func TestClusterObjects(t *testing.T) {
-	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openInstallDocument(t)
-	output := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
+	s := newShell(t, map[string]oc.Handler{"oc": objectsCommand})
+	output := s.section(openDocument(t, machineConfigGuide, installMark), "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
 	for _, want := range []string{
 		"apiserver.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
 		"CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
@@ -58,7 +58,8 @@ func TestClusterObjects(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "rendered", "98-master-http01-proxyd-config.yaml")); err != nil {
 		t.Error(err)
 	}
-	folded := s.section(book, "One condition for the cluster")
+	folded := s.section(openDocument(t, conditionReference, installMark), "Combine the reports")
+	folded += s.section(openDocument(t, conditionReference, installMark), "Keep the condition")
 	if !strings.Contains(folded, `"status": "True"`) || !strings.Contains(folded, `"192.0.2.5 is held and served by master0; 3 hosts have reported"`) {
 		t.Errorf("output:\n%s", folded)
 	}

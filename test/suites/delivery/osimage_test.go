@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	osImageSection = "In the OS image"
-	inOSImage      = "/usr/bin/http01-proxyd"
+	addToImage      = "Add the binary to the image"
+	removeFromImage = "Remove the binary from the image"
+	inOSImage       = "/usr/bin/http01-proxyd"
 )
 
 // TestOSImage tests both methods to put the binary into an OS image. Each rollout reboots,
@@ -49,15 +50,15 @@ func TestOSImage(t *testing.T) {
 			daemon := &mcd.Daemon{Machine: s.ControlPlane[0]}
 			c := must1(oc.New(t.Context(), []byte(otherPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}}, base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
-			w := newInstallMethod(t, s, map[string]oc.Handler{"oc": c.Run})
+			w := newInstallMethod(t, s, osImageGuide, map[string]oc.Handler{"oc": c.Run})
 			w.expectRollout(c, len(base) > 0) // another image needs a reboot
 
-			w.block(osImageSection, 0, 4)
+			w.block(addToImage, 0, 2)
 			build := containerfile(t, document, tt.base, s.images[first])
 			if !tt.afterRendered {
 				w.installOSImage(build, tt.base)
 			}
-			w.block(osImageSection, 1, 4)
+			w.block(addToImage, 1, 2)
 			w.expectRollout(c, true)
 			w.reboot()
 			if tt.afterRendered {
@@ -74,11 +75,11 @@ func TestOSImage(t *testing.T) {
 			w.awaitPort(9888)
 			w.expectServing(inOSImage, s.sums[first], "in-the-os-image-9888")
 
-			w.block(osImageSection, 2, 4)
+			w.block(removeFromImage, 0, 2)
 			w.expectRollout(c, true)
 			w.runOnHost("rm", inOSImage) // the next image has no binary
 			w.reboot()
-			w.block(osImageSection, 3, 4)
+			w.block(removeFromImage, 1, 2)
 			w.expectUnchanged()
 		})
 	}

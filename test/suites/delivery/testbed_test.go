@@ -30,7 +30,7 @@ const (
 	catalogUnit = "http01-proxyd-catalog.service"
 	binary      = "/usr/local/bin/http01-proxyd"
 	unitPattern = "http01-proxyd*" // the pattern of the service's units
-	renderer    = "http01-machineconfig"
+	renderer    = "oc-http01"
 
 	// unitStarted is the ID of systemd's message that a unit has started
 	// (SD_MESSAGE_UNIT_STARTED in sd-messages.h).

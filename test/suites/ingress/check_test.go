@@ -23,8 +23,15 @@ func (p *fixture) check(t *testing.T, ids []string, flags ...string) lab.CheckRe
 	if len(got) != min(len(ids), 1) || len(got) == 1 && !slices.Contains(ids, got[0]) {
 		t.Errorf("check finds %q, want one of %q\n%+v", got, ids, r)
 	}
-	if (code == 1) != (r.Outcome == "problem") || code > 1 {
-		t.Errorf("exit code %d with the outcome %q", code, r.Outcome)
+	want := 0
+	switch {
+	case r.Outcome == "problem":
+		want = 3
+	case len(r.Incomplete) > 0:
+		want = 4
+	}
+	if code != want {
+		t.Errorf("exit code %d with the outcome %q, incomplete: %q", code, r.Outcome, r.Incomplete)
 	}
 	return r
 }

@@ -132,7 +132,7 @@ func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
 			p.requestChallenge(t, vip, token)
 			c := awaitChallenge(t, s, token)
-			if !slices.Contains([]string{"tls-handshake", "closed-without-response", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
+			if !slices.Contains([]string{"ingress-tls-handshake", "ingress-closed-connection", "ingress-reset-connection"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
 				t.Errorf("cause %q: %+v", c.Cause, c)
 			}
 			return

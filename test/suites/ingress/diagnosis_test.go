@@ -130,40 +130,40 @@ func TestTLSDiagnoses(t *testing.T) {
 	p.runDiagnoses(t, []diagnosisCase{
 		{
 			name: "a CA that is not in the bundle", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
-			config: directConfig(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
+			config: directConfig(https, own.second), cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
 			details: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
 			text:    `"lab server", issued by "Lab Intermediate CA", is not signed by a trusted CA; trusted: the CA of `,
 		},
 		{
 			name: "a private CA and the system's trust", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
-			config: directConfig(https), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA", "trustedCA"},
+			config: directConfig(https), cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA", "trustedCA"},
 		},
 		{
 			name: "a chain without its intermediate", router: lab.RouterOptions{Secure: &alone},
-			config: directConfig(https, own.root), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA"},
+			config: directConfig(https, own.root), cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA"},
 		},
 		{
 			name: "names that cover nothing", router: presents(own.intermediate, lab.ServerCertificate{Names: []string{"other.example.com"}}),
-			config: directConfig(https, own.root), cause: "tls-name", finds: "ingress-tls-name", status: 502, details: []string{"other.example.com", "verifyNames"},
+			config: directConfig(https, own.root), cause: "ingress-tls-name", finds: "ingress-tls-name", status: 502, details: []string{"other.example.com", "verifyNames"},
 			text: `is for "other.example.com", and not for "api.lab.test" and "*.apps.lab.test"`,
 		},
 		{
 			name: "expired", router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directConfig(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "has expired on",
+			config: directConfig(https, own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502, text: "has expired on",
 		},
 		{
 			name: "not yet valid", router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}),
-			config: directConfig(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+			config: directConfig(https, own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502,
 		},
 		{
 			name: "no TLS at that port", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
-			config: directConfig(https+"  httpsPort: 1936\n", own.root), cause: "tls-handshake", finds: "ingress-tls-handshake", status: 502, details: []string{":1936"},
+			config: directConfig(https+"  httpsPort: 1936\n", own.root), cause: "ingress-tls-handshake", finds: "ingress-tls-handshake", status: 502, details: []string{":1936"},
 			text: "192.0.2.6:1936",
 		},
 		{
 			name: "expired, behind a redirect", set: redirectsToHTTPS,
 			router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directConfig("", own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "192.0.2.6:443",
+			config: directConfig("", own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502, text: "192.0.2.6:443",
 		},
 	})
 }
@@ -192,7 +192,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 	elsewhere := func(name, location string) diagnosisCase {
 		return diagnosisCase{
 			name: name, router: secure, set: redirectTo(location, false), config: directConfig("", shared.pki.root),
-			cause: "redirect-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", details: []string{"redirects the challenge to "},
+			cause: "route-redirects-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", details: []string{"redirects the challenge to "},
 			text: "(its Location is \"" + location + "\")",
 		}
 	}
@@ -204,11 +204,11 @@ func TestRedirectDiagnoses(t *testing.T) {
 		elsewhere("to an address", "https://198.51.100.10"+acmePath),
 		{
 			name: "redirects are not followed", router: secure, set: redirectsToHTTPS,
-			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "redirect-to-https", finds: "route-redirects-https", status: 302,
+			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "route-redirects-https", finds: "route-redirects-https", status: 302,
 		},
 		{
 			name: "no listener", set: redirectsToHTTPS,
-			config: directConfig("", shared.pki.root), cause: "refused", status: 502, details: []string{":443"},
+			config: directConfig("", shared.pki.root), cause: "ingress-refused", status: 502, details: []string{":443"},
 			finds: "ingress-refused", text: "192.0.2.6:443 refuses connections",
 		},
 	})
@@ -224,7 +224,7 @@ func TestRedirectLoop(t *testing.T) {
 	s := p.serve(t, directConfig("", shared.pki.root)(t, p))
 	answer := p.requestChallenge(t, p.API.V4, token)
 	c := awaitChallenge(t, s, token)
-	if c.Cause != "redirect-loop" || !strings.HasPrefix(answer, "HTTP/1.1 302 ") {
+	if c.Cause != "route-redirect-loop" || !strings.HasPrefix(answer, "HTTP/1.1 302 ") {
 		t.Errorf("cause %q, want redirect-loop and the redirect: %.100q %+v", c.Cause, answer, c)
 	}
 	log, err := p.Worker.RouterLog()
@@ -241,11 +241,11 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	secure := p.appsIdentity(t)
 	// HAProxy closes before it has read all data, so the kernel sends a reset unless the
 	// end arrives first.
-	const closes = "closed-without-response|reset"
+	const closes = "ingress-closed-connection|ingress-reset-connection"
 	unexpected := func(version string) diagnosisCase {
 		return diagnosisCase{
 			name: version + " that is not expected", config: directConfig("  proxyProtocol: " + version + "\n"),
-			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, details: []string{"upstream.proxyProtocol"},
+			cause: "ingress-proxy-protocol", finds: "ingress-proxy-protocol", status: 400, details: []string{"upstream.proxyProtocol"},
 		}
 	}
 	p.runDiagnoses(t, []diagnosisCase{
@@ -258,12 +258,12 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 		unexpected("v2"),
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
-			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(https, shared.pki.root), cause: closes, finds: closes, status: 502, details: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
 			name: "not expected before TLS", router: lab.RouterOptions{Secure: secure},
-			config: directConfig(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "tls-handshake|" + closes, status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "ingress-tls-handshake|" + closes, status: 502, details: []string{"upstream.proxyProtocol"},
 		},
 	})
 }
@@ -323,14 +323,14 @@ func TestEgressDiagnoses(t *testing.T) {
 				t.Helper()
 				return strings.Replace(through(https, plain)(t, p), "egress-ca.crt", "nobody.crt", 1)
 			},
-			cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Bump CA", "egressProxy.trustedCA"}, text: "egressProxy.trustedCA",
+			cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Bump CA", "egressProxy.trustedCA"}, text: "egressProxy.trustedCA",
 		},
 		{
 			name: "an expired router behind the proxy", set: starts(lab.EgressOptions{}), config: through(https, plain),
 			router: lab.RouterOptions{Secure: issue(t, shared.pki.intermediate, lab.ServerCertificate{
 				Names: []string{"*.apps." + p.Domain}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
 			})},
-			cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+			cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502,
 		},
 	})
 }

@@ -23,7 +23,7 @@ func (h *host) expectNotRedirected() {
 	h.t.Helper()
 	out, err := h.node().Run(context.WithoutCancel(h.t.Context()), "curl", "-sS", "--max-time", "5", "-H", "Host: app.edge.test", "http://10.44.0.0/")
 	must(h.t, err)
-	if strings.Contains(out, refusal) {
+	if strings.Contains(out, rejection) {
 		h.t.Errorf("the internal address is redirected: %.200q", out)
 	}
 	rules := h.ruleset()
@@ -86,7 +86,7 @@ func TestOtherPrefix(t *testing.T) {
 	h.awaitMessage(s, "Serving", "holds 10.44.0.0")
 	out, err := h.node().Run(t.Context(), "curl", "-sS", "--max-time", "5", "http://10.44.0.0/")
 	must(t, err)
-	if !strings.Contains(out, refusal) {
+	if !strings.Contains(out, rejection) {
 		t.Errorf("not redirected: %.200q", out)
 	}
 }
@@ -116,7 +116,7 @@ func TestInvalidConfigAtStart(t *testing.T) {
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
 	s = h.start(h.config(""), "Serving")
 	h.awaitMessage(s, "Serving", "ingress.ports.http is a string; it must be an integer: correct it in "+h.dir()+"/config.yaml, line 1; MicroShift's last good configuration stays in use")
-	if text := h.request(h.v4()); !strings.Contains(text, refusal) {
+	if text := h.request(h.v4()); !strings.Contains(text, rejection) {
 		t.Errorf("the node's port 80: %.200q", text)
 	}
 	r, _, err := h.node().Check(t.Context(), shared.binary)

@@ -18,7 +18,7 @@ func (h *host) request(at netip.Addr) string {
 	return text
 }
 
-const refusal = "Only /.well-known/acme-challenge/* is allowed"
+const rejection = "Only /.well-known/acme-challenge/* is allowed"
 
 // expectTrace has check follow a pending challenge, which must pass.
 func (h *host) expectTrace() {
@@ -82,7 +82,7 @@ func TestOtherPort(t *testing.T) {
 		h.certificate(at)
 	}
 	for _, at := range h.node().Addresses.Both() {
-		if text := h.request(at); !strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, refusal) {
+		if text := h.request(at); !strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, rejection) {
 			t.Errorf("%s: %.200q", at, text)
 		}
 	}
@@ -113,7 +113,7 @@ func TestOtherAddress(t *testing.T) {
 	if text := h.request(other); !strings.HasPrefix(text, "HTTP/1.0 503") {
 		t.Errorf("the router's own address: %.200q", text)
 	}
-	if text := h.request(h.v4()); !strings.Contains(text, refusal) {
+	if text := h.request(h.v4()); !strings.Contains(text, rejection) {
 		t.Errorf("the node's address: %.200q", text)
 	}
 	h.expectCheckText(h.check(), "vips", "its router is at 192.0.2.40, port 80")

@@ -153,7 +153,7 @@ func TestPortsMatch(t *testing.T) {
 	if s.Port != port || s.TargetPort.IntVal != port || e.Port != port || s.Name != e.Name || s.Name != monitor.Spec.Endpoints[0].Port {
 		t.Errorf("ports: Service %+v, Endpoints %+v, ServiceMonitor %+v", s, e, monitor.Spec.Endpoints[0])
 	}
-	for file, phrase := range map[string]string{"docs/monitoring.md": `listenAddress: ":9645"`, "docs/host-ports.md": "| 9645 "} {
+	for file, phrase := range map[string]string{"docs/monitoring.md": `listenAddress: ":9645"`, "docs/reference/ports.md": "| 9645 "} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
 		if !strings.Contains(string(text), phrase) {

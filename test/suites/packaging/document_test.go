@@ -14,47 +14,46 @@ import (
 )
 
 const (
-	document = "docs/install.md"
-	mark     = "```sh packaging\n" // test/suites/delivery runs blocks marked sh
+	rpmGuide   = "docs/install/rpm.md"
+	bootcGuide = "docs/install/bootc.md"
+	mark       = "```sh packaging\n" // test/suites/delivery runs blocks marked sh
 )
 
-// blocks returns the command blocks of a section for this machine.
-func blocks(section string) ([]string, error) {
+// blocks returns the command blocks of a document for this machine.
+func blocks(document string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(host.Repository(), document))
 	if err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
-	_, rest, _ := strings.Cut(string(text), "\n### "+section+"\n")
-	rest, _, _ = strings.Cut(rest, "\n### ")
 	var all []string
-	for _, block := range strings.Split(rest, mark)[1:] {
+	for _, block := range strings.Split(string(text), mark)[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		all = append(all, strings.ReplaceAll(block, ".x86_64.", "."+rpmArchitecture+"."))
 	}
 	return all, nil
 }
 
-// runDocumented runs a block of the document on the host as written.
-func (s *testbed) runDocumented(ctx context.Context, section string, i int, env ...string) error {
-	all, err := blocks(section)
+// runDocumented runs a block of a document on the host as written.
+func (s *testbed) runDocumented(ctx context.Context, document string, i int, env ...string) error {
+	all, err := blocks(document)
 	if err != nil {
 		return err
 	}
 	if i >= len(all) {
-		return fmt.Errorf("%s: %q has %d blocks marked sh packaging, want at least %d", document, section, len(all), i+1)
+		return fmt.Errorf("%s has %d blocks marked sh packaging, want at least %d", document, len(all), i+1)
 	}
 	args := append([]string{"--chdir=" + source, "ARCHITECTURE=" + architecture}, env...)
 	_, err = s.edge.Run(ctx, "env", append(args, "sh", "-ec", all[i])...)
 	return err
 }
 
-// TestEveryBlockIsRun holds that the tests run every block of the document.
+// TestEveryBlockIsRun holds that the tests run every block of the documents.
 func TestEveryBlockIsRun(t *testing.T) {
-	for section, want := range map[string]int{"By RPM": 3, "In a bootc image": 1} {
-		all, err := blocks(section)
+	for document, want := range map[string]int{rpmGuide: 3, bootcGuide: 1} {
+		all, err := blocks(document)
 		must(t, err)
 		if len(all) != want {
-			t.Errorf("%s: %q has %d blocks, want %d", document, section, len(all), want)
+			t.Errorf("%s has %d blocks, want %d", document, len(all), want)
 		}
 	}
 }

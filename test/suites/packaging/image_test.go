@@ -33,7 +33,7 @@ func TestContainerfile(t *testing.T) {
 	// The folder then has packages of two releases.
 	runOnHost(t, h, "cp", packageFile(firstInRPM), source+"/dist")
 	// crun cannot raise limits on the test machines, which RUN requires.
-	must(t, s.runDocumented(t.Context(), "In a bootc image", 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
+	must(t, s.runDocumented(t.Context(), bootcGuide, 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
 	id := runOnHost(t, h, "podman", "create", "--pull=never", built, "none")
 	tree := filepath.Join(h.Root, runOnHost(t, h, "podman", "mount", id))
 	// The host's own /run and /tmp hide files of builds there (bootc's lint reports them).

@@ -68,10 +68,10 @@ for release in $2; do
 	git tag --no-sign "$release"
 	go build -trimpath -buildvcs=true -ldflags='-s -w' -o "$3/$release" ./cmd/http01-proxyd
 done
-go build -trimpath -buildvcs=true -ldflags='-s -w' -o "$3/` + adminTool + `" ./cmd/http01-machineconfig`
+go build -trimpath -buildvcs=true -ldflags='-s -w' -o "$3/` + adminTool + `" ./cmd/oc-http01`
 
 // adminTool is another program of the same release.
-const adminTool = "http01-machineconfig"
+const adminTool = "oc-http01"
 
 // buildReleases builds a binary of each release into dir under the release's name.
 func buildReleases(ctx context.Context, dir string) error {

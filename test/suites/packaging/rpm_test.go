@@ -21,8 +21,20 @@ const contents = `drwxr-xr-x root:root /etc/http01-proxyd
 -rw-r--r-- root:root /usr/lib/systemd/catalog/http01-proxyd.catalog
 -rw-r--r-- root:root /usr/lib/systemd/system/http01-proxyd-table.service
 -rw-r--r-- root:root /usr/lib/systemd/system/http01-proxyd.service
+-rw-r--r-- root:root /usr/share/bash-completion/completions/http01-proxyd
+-rw-r--r-- root:root /usr/share/fish/vendor_completions.d/http01-proxyd.fish
 drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
--rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE`
+-rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-check.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-cleanup.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-completion.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-explain.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-help.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-run.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-status.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-version.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd.8
+-rw-r--r-- root:root /usr/share/zsh/site-functions/_http01-proxyd`
 
 // serving is a configuration with a table in the kernel and MicroShift's internal API
 // address on lo.
@@ -81,7 +93,7 @@ func TestLifecycle(t *testing.T) {
 	eventually(t, "the internal address", func() error { return checkOnLo(t, h, true) })
 	expectVerified(t, h) // the administrator's configuration is not a change of the package
 
-	must(t, s.runDocumented(t.Context(), "By RPM", 1))
+	must(t, s.runDocumented(t.Context(), rpmGuide, 1))
 	expectBinary(t, h, sums[second])
 	expectProperties(t, h, service, map[string]string{"UnitFileState": "enabled", "ActiveState": "active", "NeedDaemonReload": "no"})
 	expectProperties(t, h, companion, map[string]string{"ActiveState": "active", "NeedDaemonReload": "no"})
@@ -109,7 +121,7 @@ func TestLifecycle(t *testing.T) {
 	must(t, checkOnLo(t, h, true))
 	runOnHost(t, h, "systemctl", "kill", "--signal=SIGSTOP", service)
 	runOnHost(t, h, "systemctl", "kill", "--signal=SIGKILL", service)
-	must(t, s.runDocumented(t.Context(), "By RPM", 2))
+	must(t, s.runDocumented(t.Context(), rpmGuide, 2))
 	must(t, checkTable(t, h, false))
 	must(t, checkOnLo(t, h, false))
 	expectProperties(t, h, service, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -48,7 +49,7 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binaries string) (*test
 	for _, release := range append(releases(), adminTool) {
 		err = errors.Join(err, edge.Install(filepath.Join(binaries, release), path.Join("/root", release), 0o755))
 	}
-	if err = errors.Join(err, s.copySource()); err == nil {
+	if err = errors.Join(err, s.copySource(ctx)); err == nil {
 		err = edge.Boot(ctx)
 	}
 	if err == nil {
@@ -58,7 +59,7 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binaries string) (*test
 		_, err = s.build(ctx, source, dist, first)
 	}
 	if err == nil {
-		err = s.runDocumented(ctx, "By RPM", 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch)
+		err = s.runDocumented(ctx, rpmGuide, 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -78,10 +79,21 @@ func (s *testbed) close(ctx context.Context) error {
 	return errors.Join(err, s.edge.Close(ctx))
 }
 
-// copySource copies the files that `make rpm` reads onto the host.
-func (s *testbed) copySource() error {
+// copySource copies the files that `make rpm` reads onto the host. The host has no Go, so
+// the output of `make share` is among them.
+func (s *testbed) copySource(ctx context.Context) error {
 	root := host.Repository()
-	for _, part := range []string{"LICENSE", "Makefile", "build/release.mk", "systemd", "packaging"} {
+	generated, err := os.MkdirTemp("", "http01-share-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(generated)
+	share := exec.CommandContext(ctx, "make", "-C", root, "-f", "build/release.mk", "share", "SHARE="+filepath.Join(generated, "bin/share"))
+	share.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch)
+	if out, err := share.CombinedOutput(); err != nil {
+		return fmt.Errorf("make share: %w: %s", err, out)
+	}
+	for part, root := range map[string]string{"LICENSE": root, "Makefile": root, "build/release.mk": root, "systemd": root, "packaging": root, "bin/share": generated} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

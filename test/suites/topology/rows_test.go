@@ -58,32 +58,47 @@ var peerMode = regexp.MustCompile("unicast|multicast")
 // code matches text between back quotes.
 var code = regexp.MustCompile("`([^`]+)`")
 
-// rows parses the document's table: the second cell has the findings of check, the third
-// the states, and the last the test.
+// convention matches the states that hold unless a row has others.
+var convention = regexp.MustCompile("(?s)```text\n(.*?)\n```")
+
+// rows parses the document's tables. The last cell has the test. A row of three cells, or
+// one whose third cell has no state, follows the convention. The second of five cells has
+// the findings of check.
 func rows(t *testing.T) []row {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	must(t, err)
+	usual := convention.FindSubmatch(text)
+	if usual == nil {
+		t.Fatalf("%s has no convention", document)
+	}
 	var all []row
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		test := code.FindStringSubmatch(cells[len(cells)-1])
-		if len(cells) != 5 || test == nil {
+		if test == nil || len(cells) != 3 && len(cells) != 5 {
 			continue
 		}
 		r := row{topology: cells[0], test: test[1]}
-		for _, state := range code.FindAllStringSubmatch(cells[2], -1) {
-			r.states = append(r.states, state[1])
+		if len(cells) == 5 {
+			r.findings = quoted(cells[1])
+			r.states = quoted(cells[2])
 		}
-		for _, finding := range code.FindAllStringSubmatch(cells[1], -1) {
-			// "check" is the command.
-			if finding[1] != "check" {
-				r.findings = append(r.findings, finding[1])
-			}
+		if len(r.states) == 0 {
+			r.states = strings.Split(string(usual[1]), "\n")
 		}
 		slices.Sort(r.findings)
 		slices.Sort(r.states)
 		all = append(all, r)
+	}
+	return all
+}
+
+// quoted returns the texts between back quotes.
+func quoted(cell string) []string {
+	var all []string
+	for _, m := range code.FindAllStringSubmatch(cell, -1) {
+		all = append(all, m[1])
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func (s *testbed) expectCertificates() {
 			s.certificate(p, s.podOnOtherControlPlaneNode(s.Preferred(p.V6)))
 		}
 	}
-	s.expectRefusal()
+	s.expectRejection()
 }
 
 // podOn returns the pod on a control-plane node.

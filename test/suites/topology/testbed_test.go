@@ -193,9 +193,9 @@ func (s *testbed) challenges(node string) int {
 	return seen.Challenges.Total
 }
 
-// expectRefusal sends a request other than a challenge to each VIP from the internet and
+// expectRejection sends a request other than a challenge to each VIP from the internet and
 // expects the proxy's own answer.
-func (s *testbed) expectRefusal() {
+func (s *testbed) expectRejection() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
 		text, err := s.Internet.Raw(s.t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")

@@ -39,7 +39,8 @@ type word struct {
 	advice     string
 }
 
-// TestWords: no comment, string literal, script or unit file uses a word of the list.
+// TestWords: no comment, string literal, script, unit file or YAML file uses a word of
+// the list.
 func TestWords(t *testing.T) {
 	list := words(t)
 	files := tracked(t)
@@ -57,7 +58,7 @@ func TestWords(t *testing.T) {
 				report(t, list, file, part.line, part.text)
 			}
 			checked++
-		} else if program(file, text) {
+		} else if readByOperators(file, text) {
 			report(t, list, file, 1, string(text))
 			checked++
 		}
@@ -165,11 +166,14 @@ func proseOf(t *testing.T, source []byte) []part {
 	}
 }
 
-// program reports a script or a unit file: those speak to operators too.
-func program(file string, text []byte) bool {
+// readByOperators reports a script, a unit file, or a manifest, alert, dashboard or
+// example; not the word list itself.
+func readByOperators(file string, text []byte) bool {
 	switch filepath.Ext(file) {
-	case ".service", ".timer", ".bu", ".sh":
+	case ".service", ".timer", ".bu", ".sh", ".yaml", ".json", ".prom", ".spec", ".mk":
 		return true
+	case ".yml":
+		return !strings.HasPrefix(file, ".vale/")
 	}
 	return filepath.Base(file) == "Makefile" || bytes.HasPrefix(text, []byte("#!"))
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSupportDocument runs the commands of docs/support.md marked sh on a host: the files
-// for a support case are complete, and the service can be switched off. Blocks marked
-// console need OpenShift.
-func TestSupportDocument(t *testing.T) {
+// TestRunbooks runs the commands of docs/runbooks marked sh on a host: the files for a
+// support case are complete, and the service can be turned off. Blocks marked console need
+// OpenShift.
+func TestRunbooks(t *testing.T) {
 	c := useCluster(t)
 	before := snapshots(t, c)
 	// The cluster is restored also after a failure.
@@ -21,14 +21,16 @@ func TestSupportDocument(t *testing.T) {
 		installService(t, c)
 		must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 		blocks := map[string]string{}
-		for _, part := range strings.Split(string(repositoryFile(t, "docs/support.md")), "\n## ")[1:] {
-			section, text, _ := strings.Cut(part, "\n")
-			if _, text, found := strings.Cut(text, "```sh\n"); found {
-				blocks[section], _, _ = strings.Cut(text, "```")
+		for _, document := range []string{"docs/runbooks/README.md", "docs/runbooks/support-case.md"} {
+			for _, part := range strings.Split(string(repositoryFile(t, document)), "\n## ")[1:] {
+				section, text, _ := strings.Cut(part, "\n")
+				if _, text, found := strings.Cut(text, "```sh\n"); found {
+					blocks[section], _, _ = strings.Cut(text, "```")
+				}
 			}
 		}
 		printed := map[string]string{}
-		for _, section := range []string{"For a support case", "Switch it off"} {
+		for _, section := range []string{"Collect it", "Turn the service off"} {
 			out := must1(c.ControlPlane[0].Run(t.Context(), "bash", "-euc", blocks[section]))(t)
 			if blocks[section] == "" {
 				t.Errorf("%s has no commands", section)
@@ -36,8 +38,8 @@ func TestSupportDocument(t *testing.T) {
 			printed[section] = strings.TrimSpace(out)
 			delete(blocks, section)
 		}
-		archive := printed["For a support case"]
-		if printed["Switch it off"] != "" || !strings.HasSuffix(archive, "/http01-proxyd.tar.gz") || strings.ContainsAny(archive, " \n") {
+		archive := printed["Collect it"]
+		if printed["Turn the service off"] != "" || !strings.HasSuffix(archive, "/http01-proxyd.tar.gz") || strings.ContainsAny(archive, " \n") {
 			t.Fatalf("printed: %q", printed)
 		}
 		folder := path.Dir(archive)
@@ -54,7 +56,7 @@ func TestSupportDocument(t *testing.T) {
 		}
 		tables := must1(c.ControlPlane[0].Run(t.Context(), "nft", "list", "tables"))(t)
 		if strings.Contains(tables, "http01-proxyd") {
-			t.Errorf("tables after the service was switched off: %s", tables)
+			t.Errorf("tables after the service was turned off: %s", tables)
 		}
 		must1(c.ControlPlane[0].Run(t.Context(), "rm", "-r", folder))(t)
 	})

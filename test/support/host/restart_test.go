@@ -268,15 +268,15 @@ func TestStopWithoutBus(t *testing.T) {
 	s.wantNothingLeft()
 }
 
-// TestRestartCommands runs the commands of docs/restart.md.
+// TestRestartCommands runs the commands of docs/internals/restart.md.
 func TestRestartCommands(t *testing.T) {
 	s := startServing(t)
-	text, err := os.ReadFile(filepath.Join(host.Repository(), "docs", "restart.md"))
+	text, err := os.ReadFile(filepath.Join(host.Repository(), "docs", "internals", "restart.md"))
 	s.requireNoError(err)
 	_, block, found := strings.Cut(string(text), "```console\n")
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
-		t.Fatal("docs/restart.md has no commands")
+		t.Fatal("docs/internals/restart.md has no commands")
 	}
 	for line := range strings.Lines(block) {
 		command, is := strings.CutPrefix(strings.TrimSpace(line), "# ")

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	apiName  = "api.lab.test"
-	refusal  = "Only /.well-known/acme-challenge/* is allowed"
-	maxBytes = 1 << 20
+	apiName   = "api.lab.test"
+	rejection = "Only /.well-known/acme-challenge/* is allowed"
+	maxBytes  = 1 << 20
 )
 
 // service is the unit on the control-plane host for one test.

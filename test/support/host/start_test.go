@@ -26,7 +26,7 @@ func TestKeepalivedStartedLater(t *testing.T) {
 	s.challenge()
 	for _, vip := range s.api {
 		status, body, err := s.get(vip, "/healthz")
-		if err != nil || status != http.StatusBadRequest || strings.TrimSpace(body) != refusal {
+		if err != nil || status != http.StatusBadRequest || strings.TrimSpace(body) != rejection {
 			t.Errorf("%v: wrong path: %d %q %v", vip, status, body, err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestKeepalivedStartedLater(t *testing.T) {
 		`(?m)^Table: +inet http01-proxyd present, redirects port 80 of .* to port 8888$`,
 		`(?m)^Upstream: +✓ 192\.0\.2\.6:80 reachable, `,
 		`(?m)^Configuration: +defaults \(no /etc/http01-proxyd/config\.yaml\)$`,
-		`(?m)^Challenges: +2 forwarded, 2 refused as not-challenge$`,
+		`(?m)^Challenges: +2 forwarded, 2 rejected as not-challenge$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("status lacks %s:\n%s", want, text)

@@ -56,10 +56,10 @@ func TestUpstreamFiles(t *testing.T) {
 
 	// An invalid bundle changes nothing, also after a restart.
 	s.requireNoError(s.node.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
-	s.awaitCondition(trusted, "Refused", bundlePath)
+	s.awaitCondition(trusted, "Rejected", bundlePath)
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: ")
-	s.awaitCondition(trusted, "Refused", "last good")
+	s.awaitCondition(trusted, "Rejected", "last good")
 	s.challenge()
 	s.requireNoError(s.node.RemoveFile(bundlePath))
 	s.awaitCondition(trusted, "SystemTrust", "")

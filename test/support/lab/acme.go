@@ -32,24 +32,30 @@ type account struct {
 // and a route for the challenge, checks it, has the CA validate it, and removes both. The
 // certificate is verified up to the CA's root.
 func (l *Lab) Certificate(ctx context.Context, o Order) (*x509.Certificate, error) {
+	certificate, _, err := l.Obtain(ctx, o)
+	return certificate, err
+}
+
+// Obtain is Certificate, and also returns the chain and the key.
+func (l *Lab) Obtain(ctx context.Context, o Order) (*x509.Certificate, Identity, error) {
 	client, err := l.Internet.register(ctx)
 	if err != nil {
-		return nil, err
+		return nil, Identity{}, err
 	}
 	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs(o.Name))
 	if err != nil {
-		return nil, fmt.Errorf("order a certificate for %s: %w", o.Name, err)
+		return nil, Identity{}, fmt.Errorf("order a certificate for %s: %w", o.Name, err)
 	}
 	for _, url := range order.AuthzURLs {
 		if err := l.authorize(ctx, client, url, o); err != nil {
-			return nil, fmt.Errorf("authorize %s: %w", o.Name, err)
+			return nil, Identity{}, fmt.Errorf("authorize %s: %w", o.Name, err)
 		}
 	}
-	certificate, err := l.Internet.finalize(ctx, client, order.URI, o.Name)
+	certificate, identity, err := l.Internet.finalize(ctx, client, order.URI, o.Name)
 	if err != nil {
-		return nil, err
+		return nil, Identity{}, err
 	}
-	return certificate, client.deactivate(ctx, order.AuthzURLs)
+	return certificate, identity, client.deactivate(ctx, order.AuthzURLs)
 }
 
 // deactivate deactivates authorizations (RFC 8555 section 7.5.2), so that the next order
@@ -162,22 +168,27 @@ func caError(authz *acme.Authorization) error {
 }
 
 // finalize has the certificate signed and verifies it.
-func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, error) {
+func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("create the certificate's key: %w", err)
+		return nil, Identity{}, fmt.Errorf("create the certificate's key: %w", err)
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
 	if err != nil {
-		return nil, fmt.Errorf("create the signing request: %w", err)
+		return nil, Identity{}, fmt.Errorf("create the signing request: %w", err)
 	}
 	ready, err := client.WaitOrder(ctx, order)
 	if err != nil {
-		return nil, fmt.Errorf("wait for the order: %w", err)
+		return nil, Identity{}, fmt.Errorf("wait for the order: %w", err)
 	}
 	chain, _, err := client.CreateCertFromOrder(ctx, ready, csr, true)
 	if err != nil {
-		return nil, fmt.Errorf("have the certificate signed: %w", err)
+		return nil, Identity{}, fmt.Errorf("have the certificate signed: %w", err)
 	}
-	return i.verify(ctx, chain, name)
+	leaf, err := i.verify(ctx, chain, name)
+	if err != nil {
+		return nil, Identity{}, err
+	}
+	identity, err := newIdentity(chain, key)
+	return leaf, identity, err
 }

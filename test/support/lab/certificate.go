@@ -11,20 +11,29 @@ import (
 	"slices"
 )
 
-// roots fetches the CA's root certificate, which is new in each lab.
-func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {
+// Root fetches the CA's root certificate in PEM, which is new in each lab.
+func (i *Internet) Root(ctx context.Context) (string, error) {
 	url := "https://" + i.at(caManagementPort) + "/roots/0"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("build the request: %w", err)
+		return "", fmt.Errorf("build the request: %w", err)
 	}
 	answer, err := do(i.client, request)
 	if err != nil {
-		return nil, fmt.Errorf("fetch the CA's root: %w", err)
+		return "", fmt.Errorf("fetch the CA's root: %w", err)
+	}
+	return answer.Body, nil
+}
+
+// roots returns a pool with the CA's root only.
+func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {
+	root, err := i.Root(ctx)
+	if err != nil {
+		return nil, err
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM([]byte(answer.Body)) {
-		return nil, fmt.Errorf("fetch the CA's root: no certificate in the answer %d", answer.Status)
+	if !pool.AppendCertsFromPEM([]byte(root)) {
+		return nil, fmt.Errorf("fetch the CA's root: no certificate in the answer %q", root)
 	}
 	return pool, nil
 }

@@ -14,11 +14,12 @@ import (
 // CheckReport is the output of `http01-proxyd check -o json`. Operators' scripts read this
 // format, so it is declared here a second time to detect changes.
 type CheckReport struct {
-	Host     string        `json:"host"`
-	Outcome  string        `json:"outcome"`
-	Checks   []CheckResult `json:"checks"`
-	Trace    []CheckHop    `json:"trace"`
-	Duration float64       `json:"durationMs"`
+	Host       string        `json:"host"`
+	Outcome    string        `json:"outcome"`
+	Incomplete []string      `json:"incomplete"`
+	Checks     []CheckResult `json:"checks"`
+	Trace      []CheckHop    `json:"trace"`
+	Duration   float64       `json:"durationMs"`
 }
 
 // CheckHop is one step of a challenge.
@@ -93,7 +94,7 @@ func (n *Node) CheckFlags() []string {
 	return []string{
 		"--config", n.serviceFile("config.yaml"),
 		"--state-dir", n.serviceFile("state"),
-		"--status-socket", n.serviceFile("status.sock"),
+		"--status-socket", n.StatusSocket(),
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
 		"--proxy-env", n.ProxyEnv(),
@@ -125,7 +126,7 @@ func ParseCheck(text string) (r CheckReport, err error) {
 func (n *Node) CheckText(ctx context.Context, binary string, flags ...string) (string, int, error) {
 	out, err := n.Run(ctx, binary, slices.Concat([]string{"check"}, n.CheckFlags(), flags)...)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() != 2 {
+	if errors.As(err, &exit) && exit.ExitCode() > 2 {
 		return out, exit.ExitCode(), nil
 	}
 	return out, 0, err

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// conditionCommand runs `http01-machineconfig condition` with the control-plane nodes'
-// reports, as docs/install.md shows.
+// conditionCommand runs `oc-http01 condition` with the control-plane nodes'
+// reports, as docs/reference/cluster-condition.md shows.
 type conditionCommand struct {
 	t        *testing.T
 	program  string
@@ -32,7 +32,7 @@ type conditionCommand struct {
 
 func newConditionCommand(t *testing.T, services []*Service) *conditionCommand {
 	t.Helper()
-	program, err := BuildCommand(t.Context(), "http01-machineconfig")
+	program, err := BuildCommand(t.Context(), "oc-http01")
 	must(t, err)
 	return &conditionCommand{t, program, t.TempDir(), services}
 }
@@ -72,12 +72,17 @@ func (f *conditionCommand) run(flags ...string) (string, metav1.Condition) {
 	}
 	strict := json.NewDecoder(bytes.NewReader(out))
 	strict.DisallowUnknownFields()
-	var c metav1.Condition
-	must(f.t, strict.Decode(&c))
+	var document struct {
+		metav1.TypeMeta
+		metav1.Condition
+	}
+	must(f.t, strict.Decode(&document))
+	c := document.Condition
 	for _, err := range validation.ValidateCondition(c, field.NewPath("condition")) {
 		f.t.Error(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); (code == 0) != (c.Status == metav1.ConditionTrue) || code > 1 {
+	codes := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 3, metav1.ConditionUnknown: 4}
+	if code := cmd.ProcessState.ExitCode(); code != codes[c.Status] {
 		f.t.Errorf("exit code %d with status %s", code, c.Status)
 	}
 	return string(out), c

@@ -34,13 +34,13 @@ func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
 
 // FloodReport has the results of a flood.
 type FloodReport struct {
-	Hostile []flood.HostileReport // of each process
-	Honest  flood.CAReport        // a CA with its own addresses
-	Shared  flood.CAReport        // a CA that shares addresses with the flood, as behind NAT
-	Before  Footprint             // idle service
-	Peak    Footprint             // maxima during the flood
-	After   Footprint             // after the flood
-	Refused map[string]int        // as the service counts
+	Hostile  []flood.HostileReport // of each process
+	Honest   flood.CAReport        // a CA with its own addresses
+	Shared   flood.CAReport        // a CA that shares addresses with the flood, as behind NAT
+	Before   Footprint             // idle service
+	Peak     Footprint             // maxima during the flood
+	After    Footprint             // after the flood
+	Rejected map[string]int        // as the service counts
 }
 
 // Addresses of a flood, all on the internet: 198.18.0.0/15 is reserved for such tests (RFC
@@ -150,7 +150,7 @@ func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) e
 		return err
 	}
 	seen, err := s.Status(ctx)
-	report.Refused = seen.Challenges.Refused
+	report.Rejected = seen.Challenges.Rejected
 	return err
 }
 
@@ -287,10 +287,10 @@ func (r FloodReport) String() string {
 		fmt.Fprintf(&b, "service  %s: %s\n", f.when, f.Footprint)
 	}
 	var kinds []string
-	for kind, n := range r.Refused {
+	for kind, n := range r.Rejected {
 		kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
 	}
 	slices.Sort(kinds)
-	fmt.Fprintf(&b, "service  refused: %s\n", strings.Join(kinds, ", "))
+	fmt.Fprintf(&b, "service  rejected: %s\n", strings.Join(kinds, ", "))
 	return b.String()
 }

@@ -35,8 +35,8 @@ func TestFlood(t *testing.T) {
 	if h := report.HostileTotal(); h.Peak < 50_000 || h.Reset == 0 {
 		t.Errorf("the flood was too small: %+v", h)
 	}
-	if report.Refused["source-limit"] == 0 || report.Refused["evicted"] == 0 {
-		t.Errorf("refused: %v", report.Refused)
+	if report.Rejected["source-limit"] == 0 || report.Rejected["evicted"] == 0 {
+		t.Errorf("refused: %v", report.Rejected)
 	}
 	if h := report.Honest; h.Requests == 0 || h.Lost > 0 {
 		t.Errorf("honest requests from other addresses: %+v", h)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
+	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
 // labProcessVariable makes the test binary a process that starts as many labs as its value,
@@ -24,6 +25,7 @@ const labProcessVariable = "HTTP01_LAB_HOLD"
 
 func TestMain(m *testing.M) {
 	flood.Main()
+	slowsync.Main()
 	testLabs.closeOnSignal()
 	if count := os.Getenv(labProcessVariable); count != "" {
 		// On standard output, where the test reads the names.

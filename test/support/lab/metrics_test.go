@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_requests_total{client="other",outcome="upstream-error"}`:  0,
 		`http01_proxy_request_duration_seconds_count`:                           8,
 		`http01_proxy_request_duration_seconds_bucket{le="+Inf"}`:               8,
-		`http01_proxy_upstream_errors_total{cause="refused"}`:                   0,
+		`http01_proxy_upstream_errors_total{cause="ingress-refused"}`:           0,
 		`http01_proxy_table_repairs_total`:                                      0,
 		`http01_proxy_reloads_total{result="accepted"}`:                         0,
 	})
@@ -130,7 +130,7 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`: 0,
 		`http01_proxy_vip_transitions_total`:                              0,
 	})
-	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.serviceFile("status.sock"), "-o", "prometheus")
+	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.StatusSocket(), "-o", "prometheus")
 	must(t, err)
 	if diff := cmp.Diff(text, printed); diff != "" {
 		t.Errorf("metrics (-scraped +status):\n%s", diff)

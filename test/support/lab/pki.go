@@ -131,11 +131,20 @@ func (a *Authority) Pool() *x509.CertPool {
 
 // Identity returns the CA's certificate and key for a program that issues certificates.
 func (a *Authority) Identity() (Identity, error) {
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(a.key)
+	return newIdentity([][]byte{a.certificate.Raw}, a.key)
+}
+
+// newIdentity encodes a chain of certificates in DER and the key of the first one.
+func newIdentity(chain [][]byte, key *ecdsa.PrivateKey) (Identity, error) {
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return Identity{}, fmt.Errorf("encode a key: %w", err)
 	}
-	return Identity{Chain: a.Certificate(), Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})}, nil
+	i := Identity{Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})}
+	for _, der := range chain {
+		i.Chain = append(i.Chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return i, nil
 }
 
 func authorityTemplate(name string, end time.Time) *x509.Certificate {

@@ -13,7 +13,7 @@ import (
 )
 
 // RenderedConfig returns the hosts' configuration in the output folder of
-// http01-machineconfig for the pool master.
+// oc-http01 for the pool master.
 func RenderedConfig(dir string) ([]byte, error) {
 	file := filepath.Join(dir, "98-master-http01-proxyd-config.yaml")
 	text, err := os.ReadFile(file)

@@ -13,7 +13,7 @@ import (
 // objects, without keepalived.conf.
 func TestRenderedFromObjects(t *testing.T) {
 	l, _ := cluster(t)
-	program, err := BuildCommand(t.Context(), "http01-machineconfig")
+	program, err := BuildCommand(t.Context(), "oc-http01")
 	must(t, err)
 	for _, tt := range []struct {
 		name   string
@@ -66,7 +66,7 @@ items:
       type: BareMetal
       baremetal: {apiServerInternalIPs: [%q, %q], ingressIPs: [%q, %q]}
 `, field, api.V4, api.V6, ingress.V4, ingress.V6))
-	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--apiserver", "cluster.yaml", "--out", "rendered")
+	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--apiserver", "cluster.yaml", "--output-dir", "rendered")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -39,12 +39,12 @@ func TestRouterAnswers(t *testing.T) {
 	}{
 		{
 			name: "no route", host: publishName(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
-			cause: "router-no-route",
+			cause: "route-missing",
 			shows: func(a Answer) bool { return strings.Contains(a.Body, "No route") },
 		},
 		{
 			name: "redirect to https", host: redirected, status: http.StatusFound,
-			cause: "redirect-to-https",
+			cause: "route-redirects-https",
 			shows: func(a Answer) bool { return a.Header.Get("Location") == "https://"+redirected+path },
 		},
 	}

@@ -50,6 +50,9 @@ func (n *Node) Manifests() string { return n.serviceFile("manifests") }
 // the API's name. By default it does not exist.
 func (n *Node) APIServerURL() string { return n.serviceFile("apiserver-url.env") }
 
+// StatusSocket returns the socket that the node's service reports its status on.
+func (n *Node) StatusSocket() string { return n.serviceFile("status.sock") }
+
 // ProxyEnv returns the file in place of /etc/mco/proxy.env. By default it does not exist.
 func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
 
@@ -117,7 +120,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		o.Binary, "run",
 		"--config", n.serviceFile("config.yaml"),
 		"--state-dir", n.serviceFile("state"),
-		"--status-socket", n.serviceFile("status.sock"),
+		"--status-socket", n.StatusSocket(),
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
 		"--apiserver-url", n.APIServerURL())
@@ -168,7 +171,7 @@ func (s *Service) WaitReady(ctx context.Context) error {
 
 // StatusJSON returns the output of the status command as JSON.
 func (s *Service) StatusJSON(ctx context.Context) (string, error) {
-	return s.node.Run(ctx, s.binary, "status", "--status-socket", s.node.serviceFile("status.sock"), "-o", "json")
+	return s.node.Run(ctx, s.binary, "status", "--status-socket", s.node.StatusSocket(), "-o", "json")
 }
 
 // StatusText returns the output of the status command as text.
@@ -176,7 +179,7 @@ func (s *Service) StatusText(ctx context.Context) (string, error) { return s.Sho
 
 // Show returns the output of the status command with flags.
 func (s *Service) Show(ctx context.Context, flags ...string) (string, error) {
-	return s.node.Run(ctx, s.binary, append([]string{"status", "--status-socket", s.node.serviceFile("status.sock")}, flags...)...)
+	return s.node.Run(ctx, s.binary, append([]string{"status", "--status-socket", s.node.StatusSocket()}, flags...)...)
 }
 
 // Status queries the service with its status command.

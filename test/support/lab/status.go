@@ -81,9 +81,9 @@ type Upstream struct {
 
 // Challenges has the recent challenges and counters.
 type Challenges struct {
-	Total   int            `json:"total"`
-	Refused map[string]int `json:"refused"`
-	Recent  []Challenge    `json:"recent"`
+	Total    int            `json:"total"`
+	Rejected map[string]int `json:"rejected"`
+	Recent   []Challenge    `json:"recent"`
 }
 
 // Challenge is one completed challenge.

@@ -91,7 +91,7 @@ func TestWatch(t *testing.T) {
 	s := newTerminal(t)
 	s.sendKeys("echo was here", "Enter")
 	s.awaitText("\nwas here\n")
-	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.serviceFile("status.sock")), "Enter")
+	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.StatusSocket()), "Enter")
 	seen := s.awaitText("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
 	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") || !s.isAlternate() {
 		t.Errorf("the earlier contents are still visible:\n%s", seen)

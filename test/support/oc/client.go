@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 const socketVariable = "HTTP01_OC_SOCKET"
@@ -122,6 +124,7 @@ func Client() {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(socket), name)); err != nil {
 		return // the name of another program
 	}
+	runPlugin(name, os.Args[1:])
 	result, err := callHandler(socket, call{Name: name, Args: slices.Clone(os.Args[1:])})
 	if err != nil {
 		result = answer{Err: err.Error(), Code: 1}
@@ -131,6 +134,21 @@ func Client() {
 		fmt.Fprintln(os.Stderr, result.Err)
 	}
 	os.Exit(result.Code)
+}
+
+// runPlugin replaces this process with the plugin of a verb, if PATH has one, as oc does
+// (kubectl's pkg/cmd/cmd.go, HandlePluginCommand).
+func runPlugin(name string, args []string) {
+	if len(args) == 0 {
+		return
+	}
+	path, err := exec.LookPath(name + "-" + args[0])
+	if err != nil {
+		return
+	}
+	err = unix.Exec(path, append([]string{path}, args[1:]...), os.Environ())
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 func callHandler(socket string, c call) (result answer, err error) {

@@ -4,6 +4,7 @@ package oc_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -94,7 +95,7 @@ func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir s
 	for name, content := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	c, err := oc.New(t.Context(), []byte(noEntries), []oc.Node{{Name: "master0", Daemon: &mcd.Daemon{Machine: disk{}}}})
+	c, err := oc.New(t.Context(), []byte(noEntries), []oc.Node{{Name: "master0", Daemon: &mcd.Daemon{Machine: disk{"/etc/http01-proxyd": "x"}}}})
 	must(t, err)
 	c.Rollouts()
 	return c, dir, func(command string) string {
@@ -182,11 +183,15 @@ func TestUnknownCommands(t *testing.T) {
 		"oc patch mcp/master":                   "no such verb",
 		"oc apply -f policy.yaml":               "does not apply a MachineConfiguration like this",
 		"oc apply --server-side -f config.yaml": "does not apply a MachineConfig like this",
-		"oc apply --force-conflicts -f config.yaml":   "force-conflicts",
-		"oc delete -f config.yaml":                    "is not in the cluster",
-		"oc get mcp master":                           "does not get",
-		"oc wait mcp/master --for=condition=Updating": "timed out",
-		"oc debug node/master9 -- chroot /host true":  "there is no node master9",
+		"oc apply --force-conflicts -f config.yaml":        "force-conflicts",
+		"oc delete -f config.yaml":                         "is not in the cluster",
+		"oc get mcp master":                                "does not get",
+		"oc wait mcp/master --for=condition=Updating":      "timed out",
+		"oc debug node/master9 -- chroot /host true":       "there is no node master9",
+		"oc debug node/master0 -- true":                    "give node/NAME -- chroot /host COMMAND",
+		"oc debug --tty node/master0 -- chroot /host true": "-tty",
+		"oc get nodes master0 master9 -o json":             "not all of the nodes",
+		"oc get nodes":                                     "does not get",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
@@ -195,6 +200,28 @@ func TestUnknownCommands(t *testing.T) {
 				t.Errorf("got %v, want something with %q", err, want)
 			}
 		})
+	}
+}
+
+// TestNodes: nodes are listed by label or name, and run commands.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	_, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry})
+	for command, want := range map[string]int{
+		"oc get nodes --output=json --selector=" + oc.ControlPlaneLabel:        1,
+		"oc get nodes --output=json --selector=node-role.kubernetes.io/master": 0,
+		"oc get nodes --output=json master0":                                   1,
+	} {
+		var list struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		must(t, json.Unmarshal([]byte(run(command)), &list))
+		if len(list.Items) != want || want == 1 && list.Items[0].Metadata.Name != "master0" {
+			t.Errorf("%s: %+v", command, list)
+		}
+	}
+	if out := run("oc debug --quiet node/master0 -- chroot /host stat --format=%f /etc/http01-proxyd"); out != "81a4\n" {
+		t.Errorf("output %q", out)
 	}
 }
 

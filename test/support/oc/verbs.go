@@ -5,6 +5,7 @@ package oc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 )
 
@@ -33,8 +33,11 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 	if len(args) == 0 {
 		return "", errors.New("oc: a verb is missing")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	// Commands on nodes run side by side.
+	if args[0] != "debug" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
 		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug,
 	}
@@ -204,9 +207,14 @@ func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, erro
 func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	format := flags.String("o", "", "")
+	flags.StringVar(format, "output", "", "")
+	selector := flags.String("selector", "", "")
 	rest, err := parse(flags, args)
 	if err != nil {
 		return "", err
+	}
+	if len(rest) > 0 && rest[0] == "nodes" && *format == "json" {
+		return c.getNodes(*selector, rest[1:])
 	}
 	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
 		return "", fmt.Errorf("the documentation does not get %q", rest)
@@ -215,32 +223,52 @@ func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error
 	if err != nil {
 		return "", err
 	}
-	expression, isPath := strings.CutPrefix(*format, "jsonpath=")
-	switch {
-	case *format == "yaml":
-		text, err := yaml.Marshal(o)
-		return string(text), err //nolint:wrapcheck // Run adds the command
-	case isPath:
-		path := jsonpath.New("get").AllowMissingKeys(true)
-		if err := path.Parse(expression); err != nil {
-			return "", fmt.Errorf("%s: %w", expression, err)
-		}
-		var got strings.Builder
-		err := path.Execute(&got, o)
-		return got.String(), err //nolint:wrapcheck // Run adds the command
-	default:
-		return "", fmt.Errorf("the documentation has no format %q", *format)
-	}
+	return printObject(o, *format)
 }
+
+// getNodes returns a List of the nodes with a label or with these names. All nodes are of
+// the control plane.
+func (c *Cluster) getNodes(selector string, names []string) (string, error) {
+	items := []any{}
+	for _, n := range c.nodes {
+		if len(names) == 0 && selector == ControlPlaneLabel || slices.Contains(names, n.Name) {
+			items = append(items, map[string]any{
+				"apiVersion": "v1", "kind": "Node",
+				"metadata": map[string]any{"name": n.Name, "labels": map[string]any{ControlPlaneLabel: ""}},
+				"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+			})
+		}
+	}
+	if len(names) > len(items) {
+		return "", fmt.Errorf("not all of the nodes %q exist", names)
+	}
+	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
+	return string(text) + "\n", err
+}
+
+// ControlPlaneLabel is the label of the nodes.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
 // debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND.
 func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, error) {
-	if len(args) < 5 || args[1] != "--" || args[2] != "chroot" || args[3] != "/host" {
+	flags := flag.NewFlagSet("debug", flag.ContinueOnError)
+	_ = flags.Bool("quiet", false, "")
+	_ = flags.Bool("q", false, "")
+	end := slices.Index(args, "--")
+	if end < 0 {
 		return "", errors.New("give node/NAME -- chroot /host COMMAND")
 	}
-	n, err := c.node(strings.TrimPrefix(args[0], "node/"))
+	rest, err := parse(flags, args[:end])
 	if err != nil {
 		return "", err
 	}
-	return n.Daemon.Machine.Run(ctx, args[4], args[5:]...) //nolint:wrapcheck // Run adds the command
+	command := args[end+1:]
+	if len(rest) != 1 || len(command) < 3 || command[0] != "chroot" || command[1] != "/host" {
+		return "", errors.New("give node/NAME -- chroot /host COMMAND")
+	}
+	n, err := c.node(strings.TrimPrefix(rest[0], "node/"))
+	if err != nil {
+		return "", err
+	}
+	return n.Daemon.Machine.Run(ctx, command[2], command[3:]...) //nolint:wrapcheck // Run adds the command
 }

@@ -108,11 +108,11 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 	}
 }
 
-// TestRepositoryDocuments validates the objects in the documents.
+// TestRepositoryDocuments validates the objects in the documents of the installation.
 func TestRepositoryDocuments(t *testing.T) {
 	j := testValidator(t)
 	seen := map[string]int{}
-	for file, text := range shippedFiles(t, "docs/*.md") {
+	for file, text := range shippedFiles(t, "docs/install/*.md") {
 		for i, block := range fencedYAML.FindAllStringSubmatch(text, -1) {
 			documents, err := Documents([]byte(block[1]))
 			if err != nil {

@@ -80,6 +80,9 @@ func ModuleDir(ctx context.Context, module string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// Has reports whether there is a CRD for a kind.
+func (j *Validator) Has(kind schema.GroupVersionKind) bool { return j.kinds[kind] != nil }
+
 func (j *Validator) add(crd []byte) error {
 	kinds, err := parseCRD(crd)
 	if err != nil {

@@ -84,12 +84,15 @@ func (AcceptRedirected) rule() {}
 func (RejectDirect) rule()     {}
 
 func (r Redirect) String() string {
-	return fmt.Sprintf("%s daddr @%s tcp dport %d fib daddr type local counter dnat to :%d",
-		headerKeyword(r.Family), r.Set(), r.From, r.To)
+	set, header, _ := r.Family.names()
+	return fmt.Sprintf("%s daddr @%s tcp dport %d fib daddr type local counter dnat to :%d", header, set, r.From, r.To)
 }
 
 // Set returns the name of the set whose addresses the rule matches.
-func (r Redirect) Set() string { return setName(r.Family) }
+func (r Redirect) Set() string {
+	set, _, _ := r.Family.names()
+	return set
+}
 
 func (r AcceptRedirected) String() string {
 	return fmt.Sprintf("ct direction original tcp dport %d ct status dnat accept", r.Port)
@@ -99,17 +102,11 @@ func (r RejectDirect) String() string {
 	return fmt.Sprintf("ct direction original tcp dport %d counter reject with tcp reset", r.Port)
 }
 
-func setName(f Family) string {
+// names returns the set of the VIPs, nft's keyword for the network header, and nft's type
+// of the addresses.
+func (f Family) names() (set, header, element string) {
 	if f == IPv4 {
-		return "api4"
+		return "api4", "ip", "ipv4_addr"
 	}
-	return "api6"
-}
-
-// headerKeyword returns nft's keyword for the network header of the family.
-func headerKeyword(f Family) string {
-	if f == IPv4 {
-		return "ip"
-	}
-	return "ip6"
+	return "api6", "ip6", "ipv6_addr"
 }

@@ -3,9 +3,13 @@
 package ruleset
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
 // Name is the name of the table. Its nftables family is inet.
@@ -83,10 +87,9 @@ func (t Table) VIPs() []netip.Addr { return slices.Concat(t.vips4(), t.vips6()) 
 // Sets returns the table's sets with their elements, in the order of their declaration. Both
 // sets exist even if they are empty.
 func (t Table) Sets() []Set {
-	return []Set{
-		{Name: setName(IPv4), Family: IPv4, Elements: t.vips4()},
-		{Name: setName(IPv6), Family: IPv6, Elements: t.vips6()},
-	}
+	v4, _, _ := IPv4.names()
+	v6, _, _ := IPv6.names()
+	return []Set{{Name: v4, Family: IPv4, Elements: t.vips4()}, {Name: v6, Family: IPv6, Elements: t.vips6()}}
 }
 
 // Chains returns the table's base chains with their rules. They depend only on the port: the
@@ -106,4 +109,32 @@ func (t Table) Chains() []Chain {
 			RejectDirect{Port: t.port},
 		}},
 	}
+}
+
+// String returns the whole table in the syntax of nft -f. It equals the output of nft list
+// except for the names of priorities. It omits the owner flag: a table that nft -f owned
+// would disappear when nft ends.
+func (t Table) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "table inet %s {\n", Name)
+	for _, s := range t.Sets() {
+		_, _, element := s.Family.names()
+		fmt.Fprintf(&b, "\tset %s {\n\t\ttype %s\n", s.Name, element)
+		if len(s.Elements) > 0 {
+			fmt.Fprintf(&b, "\t\telements = { %s }\n", address.Join(s.Elements))
+		}
+		b.WriteString("\t}\n\n")
+	}
+	for i, c := range t.Chains() {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "\tchain %s {\n\t\ttype %s hook %s priority %d; policy accept;\n", c.Name, c.Type, c.Hook, c.Priority)
+		for _, r := range c.Rules {
+			fmt.Fprintf(&b, "\t\t%s\n", r)
+		}
+		b.WriteString("\t}\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
 }

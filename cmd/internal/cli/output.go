@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+	"golang.org/x/term"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Output formats.
+const (
+	Text = "text"
+	Wide = "wide"
+	JSON = "json"
+	YAML = "yaml"
+	HTML = "html" // one page for a browser
+)
+
+// choice is a flag value that is one of a list.
+type choice struct {
+	value  *string
+	kind   string // its name in the help
+	values []string
+}
+
+func (c *choice) String() string {
+	if c.value == nil { // pflag's zero value
+		return ""
+	}
+	return *c.value
+}
+
+func (c *choice) Type() string { return c.kind }
+
+func (c *choice) Set(value string) error {
+	if !slices.Contains(c.values, value) {
+		return fmt.Errorf("use %s", oneOf(c.values))
+	}
+	*c.value = value
+	return nil
+}
+
+// oneOf returns "this, that or another".
+func oneOf(values []string) string {
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
+}
+
+// ChoiceFlag adds a flag with a fixed list of values, of which the first is the
+// default.
+func ChoiceFlag(c *cobra.Command, value *string, name, shorthand, kind, usage string, values ...string) {
+	*value = values[0]
+	v := &choice{value, kind, values}
+	c.Flags().VarP(v, name, shorthand, usage+": "+oneOf(values))
+	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
+}
+
+// OutputFlag adds -o with these formats, of which the first is the default.
+func OutputFlag(c *cobra.Command, format *string, formats ...string) {
+	ChoiceFlag(c, format, "output", "o", "FORMAT", "format of the output", formats...)
+}
+
+// ColorFlag adds --color.
+func ColorFlag(c *cobra.Command, when *string) {
+	ChoiceFlag(c, when, "color", "", "WHEN", "colours in the text; auto: on a terminal, unless NO_COLOR is set", "auto", "always", "never")
+}
+
+// TextFlags are the flags of commands that print text.
+type TextFlags struct {
+	color string
+	width int
+}
+
+// Add adds the flags to a command.
+func (f *TextFlags) Add(c *cobra.Command) {
+	ColorFlag(c, &f.color)
+	c.Flags().IntVar(&f.width, "width", 0, "wrap text at this number of `COLUMNS` (default: that of the terminal; none in a file or a pipe)")
+	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions) // fails for unknown flags only
+}
+
+// View returns how text in this format is written to w. The format wide is not limited
+// to the width of the terminal.
+func (f *TextFlags) View(w io.Writer, format string) terminal.View {
+	v := terminal.View{Colour: UseColor(f.color, w), Width: f.width}
+	if v.Width == 0 && format != Wide {
+		v.Width, _ = TerminalSize(w)
+	}
+	return v
+}
+
+// UseColor reports whether text on w has colours by the value of --color. By default it
+// has them if w is a terminal that is not dumb, and NO_COLOR is not set (no-color.org).
+func UseColor(when string, w io.Writer) bool {
+	switch when {
+	case "always":
+		return true
+	case "never":
+		return false
+	default:
+		return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, is := w.(*os.File)
+	return is && term.IsTerminal(int(f.Fd()))
+}
+
+// TerminalSize returns the columns and rows of a terminal. Both are 0 if the size is
+// unknown or w is not a terminal.
+func TerminalSize(w io.Writer) (columns, rows int) {
+	f, is := w.(*os.File)
+	if !is {
+		return 0, 0
+	}
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns == 0 || rows == 0 {
+		return 0, 0
+	}
+	return columns, rows
+}
+
+// WriteDocument writes a document as indented JSON or as YAML, with the same names in
+// the same order.
+func WriteDocument(w io.Writer, format string, document any) error {
+	if format != YAML {
+		return report.WriteJSON(w, document, true)
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("cannot write the document as YAML: %w", err)
+	}
+	// JSON is YAML in flow style, but for the escapes of characters above U+FFFF.
+	var root yaml.Node
+	if err := yaml.Load([]byte(escape(string(text), func(r rune) bool { return !isPrintable(r) && r <= 0xffff }, `\u%04x`)), &root); err != nil {
+		return fmt.Errorf("cannot write the document as YAML: %w", err)
+	}
+	useBlockStyle(&root)
+	out, err := yaml.Dump(&root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	if err != nil {
+		return fmt.Errorf("cannot write the document as YAML: %w", err)
+	}
+	_, err = io.WriteString(w, escape(string(out), func(r rune) bool { return !isPrintable(r) }, `\U%08x`))
+	return err
+}
+
+// escape replaces characters of the text by an escape in this format.
+func escape(text string, is func(rune) bool, format string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if is(r) {
+			fmt.Fprintf(&b, format, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// useBlockStyle changes nodes from flow style to block style. A text that is not
+// printable stays in double quotes, in which it can be escaped.
+func useBlockStyle(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode || !strings.ContainsFunc(n.Value, func(r rune) bool { return !isPrintable(r) }) {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		useBlockStyle(child)
+	}
+}
+
+func isPrintable(r rune) bool { return r == '\n' || unicode.IsPrint(r) }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// clusterPage returns the page of two nodes that report, and one that does not, with name
+// in every text.
+func clusterPage(name string) []byte {
+	first, second := hostReport(name), hostReport(name)
+	second.Challenges.Total = 30
+	vip := first.VIPs[0].Address
+	status := report.ClusterStatus{
+		Time: now,
+		Condition: report.Condition{
+			Type: report.ConditionType, Status: "False", Reason: "VIPHeldTwice", Message: name, LastTransitionTime: ago(time.Hour),
+		},
+		VIPs: []report.ClusterVIP{
+			{Address: vip, Family: "IPv4", Holders: []string{"master0", "master1"}, Since: ago(20 * time.Minute)},
+			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", Holders: []string{}},
+		},
+		Nodes: []report.NodeStatus{
+			{Name: "master0", Reported: true, Version: first.Version, Condition: first.Condition(), VIPs: first.VIPs},
+			{Name: "master1", Reported: true, Version: second.Version, Condition: second.Condition(), VIPs: second.VIPs},
+			{Name: "master2", Condition: report.Condition{Type: report.ConditionType, Status: "Unknown", Reason: report.NotReachable, Message: name}},
+		},
+		Problems: []report.ClusterProblem{
+			{ID: "vip-duplicate", Level: report.LevelProblem, Message: name, Remediation: name, Nodes: []string{"master0", "master1"}},
+		},
+	}
+	return page.ForCluster(status, []page.Host{{Name: "master0", Status: first}, {Name: "master1", Status: second}, {Name: "master2", Error: name}}, now)
+}
+
+// TestClusterContents: a summary with the holders of each VIP, and a section for each node.
+func TestClusterContents(t *testing.T) {
+	t.Parallel()
+	got := visible(parse(t, clusterPage("x")))
+	for _, want := range []string{
+		"Cluster with 3 control-plane nodes", "VIPHeldTwice x HTTP01ChallengeProxyReady is False for the cluster since 2026-03-04 11:30:00 UTC.",
+		"Nodes ready 2 of 3", "API VIPs held by one node 0 of 2", "Challenges forwarded 42 18 answered with 200",
+		"problem vip-duplicate on master0, master1 x Fix: x",
+		"192.0.2.5 IPv4 master0 and master1 2026-03-04 12:10:00 20m 2001:db8::5 IPv6 no node –",
+		"192.0.2.5 on master0 Held since 2026-03-04 12:10:00, 20m", "192.0.2.5 on master1 Held since",
+		"master1 Serving 192.0.2.5 30", "master2 NotReachable – – – –",
+		"master2 No status x",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+// TestHostileNodes: the elements of a page do not depend on the texts of the nodes.
+func TestHostileNodes(t *testing.T) {
+	t.Parallel()
+	want := structure(parse(t, clusterPage("x")))
+	for _, s := range hostile() {
+		if diff := cmp.Diff(want, structure(parse(t, clusterPage(s)))); diff != "" {
+			t.Errorf("%q changes the elements (-want +got):\n%s", s, diff)
+		}
+	}
+}

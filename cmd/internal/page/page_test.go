@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestContents: a page shows the state, the VIPs, the requests, the faults with their
+// remediation, the last challenges, and the table.
+func TestContents(t *testing.T) {
+	t.Parallel()
+	got := visible(parse(t, page.ForHost(page.Host{Name: "master0", Status: hostReport("x"), Check: checkReport("y")}, now)))
+	for _, want := range []string{
+		"http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
+		"Problems found y ", " y Serving holds 192.0.2.5 x HTTP01ChallengeProxyReady is True since 2026-03-04 11:00:00 UTC (90m). Reported 2026-03-04 12:30:00 UTC by version v1.2.3 x.",
+		"API VIPs held 1 of 2 192.0.2.5", "Ingress addresses 1 of 3 reachable", "Challenges forwarded 12 9 answered with 200", "Requests rejected 40",
+		"API certificate only 10d left until 2026-03-14",
+		"y Fix: y",
+		"UpstreamTrustReady is Rejected: x",
+		"warning 1 request failed with the cause unknown x",
+		"warning certificate-expires-soon The certificate that 192.0.2.5:6443 presents for x",
+		"warning ingress-refused x (3 requests, last 2026-03-04 12:29:00 UTC; a later challenge was answered with 200)",
+		"warning ingress-timeout 2 requests failed with the cause ingress-timeout Fix: Run http01-proxyd explain ingress-timeout.",
+		"y ok y Not checked: y", "The challenge as a validator sees it",
+		"192.0.2.5 Held since 2026-03-04 12:10:00, 20m",
+		"2001:db8::5 Standby since 2026-03-04 10:30:01, 119m",
+		"The last 8 changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
+		"ok 200 from the ingress 9 0 0 9", "upstream-error no usable response of the ingress 0 3 0 3",
+		"half of them within 4.3 ms, 95 % within 4.3 ms, mean 4.0 ms",
+		"not-challenge outside /.well-known/acme-challenge/: 400 40 40",
+		"2026-03-04 12:29:30 200 ok 2.1 ms api.example.com evaGxfAD…",
+		"prerouting x 1,234,567 60", "input (not of this service) 0 0", "port 80 of 192.0.2.5 to port 8888",
+		"192.0.2.7:80 not checked yet", "Last address event to table 0.8 ms", "Rejected configuration x x",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+// TestCheckOutcome: a check is reported as successful only if it was complete.
+func TestCheckOutcome(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]result.Report{
+		"No problem found s": {Outcome: result.OK, Summary: "s"},
+		"Incomplete s":       {Outcome: result.OK, Summary: "s", Incomplete: []string{"dns"}},
+		"Warnings s":         {Outcome: result.Warning, Summary: "s"},
+		"Not checked s":      {Outcome: result.Skipped, Summary: "s"},
+	} {
+		if got := visible(parse(t, page.ForHost(page.Host{Check: &r, Error: "e"}, now))); !strings.Contains(got, want) {
+			t.Errorf("lacks %q: %s", want, got)
+		}
+	}
+}
+
+// TestFailureUntilSuccess: a failed challenge is a problem until another one succeeds.
+func TestFailureUntilSuccess(t *testing.T) {
+	t.Parallel()
+	r := hostReport("x")
+	r.Challenges.Recent = r.Challenges.Recent[:1]
+	if got := visible(parse(t, page.ForHost(page.Host{Status: r}, now))); !strings.Contains(got, "problem ingress-refused x (3 requests, last 2026-03-04 12:29:00 UTC) ") {
+		t.Error(got)
+	}
+}
+
+// TestEmptyReport: a service that has just started has a page too.
+func TestEmptyReport(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]page.Host{
+		"no status":    {Name: "a", Error: "cannot query the service"},
+		"unreachable":  {Name: "a", Status: report.ServiceUnreachable(now, errors.New("no answer"))},
+		"worker":       {Name: "a", Error: "cannot query the service", Check: &result.Report{Outcome: result.NotApplicable, Summary: "Nothing here"}},
+		"zero":         {Name: "a"},
+		"older report": {Name: "a", Status: withoutHistory(hostReport("x"))},
+	} {
+		got := visible(parse(t, page.ForHost(h, now)))
+		if strings.Contains(got, "Problems") == (name == "worker") {
+			t.Errorf("%s: the problems: %s", name, got)
+		}
+		if want := map[string]string{"no status": "cannot query the service", "worker": "Nothing to check Nothing here", "older report": "192.0.2.5 Held since 2026-03-04 12:10:00"}[name]; !strings.Contains(got, want) {
+			t.Errorf("%s: lacks %q: %s", name, want, got)
+		}
+	}
+}
+
+func withoutHistory(r report.Report) report.Report {
+	r.History = nil
+	return r
+}
+
+// structure returns every element with its attributes, without the attributes' values.
+func structure(root *html.Node) []string {
+	var all []string
+	for n := range root.Descendants() {
+		if n.Type == html.TextNode {
+			continue
+		}
+		line := []string{n.Data}
+		for _, a := range n.Attr {
+			line = append(line, a.Key)
+		}
+		all = append(all, strings.Join(line, " "))
+	}
+	return all
+}
+
+// hostile are texts that leave their place in a page whose author has not escaped them.
+func hostile() []string {
+	return []string{
+		`<script>alert(1)</script>`, `</style><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		`--><svg onload=alert(1)>`, `]]><b>`, `&lt;b&gt;&#60;`, `</title><h1>`, `</td></tr></table><form action=http://192.0.2.1>`,
+		"a\x00<b\x1b[31m\n\t", "\u202etxt.exe\u2066", "\xff\xfe<i>", "`${alert(1)}`", "{{.}}", `<!--`, `<plaintext>`, `<a href="javascript:alert(1)">`,
+	}
+}
+
+// TestHostileTextStaysText: the elements and attributes of a page do not depend on the
+// texts in a report, and the texts are visible as they are.
+func TestHostileTextStaysText(t *testing.T) {
+	t.Parallel()
+	want := structure(parse(t, wholePage("x")))
+	for _, s := range hostile() {
+		root := parse(t, wholePage(s))
+		if diff := cmp.Diff(want, structure(root)); diff != "" {
+			t.Errorf("%q changes the elements (-want +got):\n%s", s, diff)
+		}
+		if shown := strings.Join(strings.Fields(strings.Map(printed, s)), " "); !strings.Contains(visible(root), shown) {
+			t.Errorf("%q is not visible as %q", s, shown)
+		}
+	}
+}
+
+// printed is the rule of package printable, for the hostile texts.
+func printed(r rune) rune {
+	switch {
+	case r < ' ', r == '\u202e', r == '\u2066':
+		return ' '
+	default:
+		return r
+	}
+}
+
+func wholePage(name string) []byte {
+	return page.ForHost(page.Host{Name: name, Status: hostReport(name), Check: checkReport(name)}, now)
+}
+
+// TestLoadsNothing: the pages of a host and of a cluster load and run nothing, and have a
+// policy that forbids both.
+func TestLoadsNothing(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string][]byte{"host": wholePage("x"), "cluster": clusterPage("x")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := parse(t, text)
+			expectInert(t, root)
+			policy := ""
+			for n := range root.Descendants() {
+				if n.Data == "meta" && attributes(n)["http-equiv"] == "Content-Security-Policy" {
+					policy = attributes(n)["content"]
+				}
+				if n.Data == "style" && (strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import")) {
+					t.Error("the style sheet loads something")
+				}
+			}
+			if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script") {
+				t.Errorf("policy %q", policy)
+			}
+		})
+	}
+}
+
+// expectInert expects only elements and attributes that load and run nothing.
+func expectInert(t *testing.T, root *html.Node) {
+	t.Helper()
+	allowed := strings.Fields("html head meta title style body header main footer section h1 h2 h3 p b br span div dl dt dd ul li pre " +
+		"table caption thead tbody tr th td time a svg path rect line text desc")
+	names := strings.Fields("lang charset http-equiv content name class id role tabindex aria-label aria-labelledby aria-describedby aria-hidden scope datetime " +
+		"viewbox d width height x y x1 x2 y1 y2 href")
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if !slices.Contains(allowed, n.Data) {
+			t.Errorf("element %s", n.Data)
+		}
+		for key, value := range attributes(n) {
+			if !slices.Contains(names, strings.ToLower(key)) || key == "href" && !strings.HasPrefix(value, "#") {
+				t.Errorf("%s has %s=%q", n.Data, key, value)
+			}
+		}
+	}
+}
+
+func attributes(n *html.Node) map[string]string {
+	all := map[string]string{}
+	for _, a := range n.Attr {
+		all[a.Key] = a.Val
+	}
+	return all
+}
+
+// FuzzReport: the page of any report is inert. A program on another machine shows the
+// reports of nodes, which it does not trust.
+func FuzzReport(f *testing.F) {
+	for _, name := range append(hostile(), "x") {
+		text, err := json.Marshal(hostReport(name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"history":[{"time":"0001-01-01T00:00:00Z","vip":"192.0.2.5","to":"Held"},{"time":"9999-01-01T00:00:00Z","vip":"192.0.2.5","from":"Held"}],"time":"9999-12-31T00:00:00Z"}`))
+	f.Add([]byte(`{"history":[{"time":"2026-03-04T12:00:00Z","condition":"HTTP01ChallengeProxyReady","to":"x"}],"time":"0001-01-02T00:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var r report.Report
+		if json.Unmarshal(text, &r) != nil {
+			return
+		}
+		expectInert(t, parse(t, page.ForHost(page.Host{Name: r.Version, Status: r}, now)))
+	})
+}
+
+// TestAccessible: one first heading and no level skipped, a caption and header cells for
+// each table, a name for each drawing, and unique IDs that every reference finds.
+func TestAccessible(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string][]byte{"host": wholePage("x"), "cluster": clusterPage("x")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			expectAccessible(t, parse(t, text))
+		})
+	}
+}
+
+func expectAccessible(t *testing.T, root *html.Node) {
+	t.Helper()
+	ids := map[string]int{}
+	var references []string
+	level, tables, drawings := 0, 0, 0
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		values := attributes(n)
+		if id, has := values["id"]; has {
+			ids[id]++
+		}
+		references = append(references, strings.Fields(values["aria-labelledby"]+" "+values["aria-describedby"])...)
+		if target, is := strings.CutPrefix(values["href"], "#"); is {
+			references = append(references, target)
+		}
+		switch n.Data {
+		case "h1", "h2", "h3":
+			next := int(n.Data[1] - '0')
+			if next > level+1 || next == 1 && level != 0 {
+				t.Errorf("%s after h%d", n.Data, level)
+			}
+			level = next
+		case "table":
+			tables++
+			if n.FirstChild.Data != "caption" {
+				t.Error("a table without a caption")
+			}
+		case "th":
+			if values["scope"] == "" {
+				t.Error("a header cell without a scope")
+			}
+		case "svg":
+			if n.Parent.Data == "svg" {
+				continue
+			}
+			drawings++
+			if values["aria-hidden"] == "" && (values["role"] != "img" || values["aria-labelledby"]+values["aria-label"] == "") {
+				t.Errorf("a drawing without a name: %v", values)
+			}
+		}
+	}
+	for id, n := range ids {
+		if n != 1 {
+			t.Errorf("%d elements with the ID %s", n, id)
+		}
+	}
+	for _, id := range references {
+		if ids[id] == 0 {
+			t.Errorf("no element with the ID %s", id)
+		}
+	}
+	if tables < 8 || drawings < 10 || len(references) < 4 {
+		t.Errorf("%d tables, %d drawings, %d references", tables, drawings, len(references))
+	}
+}
+
+// TestTimelineBars: a bar for each state of a VIP, in place and length of its time.
+func TestTimelineBars(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	change := func(minutes int, from, to string) report.Change {
+		return report.Change{Time: now.Add(time.Duration(minutes-100) * time.Minute), VIP: vip, From: from, To: to}
+	}
+	starting := report.Change{Time: ago(100 * time.Minute), Condition: "other", To: "x"}
+	for name, tt := range map[string]struct {
+		history []report.Change
+		state   report.VIPState
+		want    []string
+	}{
+		"no change": {[]report.Change{starting}, report.VIPStandby, []string{"Standby 10.000%+90.000%"}},
+		"arrival": {
+			[]report.Change{starting, change(25, "Standby", "Held")},
+			report.VIPHeld,
+			[]string{"Held 25.000%+75.000%", "Standby 0.000%+25.000%"},
+		},
+		"two moves": {
+			[]report.Change{change(0, "", "Standby"), change(50, "Standby", "Held"), change(60, "Held", "Standby")},
+			report.VIPStandby,
+			[]string{"Standby 0.000%+50.000%", "Standby 60.000%+40.000%", "Held 50.000%+10.000%"},
+		},
+		"removed": {[]report.Change{change(0, "", "Held"), change(30, "Held", "")}, "", []string{"Held 0.000%+30.000%"}},
+	} {
+		r := report.Report{Time: now, History: tt.history}
+		if tt.state != "" {
+			r.VIPs = []report.VIP{{Address: vip, State: tt.state, Since: ago(90 * time.Minute)}}
+		}
+		var got []string
+		for n := range parse(t, page.ForHost(page.Host{Status: r}, now)).Descendants() {
+			if n.Data != "svg" || n.Parent.Data != "svg" || !strings.Contains(n.Parent.FirstChild.FirstChild.Data, vip.String()) {
+				continue
+			}
+			state, _, _ := strings.Cut(n.FirstChild.FirstChild.Data, " ")
+			got = append(got, state+" "+n.Attr[0].Val+"+"+n.Attr[1].Val)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// problems returns the findings of a check and those of the status, the most serious
+// first. A finding of the status is left out if the check has found the same fault.
+func problems(r report.Report, checked *result.Report, now time.Time) []findings.Finding {
+	var all []findings.Finding
+	found := map[findings.ID]bool{}
+	if checked != nil {
+		for _, c := range checked.Checks {
+			for _, f := range c.Findings {
+				all, found[f.ID] = append(all, f), true
+			}
+		}
+	}
+	for _, f := range statusFindings(r, asOf(r, now)) {
+		if f.ID == "" || !found[f.ID] {
+			all = append(all, f)
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(all), func(a, b findings.Finding) int {
+		return cmp.Compare(severity(a.Level), severity(b.Level))
+	})
+}
+
+func severity(l findings.Level) int {
+	if l == findings.Warning {
+		return 1
+	}
+	return 0
+}
+
+func findingLevel(l findings.Level) level {
+	if l == findings.Warning {
+		return warning
+	}
+	return bad
+}
+
+// statusFindings returns the faults that the status shows without further checks.
+func statusFindings(r report.Report, now time.Time) []findings.Finding {
+	var all []findings.Finding
+	for i, c := range r.Conditions {
+		if c.Status == "True" {
+			continue
+		}
+		f := findings.New(findings.ServiceNotReady, findings.Values{"state": string(c.Reason) + ": " + c.Message})
+		if i > 0 {
+			f = findings.Finding{
+				ID: "", Level: findings.Problem, Message: c.Type + " is " + string(c.Reason) + ": " + c.Message,
+				Remediation: "See journalctl -u http01-proxyd.",
+			}
+		}
+		all = append(all, f)
+	}
+	for _, c := range r.Certificates {
+		if f, found := certificateFinding(c, now); found {
+			all = append(all, f)
+		}
+	}
+	return append(all, challengeFindings(r)...)
+}
+
+// certificateFinding returns the finding for the dates of a certificate.
+func certificateFinding(c report.Certificate, now time.Time) (f findings.Finding, found bool) {
+	if c.Error != "" {
+		return findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}), true
+	}
+	values := findings.Values{
+		"server": c.Address, "requested": certificateName(c), "issuer": strconv.Quote(c.Issuer),
+		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)),
+	}
+	switch c.Stage(now) {
+	case report.CertificateNotYetValid:
+		return findings.New(findings.CertificateNotYetValid, values.With("date", c.NotBefore.UTC().Format(time.RFC3339))), true
+	case report.CertificateExpired:
+		return findings.New(findings.CertificateExpired, values), true
+	case report.CertificateUrgent:
+		return findings.New(findings.CertificateExpiryUrgent, values), true
+	case report.CertificateRenewalLate:
+		return findings.New(findings.CertificateExpiresSoon, values), true
+	default:
+		return findings.Finding{}, false
+	}
+}
+
+func certificateName(c report.Certificate) string { return cmp.Or(c.Name, "clients without SNI") }
+
+// challengeFindings returns a finding for each cause of failed requests.
+func challengeFindings(r report.Report) []findings.Finding {
+	all := make([]findings.Finding, 0, len(r.Traffic.UpstreamErrors))
+	for _, cause := range slices.Sorted(maps.Keys(r.Traffic.UpstreamErrors)) {
+		all = append(all, challengeFinding(cause, r))
+	}
+	return all
+}
+
+// challengeFinding has the text of the last request with the cause, if the report has it.
+// It is a problem only if no later challenge has succeeded.
+func challengeFinding(cause string, r report.Report) findings.Finding {
+	f := findings.Finding{Level: findings.Problem}
+	if findings.IsCause(cause) {
+		f = findings.New(findings.ID(cause), nil)
+	}
+	requests := "1 request"
+	if n := r.Traffic.UpstreamErrors[cause]; n != 1 {
+		requests = fmt.Sprintf("%d requests", n)
+	}
+	for i, c := range slices.Backward(r.Challenges.Recent) {
+		if c.Cause != cause {
+			continue
+		}
+		requests += ", last " + clock(c.Time) + " UTC"
+		if slices.ContainsFunc(r.Challenges.Recent[i:], func(later report.RecentChallenge) bool { return later.Outcome == report.Answered }) {
+			f.Level = findings.Warning
+			requests += "; a later challenge was answered with 200"
+		}
+		message, same := strings.CutSuffix(c.Detail, ". "+f.Remediation)
+		if !same {
+			f.Remediation = "" // the detail contains it
+		}
+		f.Message = message + " (" + requests + ")"
+		return f
+	}
+	f.Level = findings.Warning
+	f.Message, f.Remediation = requests+" failed with the cause "+cause, ""
+	if f.ID != "" {
+		f.Remediation = fmt.Sprintf("Run http01-proxyd explain %s.", f.ID)
+	}
+	return f
+}
+
+// listedProblem is a finding, and for a cluster the nodes that have it.
+type listedProblem struct {
+	findings.Finding
+
+	nodes string
+}
+
+// problemList shows findings with their remediation.
+func problemList(all []listedProblem) element {
+	list := el("ul", class("problems"))
+	for _, f := range all {
+		l := findingLevel(f.Level)
+		head := el("p", class("problem-head"), mark(l, string(f.Level)))
+		if f.ID != "" {
+			el("span", class("id"), text(string(f.ID))).addTo(&head)
+		}
+		if f.nodes != "" {
+			muted("on " + f.nodes).addTo(&head)
+		}
+		item := el("li", class(string(l)), head, el("p", text(f.Message)))
+		if f.Remediation != "" {
+			el("p", class("fix"), el("b", text("Fix: ")), text(f.Remediation)).addTo(&item)
+		}
+		item.addTo(&list)
+	}
+	return list
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// lane is one row of a timeline: the states of a VIP or a condition on one host.
+type lane struct {
+	host  string // on the page of a cluster
+	name  string
+	state string // now
+	spans []span
+
+	isService bool // the condition of the whole service
+}
+
+// span is the time in one state.
+type span struct {
+	state      string
+	kind       string // the class of the style sheet
+	begin, end time.Time
+}
+
+// window is the time that all lanes of a timeline show.
+type window struct{ begin, end time.Time }
+
+// observed returns the time that the history of a host covers. A service without a
+// history reports only when its states have changed last.
+func observed(r report.Report, now time.Time) window {
+	w := window{begin: now, end: asOf(r, now)}
+	for _, c := range r.History {
+		w = w.include(c.Time)
+	}
+	if len(r.History) == 0 {
+		w = w.include(r.Condition().LastTransitionTime)
+		for _, v := range r.VIPs {
+			w = w.include(v.Since)
+		}
+	}
+	return w
+}
+
+// include moves the beginning to t, if t is earlier.
+func (w window) include(t time.Time) window {
+	if !t.IsZero() && t.Before(w.begin) {
+		w.begin = t
+	}
+	return w
+}
+
+// vipLanes returns a lane for each VIP of a host, also for those of its past.
+func vipLanes(r report.Report, now time.Time) []lane {
+	var lanes []lane
+	var names []string
+	w := observed(r, now)
+	for _, v := range r.VIPs {
+		name := v.Address.String()
+		names = append(names, name)
+		lanes = append(lanes, newLane(name, string(v.State), v.Since, changesOf(r, name), w, vipKind))
+	}
+	for _, c := range slices.Backward(r.History) {
+		if name := c.VIP.String(); c.VIP.IsValid() && !slices.Contains(names, name) {
+			names = append(names, name)
+			lanes = append(lanes, newLane(name, "", time.Time{}, changesOf(r, name), w, vipKind))
+		}
+	}
+	return lanes
+}
+
+// conditionLane returns the lane of the condition of the whole service.
+func conditionLane(r report.Report, now time.Time) lane {
+	c := r.Condition()
+	l := newLane("State of the service", string(c.Reason), c.LastTransitionTime, changesOf(r, c.Type), observed(r, now), reasonKind)
+	l.isService = true
+	return l
+}
+
+// changesOf returns the changes of a VIP or a condition.
+func changesOf(r report.Report, subject string) []report.Change {
+	return slices.DeleteFunc(slices.Clone(r.History), func(c report.Change) bool {
+		return c.Condition != subject && (!c.VIP.IsValid() || c.VIP.String() != subject)
+	})
+}
+
+func vipKind(state string) string {
+	switch report.VIPState(state) {
+	case report.VIPHeld:
+		return "held"
+	case report.VIPStandby:
+		return "standby"
+	default:
+		return "other"
+	}
+}
+
+func reasonKind(state string) string {
+	switch c := (report.Condition{Status: "False", Reason: report.Reason(state)}); {
+	case c.Reason.Ready():
+		return string(good)
+	default:
+		return string(conditionLevel(c))
+	}
+}
+
+// newLane returns the lane for the changes in a window. since is when the present state
+// began, for a subject without a change.
+func newLane(name, state string, since time.Time, changes []report.Change, w window, kindOf func(string) string) lane {
+	l := lane{name: name, state: state}
+	add := func(state string, begin, end time.Time) {
+		if state != "" && !end.Before(begin) {
+			l.spans = append(l.spans, span{state, kindOf(state), begin, end})
+		}
+	}
+	if len(changes) == 0 {
+		if since.Before(w.begin) {
+			since = w.begin
+		}
+		add(state, since, w.end)
+		return l
+	}
+	add(changes[0].From, w.begin, changes[0].Time)
+	for i, c := range changes {
+		end := w.end
+		if i+1 < len(changes) {
+			end = changes[i+1].Time
+		}
+		add(c.To, c.Time, end)
+	}
+	return l
+}
+
+// timeline draws lanes over one axis. Widths are percentages, so that it fits every
+// screen and the text keeps its size.
+func timeline(id string, lanes []lane, w window) element {
+	if least := w.end.Add(-10 * time.Second); w.begin.After(least) {
+		w.begin = least
+	}
+	ticks := w.ticks()
+	grid := parts{}
+	for _, t := range ticks {
+		grid = append(grid, w.line(t))
+	}
+	chart := el("div", class("timeline"))
+	for i, l := range lanes {
+		key := fmt.Sprintf("%s-%d", id, i)
+		drawing := el("svg", class("lane"), attr("role", "img"), attr("aria-labelledby", key+"-title"), attr("aria-describedby", key+"-desc"),
+			el("title", attr("id", key+"-title"), text(l.title())), el("desc", attr("id", key+"-desc"), text(l.describe())),
+			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")), grid)
+		for _, s := range l.drawingOrder() {
+			s.addBar(&drawing, w)
+		}
+		el("div", class("lane-head"), l.heading(), l.present()).addTo(&chart)
+		drawing.addTo(&chart)
+	}
+	axis := el("svg", class("axis"), attr("role", "img"), attr("aria-label",
+		fmt.Sprintf("Axis from %s to %s", clock(w.begin), clock(w.end))))
+	for i, t := range ticks {
+		w.line(t).addTo(&axis)
+		names := "tick"
+		if i%2 == 1 {
+			names += " wide" // hidden on a narrow screen
+		}
+		el("text", class(names), attr("x", w.percent(t)), attr("y", "18"), text(tickText(t, ticks))).addTo(&axis)
+	}
+	axis.addTo(&chart)
+	return chart
+}
+
+func (l lane) title() string {
+	if l.host == "" {
+		return l.name
+	}
+	return l.name + " on " + l.host
+}
+
+func (l lane) heading() element {
+	switch {
+	case l.host != "":
+		return el("span", code(l.name), muted(" on "), el("b", text(l.host)))
+	case l.isService:
+		return el("span", text(l.name))
+	default:
+		return code(l.name)
+	}
+}
+
+// present is the state that a lane ends with.
+func (l lane) present() element {
+	if len(l.spans) == 0 || l.state == "" {
+		return el("span", class("muted"), text("not configured now"))
+	}
+	last := l.spans[len(l.spans)-1]
+	return el("span", el("b", text(l.state)), el("span", class("muted"), text(" since "+clock(last.begin)+", "+report.Age(last.end.Sub(last.begin)))))
+}
+
+// describe is the lane in words.
+func (l lane) describe() string {
+	all := make([]string, 0, len(l.spans))
+	for _, s := range l.spans {
+		all = append(all, s.state+" from "+clock(s.begin)+" to "+clock(s.end))
+	}
+	if len(all) == 0 {
+		return "no state recorded"
+	}
+	return strings.Join(all, "; ")
+}
+
+// drawingOrder draws short spans last, so that long ones do not hide them.
+func (l lane) drawingOrder() []span {
+	return slices.SortedStableFunc(slices.Values(l.spans), func(a, b span) int {
+		return int(b.end.Sub(b.begin)/time.Millisecond) - int(a.end.Sub(a.begin)/time.Millisecond)
+	})
+}
+
+// Widths for which the label of a bar must fit, and its font.
+const (
+	narrowWidth = 300.0
+	wideWidth   = 900.0
+	letterWidth = 7.0
+	labelMargin = 16.0
+)
+
+func (s span) addBar(to *element, w window) {
+	share := w.share(s.end) - w.share(s.begin)
+	bar := el("svg", attr("x", w.percent(s.begin)), attr("width", percent(share)), attr("height", "100%"))
+	el("title", text(s.state+" from "+clock(s.begin)+" to "+clock(s.end)+" ("+report.Age(s.end.Sub(s.begin))+")")).addTo(&bar)
+	el("rect", class("bar "+s.kind), attr("width", "100%"), attr("height", "100%")).addTo(&bar)
+	label := class("label " + s.kind)
+	switch need := letterWidth*float64(len(s.state)) + labelMargin; {
+	case share*narrowWidth > need:
+		el("text", label, attr("x", "8"), attr("y", "50%"), text(s.state)).addTo(&bar)
+	case share*wideWidth > need:
+		el("text", class(label.value+" wide"), attr("x", "8"), attr("y", "50%"), text(s.state)).addTo(&bar)
+	}
+	bar.addTo(to)
+}
+
+func (w window) share(t time.Time) float64 {
+	return min(1, max(0, float64(t.Sub(w.begin))/float64(w.end.Sub(w.begin))))
+}
+
+func (w window) percent(t time.Time) string { return percent(w.share(t)) }
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 3, 64) + "%" }
+
+func (w window) line(t time.Time) element {
+	return el("line", class("grid"), attr("x1", w.percent(t)), attr("x2", w.percent(t)), attr("y1", "0"), attr("y2", "100%"))
+}
+
+// maxTicks is the number of labels that fit an axis.
+const maxTicks = 9
+
+// ticks returns the labelled times: round ones, and none at the edges, where a label would
+// be cut off.
+func (w window) ticks() []time.Time {
+	const day = 24 * time.Hour
+	steps := []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day,
+	}
+	step := steps[len(steps)-1]
+	if i := slices.IndexFunc(steps, func(d time.Duration) bool { return d > w.end.Sub(w.begin)/maxTicks }); i >= 0 {
+		step = steps[i]
+	}
+	for step < w.end.Sub(w.begin)/maxTicks {
+		step *= 2
+	}
+	var all []time.Time
+	for t := w.begin.UTC().Truncate(step); t.Before(w.end); t = t.Add(step) {
+		if s := w.share(t); t.After(w.begin) && s > 0.04 && s < 0.96 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// tickText is the time of a tick, or its day at midnight.
+func tickText(t time.Time, all []time.Time) string {
+	if t.Equal(t.Truncate(24 * time.Hour)) {
+		return t.Format("2 Jan")
+	}
+	if len(all) > 1 && all[1].Sub(all[0]) < time.Minute {
+		return t.Format("15:04:05")
+	}
+	return t.Format("15:04")
+}
+
+// clock is a time in UTC, in seconds.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func checkCommand() *cobra.Command {
+	var f nodeFlags
+	var format string
+	c := &cobra.Command{
+		Use: "check", Short: "find out on all control-plane nodes why challenges fail",
+		Long: `Run "http01-proxyd check" on all control-plane nodes with oc debug, side by side, and
+combine the results. The command changes nothing on the nodes. Equal findings of several
+nodes are one. Each finding has its ID in brackets: "http01-proxyd explain ID" on a node
+describes it.
+
+The exit code is 3 if there is a problem. It is 4 if no problem was found, but a node
+did not report or could not check everything that is necessary.`,
+		Example: `  oc http01 check
+  oc http01 check --nodes master0
+  oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "http01-proxyd", "check", "-o", "json")
+			if err != nil {
+				return err
+			}
+			result := clusterCheck(outputs, time.Now())
+			if format == cli.Text {
+				err = terminal.WriteClusterCheck(c.OutOrStdout(), result, f.text.View(c.OutOrStdout(), format))
+			} else {
+				err = cli.WriteDocument(c.OutOrStdout(), format, result)
+			}
+			if err != nil {
+				return err
+			}
+			return checkExitCode(result)
+		},
+	}
+	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
+	f.add(c)
+	return c
+}
+
+func clusterCheck(outputs []nodes.Output, now time.Time) report.ClusterCheck {
+	all := make([]check.Node, len(outputs))
+	for i, o := range outputs {
+		all[i] = checkedNode(o)
+	}
+	return check.Combine(all, now)
+}
+
+func checkedNode(o nodes.Output) check.Node {
+	if o.Problem != "" {
+		return check.Node{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
+	}
+	n, err := check.Parse(o.Node, o.Document)
+	if err != nil {
+		return check.Node{
+			Name: o.Node, Problem: err.Error(),
+			Remediation: fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd check.", o.Node),
+		}
+	}
+	return n
+}
+
+func checkExitCode(c report.ClusterCheck) error {
+	switch c.Outcome {
+	case report.ClusterProblems:
+		return cli.ExitCode(cli.Unhealthy)
+	case report.ClusterIncomplete:
+		return cli.ExitCode(cli.Unknown)
+	case report.ClusterOK, report.ClusterWarnings:
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+)
+
+// TestClusterObjects reads the objects from two files, or from one List on standard
+// input, and reports unknown fields.
+func TestClusterObjects(t *testing.T) {
+	t.Parallel()
+	files := []string{"testdata/apiserver.yaml", "testdata/infrastructure.yaml"}
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for _, file := range files {
+		text := must1(os.ReadFile(file))(t)
+		b.WriteString("- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n")
+	}
+	list := b.String()
+	const unknown = `unknown field "spec.http01ChallengeProxy.customDeployment.externalPort": did you mean internalPort?`
+	for name, tt := range map[string]struct {
+		in   string
+		args []string
+		err  string
+	}{
+		"two files": {
+			"",
+			[]string{"--apiserver", files[0], "--infrastructure", files[1]},
+			"warning: testdata/apiserver.yaml:12:7: " + unknown + "\n" +
+				"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+		"a List as oc prints it": {
+			"",
+			[]string{"--strict", "--apiserver", "testdata/cluster.yaml"},
+			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+		"one file, called in two ways": {
+			"",
+			[]string{"--strict", "--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
+			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+		"a List for both": {
+			list,
+			[]string{"--apiserver", "-", "--infrastructure", "-"},
+			"warning: standard input:15:9: " + unknown + "\n" +
+				"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+		"a List for one": {
+			list,
+			[]string{"--infrastructure", "-"},
+			"warning: standard input:15:9: " + unknown + "\n" +
+				"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := runLine(t, tt.in, append([]string{"render", "--image", image, "--output-dir", t.TempDir()}, tt.args...)...)
+			if diff := cmp.Diff(tt.err, got.err); got.code != cli.OK || diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", got, diff)
+			}
+		})
+	}
+}

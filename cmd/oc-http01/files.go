@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+// stdin is the name of standard input.
+const stdin = "-"
+
+// readConfig reads a configuration as the host does. Unlike on the host, a file that is
+// named must exist. It returns nil without a name.
+func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
+	if path == "" || path == stdin {
+		return readInput(in, path, maxConfig)
+	}
+	text, err := config.Read(path)
+	if err == nil && text == nil {
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	var problems config.Problems
+	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // they contain a remediation
+		err = readError(err)
+	}
+	return &machineconfig.Input{Name: path, Text: text}, err
+}
+
+// readInput reads at most limit bytes of a file or of standard input. It returns nil
+// without a name.
+func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
+	switch path {
+	case "":
+		return nil, nil //nolint:nilnil // not requested
+	case stdin:
+		text, err := readAll(in, "standard input", limit)
+		return &machineconfig.Input{Name: "standard input", Text: text}, err
+	}
+	text, err := readFile(path, limit)
+	return &machineconfig.Input{Name: path, Text: text}, err
+}
+
+// readFile reads a file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, readError(err)
+	}
+	text, err := readAll(f, path, limit)
+	return text, errors.Join(err, f.Close())
+}
+
+// readError adds the remediation to an error of a file that cannot be read.
+func readError(err error) error {
+	return fmt.Errorf("%w: name a readable file, or - for standard input", err)
+}
+
+// readAll reads at most limit bytes.
+func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, readError(err)
+	case int64(len(text)) > limit:
+		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
+	}
+	return text, nil
+}
+
+// writeFiles writes the files to dir, each one atomically.
+func writeFiles(dir string, outputs []outputFile) error {
+	for _, o := range outputs {
+		path := filepath.Join(dir, filepath.FromSlash(o.File))
+		if err := replaceFile(path, o.Text); err != nil {
+			return fmt.Errorf("cannot write %s: %w: give another folder with --output-dir", path, err)
+		}
+	}
+	return nil
+}
+
+// checkStaleFiles rejects a folder with MachineConfigs of earlier renderings that this
+// one does not overwrite: oc applies all files of a folder.
+func checkStaleFiles(dir string, outputs []outputFile) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot list the folder: %w: give another folder with --output-dir", err)
+	}
+	ours := make(map[string]bool)
+	for _, o := range outputs {
+		ours[o.File] = true
+	}
+	var stale []string
+	for _, e := range entries {
+		if isMachineConfig(e.Name()) && !ours[e.Name()] {
+			stale = append(stale, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	return config.Problem{
+		Where:       dir,
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(stale, " and "), dir),
+		Remediation: "give another folder with --output-dir, or remove them",
+	}
+}
+
+// isMachineConfig reports whether a rendering uses this file name, for any pool.
+func isMachineConfig(name string) bool {
+	return regexp.MustCompile(`^98-.+-http01-proxyd(-config)?\.ya?ml$`).MatchString(name)
+}
+
+func replaceFile(path string, text []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // nothing in it is secret
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// printStream writes the files as one YAML stream.
+func printStream(w io.Writer, outputs []outputFile) error {
+	for i, o := range outputs {
+		if i > 0 {
+			if _, err := io.WriteString(w, "---\n"); err != nil {
+				return fmt.Errorf("cannot write the output: %w", err)
+			}
+		}
+		if _, err := w.Write(o.Text); err != nil {
+			return fmt.Errorf("cannot write the output: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+)
+
+func rootCommand() *cobra.Command {
+	return cli.Root(&cobra.Command{
+		Use:         "oc-http01",
+		Short:       "installs http01-proxyd on a cluster and examines it",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "oc http01", cli.ManSection: "1"},
+		Long: `oc-http01 installs http01-proxyd on the control-plane nodes of a cluster, and shows
+how the service works there. oc runs the program as "oc http01" if it is in PATH.
+
+status and check run oc, which needs the permission to debug nodes. All other commands
+read and write files, and do not connect to a cluster.`,
+	},
+		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), policyCommand()}},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), conditionCommand()}},
+	)
+}
+
+// indentedError prints several problems, one per line. The lines after the first are
+// indented, to show that they belong to the same message.
+type indentedError struct{ error }
+
+func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
+
+func (r indentedError) Unwrap() error { return r.error }
+
+// indentProblems wraps an error, and returns nil for nil.
+func indentProblems(err error) error {
+	if err == nil {
+		return nil
+	}
+	return indentedError{err}
+}

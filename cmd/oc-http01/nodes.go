@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+)
+
+// defaultTimeout is the time for one node. A debug pod starts in seconds, unless its
+// image must be pulled.
+const defaultTimeout = 2 * time.Minute
+
+// nodeFlags select the nodes of status and check.
+type nodeFlags struct {
+	oc              nodes.OC
+	names, selector string
+	timeout         time.Duration
+	text            cli.TextFlags
+}
+
+func (f *nodeFlags) add(c *cobra.Command) {
+	f.text.Add(c)
+	flags := c.Flags()
+	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas; default: those of --selector")
+	flags.StringVar(&f.selector, "selector", "", "`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
+	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "maximal `DURATION` for each node")
+	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "", "`FILE` for the connection of oc to the cluster; default: that of oc")
+	flags.StringVar(&f.oc.Context, "context", "", "`NAME` of the context in the kubeconfig; default: the current one")
+	cli.Advanced(flags, "kubeconfig", "context")
+}
+
+// selection returns the selected nodes.
+func (f *nodeFlags) selection() (nodes.Selection, error) {
+	switch {
+	case f.timeout <= 0:
+		return nodes.Selection{}, cli.UsageError(fmt.Sprintf("invalid --timeout %v: give a duration, such as 90s", f.timeout))
+	case f.names == "":
+		return nodes.Selection{Selector: f.selector}, nil
+	case f.selector != "":
+		return nodes.Selection{}, cli.UsageError("--selector cannot be used with --nodes")
+	}
+	names := strings.Split(f.names, ",")
+	for i, name := range names {
+		switch {
+		case !nodes.ValidName(name):
+			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes has %q, which is not the name of a node", name))
+		case slices.Contains(names[:i], name):
+			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes has %s twice", name))
+		}
+	}
+	return nodes.Selection{Names: names}, nil
+}
+
+// runOnEach runs a command on the selected nodes.
+func (f *nodeFlags) runOnEach(ctx context.Context, errOut io.Writer, command ...string) ([]nodes.Output, error) {
+	selection, err := f.selection()
+	if err != nil {
+		return nil, err
+	}
+	selected, err := f.oc.List(ctx, f.timeout, selection)
+	if err != nil {
+		return nil, err
+	}
+	if cli.IsTerminal(errOut) {
+		fmt.Fprintf(errOut, "querying %d nodes, at most %v for each\n", len(selected), f.timeout)
+	}
+	outputs := f.oc.RunOnEach(ctx, selected, f.timeout, command...)
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted")
+	}
+	return outputs, nil
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// installOC puts an oc into PATH that lists the nodes with an output, and prints it.
+func installOC(t *testing.T, outputs map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	var items []string
+	for name, output := range outputs {
+		items = append(items, fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(output), 0o600))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "nodes"), []byte(`{"kind": "List", "items": [`+strings.Join(items, ",")+"]}"), 0o600))
+	const script = `#!/bin/sh
+case "$1 $2 $3" in
+"get nodes "*) exec cat "${0%/*}/nodes" ;;
+"debug --quiet node/"*) exec cat "${0%/*}/${3#node/}" ;;
+esac
+exit 1
+`
+	must(t, os.WriteFile(filepath.Join(dir, "oc"), []byte(script), 0o700))
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+}
+
+// statusOf is the status of a host with a VIP in a state.
+func statusOf(reason, vip string) string {
+	status := "True"
+	if reason == "PortInUse" {
+		status = "False"
+	}
+	return fmt.Sprintf(`{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", "conditions": [
+{"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "it is \u001b[31m%s", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+"vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q, "since": "2026-01-02T03:04:05Z"}]}`, status, reason, reason, vip)
+}
+
+// TestStatus: one table for the cluster, and the exit codes.
+func TestStatus(t *testing.T) {
+	serving, standby := statusOf("Serving", "Held"), statusOf("Standby", "Standby")
+	for name, tt := range map[string]struct {
+		outputs      map[string]string
+		code, health int      // without and with --exit-code
+		want         []string // pieces of the text, in this order
+	}{
+		"ready": {
+			map[string]string{"master0": serving, "master1": standby},
+			cli.OK, cli.OK,
+			[]string{
+				"State:          ✓ Serving (HTTP01ChallengeProxyReady=True for ", "192.0.2.5 is held and served by master0; 2 hosts have reported\n",
+				"\nAPI VIP    HELD BY  FOR\n192.0.2.5  master0  ", "\nNODE     STATE      FOR", "\nmaster0  ✓ Serving  ", "192.0.2.5  v1.2.3\nmaster1  ✓ Standby  ", "-          v1.2.3\n",
+			},
+		},
+		"not held": {
+			map[string]string{"master0": standby, "master1": standby},
+			cli.OK, cli.Unhealthy,
+			[]string{"✗ VIPNotHeld", "\n192.0.2.5  no node  ", "\nProblem:        ✗ no host holds 192.0.2.5 [vip-unassigned]\nFix:            Check keepalived on master0 and master1.\n"},
+		},
+		"held twice": {
+			map[string]string{"master0": serving, "master1": serving},
+			cli.OK, cli.Unhealthy,
+			[]string{"✗ VIPHeldTwice", "\n192.0.2.5  master0, master1  ", "✗ 192.0.2.5 is held by master0 and master1 [vip-duplicate]\nFix:            Check that the keepalived"},
+		},
+		"one is down": {
+			map[string]string{"master0": serving, "master1": ""},
+			cli.Unknown, cli.Unknown,
+			[]string{"! NotReachable", "\nmaster1  ! NotReachable  -", "✗ master1: the command printed nothing [node-not-reporting]\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd status -o json.\n"},
+		},
+		"one is down, one is not ready": {
+			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
+			cli.Unknown, cli.Unhealthy,
+			[]string{"✗ PortInUse", "[service-not-ready]", "[node-not-reporting]"},
+		},
+		"an earlier version": {
+			map[string]string{"master0": strings.Replace(serving, `"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", `, "", 1), "master1": standby},
+			cli.OK, cli.OK,
+			[]string{"\nmaster0  ✓ Serving  ", "192.0.2.5  -\n", "Warning:        ! the versions differ: none on master0, v1.2.3 on master1 [versions-differ]"},
+		},
+		"garbage": {
+			map[string]string{"master0": serving, "master1": "\x1b[2J{\"a\":\n", "master2": `{"kind": "Check"}`, "master3": `{"kind": "Error", "message": "cannot connect to the service"}`},
+			cli.Unknown, cli.Unknown,
+			[]string{
+				`✗ master1: no JSON document: [2J{"a": [node-not-reporting]`, `✗ master2: not a report of the service, but of the kind "Check"`,
+				"✗ master3: cannot connect to the service [node-not-reporting]\nFix:            Check the service on master3: systemctl status http01-proxyd.\n",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installOC(t, tt.outputs)
+			got := runLine(t, "", "status")
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
+			}
+			health := runLine(t, "", "status", "--exit-code", "-o", "json")
+			var s report.ClusterStatus
+			must(t, json.Unmarshal([]byte(health.out), &s))
+			if health.code != tt.health || s.Kind != "ClusterStatus" || len(s.Nodes) != len(tt.outputs) {
+				t.Errorf("exit code %d, want %d: %+v", health.code, tt.health, s)
+			}
+		})
+	}
+}
+
+// TestStatusWide: the messages of the nodes.
+func TestStatusWide(t *testing.T) {
+	installOC(t, map[string]string{"master0": statusOf("Serving", "Held")})
+	got := runLine(t, "", "status", "-o", "wide", "--color", "always")
+	if !inOrder(got.out, "MESSAGE*master0*\x1b[32m✓ Serving\x1b[0m*it is  [31mServing\n") {
+		t.Errorf("%q", got.out)
+	}
+}
+
+// TestStatusPage: a page with the cluster, and with the whole report of each node.
+func TestStatusPage(t *testing.T) {
+	broken := strings.Replace(statusOf("Serving", "Held"), `"vips"`, `"certificates": 1, "vips"`, 1)
+	installOC(t, map[string]string{"master1": statusOf("Standby", "Standby"), "master0": statusOf("Serving", "Held"), "master2": "", "master3": broken})
+	got := runLine(t, "", "status", "-o", "html")
+	if got.code != cli.Unknown || got.err != "" || strings.Contains(got.out, "\x1b") || !inOrder(got.out, strings.Join([]string{
+		"<!DOCTYPE html>", "Cluster with 4 control-plane nodes", "node-not-reporting", "Holders of the API VIPs", "192.0.2.5", "master0",
+		`<h2 class="host-name">master0</h2>`, "it is  [31mServing", `<h2 class="host-name">master1</h2>`, "Standby",
+		`<h2 class="host-name">master2</h2>`, "the command printed nothing", `<h2 class="host-name">master3</h2>`, "cannot read the report: json: ",
+	}, "*")) {
+		t.Errorf("exit code %d: %s\n%s", got.code, got.err, got.out)
+	}
+}
+
+const (
+	checkedProblem = `{"host": "h", "outcome": "problem", "summary": "1 problem on h.", "checks": [{"name": "dns", "outcome": "problem",
+"findings": [{"id": "dns-no-record", "level": "problem", "message": "No server\u001b has a record", "remediation": "Add one."}]},
+{"name": "clock", "outcome": "skipped", "text": "no server"}]}`
+	checkedOK = `{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Check", "host": "h", "outcome": "ok", "summary": "No problems on h.", "checks": []}`
+)
+
+// TestCheck: the findings of all nodes, and the exit codes.
+func TestCheck(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outputs map[string]string
+		code    int
+		want    []string
+	}{
+		"a problem": {
+			map[string]string{"master0": checkedProblem, "master1": checkedProblem, "master2": checkedOK},
+			cli.Unhealthy,
+			[]string{
+				"Result:         ✗ 1 problem (3 of 3 nodes have reported).\n", "\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
+				"\nProblem:        ✗ No server  has a record [dns-no-record]\nNodes:          master0, master1\nFix:            Add one.\n", "\nNot checked:    - master0: clock: no server\n",
+			},
+		},
+		"no problem": {map[string]string{"master0": checkedOK}, cli.OK, []string{"Result:         ✓ No problem was found (1 of 1 nodes have reported).\n", "\nmaster0  ✓ ok    No problems on h.\n"}},
+		"garbage": {
+			map[string]string{"master0": checkedOK, "master1": `{"outcome": "fine"}`},
+			cli.Unknown,
+			[]string{"Result:         ! No problem was found (1 of 2 nodes have reported).\n", "\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "[node-not-reporting]\n", "Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installOC(t, tt.outputs)
+			got := runLine(t, "", "check")
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
+			}
+			document := runLine(t, "", "check", "-o", "json")
+			var c report.ClusterCheck
+			must(t, json.Unmarshal([]byte(document.out), &c))
+			if document.code != tt.code || c.Kind != "ClusterCheck" || len(c.Nodes) != len(tt.outputs) {
+				t.Errorf("exit code %d, want %d: %+v", document.code, tt.code, c)
+			}
+		})
+	}
+}
+
+// TestNoOC: without oc, the command fails and reports how to install it.
+func TestNoOC(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	got := runLine(t, "", "check", "-o", "json")
+	var e struct{ Kind, Message string }
+	must(t, json.Unmarshal([]byte(got.err), &e))
+	if got.code != cli.Failure || got.out != "" || e.Kind != "Error" || !strings.HasSuffix(e.Message, ": install the OpenShift CLI, and add its folder to PATH") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+)
+
+// Limits of the input, far above real sizes.
+const (
+	maxConfig = 256 << 10 // the limit of the host
+	maxSums   = 1 << 20
+	maxBinary = 64 << 20
+	// etcd accepts objects up to 1.5 MiB, and YAML adds indentation.
+	maxManifest = 2 << 20
+)
+
+// renderFlags are the flags of render.
+type renderFlags struct {
+	image, config, pool, sums, out, binary, format string
+	trustedCA, proxy, domain                       string
+	apiServer, infrastructure                      string
+	allowTag, layered, fcos, strict                bool
+}
+
+func renderCommand() *cobra.Command {
+	var f renderFlags
+	c := &cobra.Command{
+		Use: "render", Short: "render the MachineConfigs of a pool, and the policy that they require",
+		Long: `Render 98-POOL-http01-proxyd.yaml (units and installer),
+98-POOL-http01-proxyd-config.yaml (the hosts' configuration), policy/policy.yaml,
+and policy/removal/policy.yaml for the removal. The configuration is validated as on
+a host, and the result as by the machine-config-operator. If there is a problem, no
+file is written.`,
+		Example: `  # for the master pool, with the default configuration, into ./machineconfigs
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:...
+
+  # with a configuration, and the binaries' checksums of a release
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
+    --config my.yaml --sums dist/SHA256SUMS --output-dir rendered
+
+  # with the CAs of the ingress certificate, and the egress proxy
+  oc get configmap default-ingress-cert -n openshift-config-managed -o yaml > ca.yaml
+  oc get proxy cluster -o yaml > proxy.yaml
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
+    --trusted-ca ca.yaml --proxy proxy.yaml --cluster-domain cluster.example.com
+
+  # with the settings of the cluster's objects: the mode in the APIServer's
+  # spec.http01ChallengeProxy, and the VIPs of the Infrastructure
+  oc get apiserver/cluster infrastructure/cluster -o yaml > cluster.yaml
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
+    --apiserver cluster.yaml --output-dir rendered
+
+  # for hosts whose operating system image contains the binary in /usr/bin
+  oc http01 render --layered --output-dir rendered
+
+  # an Ignition configuration for a host without the machine-config-operator
+  oc http01 render --fcos --binary bin/http01-proxyd --output-dir rendered`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.validate(c.Flags().Changed); err != nil {
+				return err
+			}
+			return indentProblems(f.run(c.Context(), cli.Streams{In: c.InOrStdin(), Out: c.OutOrStdout(), Err: c.ErrOrStderr()}))
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.image, "image", "", "container image with the binary, by digest: `REF` is registry/name@sha256:...")
+	flags.StringVar(&f.config, "config", "", "`FILE` with the configuration of the service (- is standard input); default: mode: DefaultDeployment")
+	flags.StringVar(&f.trustedCA, "trusted-ca", "", "`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
+	flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
+	flags.StringVar(&f.domain, "cluster-domain", "", "domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
+	flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+	flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; default: none")
+	flags.BoolVar(&f.strict, "strict", false, "reject unknown fields in --apiserver and --infrastructure; default: ignore them with a warning")
+	flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
+	flags.StringVar(&f.sums, "sums", "", "`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
+	flags.StringVar(&f.out, "output-dir", "machineconfigs", "`DIR` to write to; - prints the MachineConfigs without the policy")
+	flags.BoolVar(&f.allowTag, "allow-tag", false, "accept an image by tag: each host runs the image that the tag named when it pulled")
+	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
+	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
+	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
+	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
+	cli.Advanced(flags, "allow-tag", "binary", "cluster-domain", "fcos", "layered", "strict", "sums")
+	return c
+}
+
+// validate rejects combinations of flags that have no meaning.
+func (f renderFlags) validate(given func(flag string) bool) error {
+	excluded := map[string][]string{ // flags without effect
+		"fcos":    {"image", "pool", "sums", "allow-tag", "layered"},
+		"layered": {"image", "sums", "allow-tag"},
+	}
+	for _, option := range []string{"fcos", "layered"} {
+		for _, other := range excluded[option] {
+			if given(option) && given(other) {
+				return cli.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, option))
+			}
+		}
+	}
+	switch {
+	case f.fcos && f.binary == "":
+		return cli.UsageError("--fcos requires --binary FILE")
+	case !f.fcos && f.binary != "":
+		return cli.UsageError("--binary requires --fcos")
+	case f.strict && f.apiServer == "" && f.infrastructure == "":
+		return cli.UsageError("--strict requires --apiserver or --infrastructure")
+	case f.stdinCount() > 1:
+		return cli.UsageError("only one file can be read from standard input")
+	case !f.fcos && !f.layered && f.image == "":
+		return cli.UsageError("--image REF is required")
+	}
+	return nil
+}
+
+// stdinCount returns the number of files to read from standard input.
+func (f renderFlags) stdinCount() (n int) {
+	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
+	if !f.sameFile() {
+		names = append(names, f.infrastructure)
+	}
+	for _, name := range names {
+		if name == stdin {
+			n++
+		}
+	}
+	return n
+}
+
+func (f renderFlags) run(ctx context.Context, s cli.Streams) error {
+	outputs, err := f.render(s.In)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("interrupted before any file was written: %w", err)
+	}
+	if f.out == "-" {
+		if err := printStream(s.Out, outputs); err != nil {
+			return err
+		}
+		f.printNotes(s.Err, outputs)
+		return f.report(s.Err, outputs, "")
+	}
+	if !f.fcos { // oc does not read Ignition configurations, and Ignition does not read folders
+		if err := checkStaleFiles(f.out, outputs); err != nil {
+			return err
+		}
+	}
+	if err := writeFiles(f.out, outputs); err != nil {
+		return err
+	}
+	f.printNotes(s.Err, outputs)
+	return f.report(s.Out, outputs, f.out)
+}
+
+// printNotes prints warnings and notes that the files do not show.
+func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
+	for _, o := range outputs {
+		for _, warning := range o.Warnings {
+			fmt.Fprintln(w, "warning: "+warning)
+		}
+		for _, note := range o.Notes {
+			fmt.Fprintln(w, "note: "+note)
+		}
+	}
+	switch {
+	case f.image == machineconfig.ExampleImage:
+		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
+	case f.layered:
+		fmt.Fprintln(w, `note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there is no http01-proxyd-install.service to restart`)
+	}
+}
+
+// readSite reads the settings of the cluster.
+func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
+	configuration, configErr := readConfig(in, f.config)
+	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
+	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
+	cluster, clusterErr := f.readCluster(in)
+	site := machineconfig.Site{Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster}
+	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
+}
+
+// sameFile reports whether one file is given for both objects, possibly under two
+// paths.
+func (f renderFlags) sameFile() bool {
+	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
+		return f.infrastructure == f.apiServer
+	}
+	a, errA := os.Stat(f.apiServer)
+	b, errB := os.Stat(f.infrastructure)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// readCluster reads the cluster's objects, which may be in one file.
+func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
+	if f.apiServer == "" && f.infrastructure == "" {
+		return nil, nil //nolint:nilnil // not requested
+	}
+	c := machineconfig.ClusterObjects{Strict: f.strict}
+	var apiErr, infrastructureErr error
+	c.APIServer, apiErr = readInput(in, f.apiServer, machineconfig.MaxObject)
+	if f.sameFile() {
+		c.Infrastructure = c.APIServer
+		return &c, apiErr
+	}
+	c.Infrastructure, infrastructureErr = readInput(in, f.infrastructure, machineconfig.MaxObject)
+	return &c, errors.Join(apiErr, infrastructureErr)
+}
+
+// render creates all files in memory.
+func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
+	site, siteErr := f.readSite(in)
+	if f.fcos {
+		binary, err := readInput(in, f.binary, maxBinary)
+		if err := errors.Join(siteErr, err); err != nil {
+			return nil, err
+		}
+		o, err := machineconfig.RenderIgnition(sources.Files, site, *binary)
+		return []outputFile{{Object: o}}, err
+	}
+	sums, err := readInput(in, f.sums, maxSums)
+	if err := errors.Join(siteErr, err); err != nil {
+		return nil, err
+	}
+	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{
+		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Site: site, Sums: sums, Layered: f.layered,
+	})
+	if err != nil {
+		return nil, err
+	}
+	policy := disruption.InstallerPolicy()
+	if f.layered {
+		policy = disruption.LayeredPolicy()
+	}
+	var outputs []outputFile
+	for _, o := range objects {
+		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
+	}
+	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
+		return outputs, nil
+	}
+	manifest, err := policy.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	release, err := disruption.RemovalManifest()
+	if err != nil {
+		return nil, err
+	}
+	// Each in a separate folder: oc applies all files of a folder.
+	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
+}
+
+func policyOutput(file string, text []byte) outputFile {
+	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
+}
+
+// uncovered returns the files and units whose change reboots a host. For a layered
+// host, changes of units always come with a reboot.
+func uncovered(policy disruption.Policy, o machineconfig.Object, layered bool) []string {
+	units := o.Units
+	if layered {
+		units = nil
+	}
+	return policy.Uncovered(o.Paths, units)
+}

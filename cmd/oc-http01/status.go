@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func statusCommand() *cobra.Command {
+	var f nodeFlags
+	var format string
+	var exitCode bool
+	c := &cobra.Command{
+		Use: "status", Short: "show the status of the service on all control-plane nodes",
+		Long: `Run "http01-proxyd status" on all control-plane nodes with oc debug, side by side. The
+output shows which node holds which API VIP, the nodes, and the problems with their
+remediation. -o wide adds the messages of the nodes. -o html writes
+a page for a browser without a network, with all that each node reports.
+
+The exit code is 4 if a node did not report. With --exit-code it is 3 if the cluster is
+not ready. Without --exit-code it is 0 then: the status was printed.`,
+		Example: `  oc http01 status
+  oc http01 status -o wide --nodes master0,master1
+  oc http01 status -o json | jq '.vips[] | {address, holders}'
+  oc http01 status -o html > cluster.html
+  oc http01 status --exit-code > /dev/null || echo "not ready"`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "http01-proxyd", "status", "-o", "json")
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			s := clusterStatus(outputs, now)
+			switch format {
+			case cli.JSON, cli.YAML:
+				err = cli.WriteDocument(c.OutOrStdout(), format, s)
+			case cli.HTML:
+				_, err = c.OutOrStdout().Write(page.ForCluster(s, pageHosts(outputs), now))
+			default:
+				err = terminal.WriteClusterStatus(c.OutOrStdout(), s, format == cli.Wide, f.text.View(c.OutOrStdout(), format))
+			}
+			if err != nil {
+				return err
+			}
+			return statusExitCode(s, exitCode)
+		},
+	}
+	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 3 if the cluster is not ready")
+	f.add(c)
+	return c
+}
+
+func clusterStatus(outputs []nodes.Output, now time.Time) report.ClusterStatus {
+	hosts := make([]condition.HostReport, len(outputs))
+	for i, o := range outputs {
+		hosts[i] = hostReport(o)
+	}
+	return condition.ClusterStatus(hosts, now)
+}
+
+// hostReport reads the report of a node. A node without a readable report has not
+// reported.
+func hostReport(o nodes.Output) condition.HostReport {
+	h := condition.HostReport{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
+	if o.Problem == "" {
+		var err error
+		if h, err = condition.Parse(o.Node, o.Document); err != nil {
+			h = condition.HostReport{Name: o.Node, Problem: err.Error()}
+		}
+	}
+	h.Observed = o.Received
+	return h
+}
+
+// pageHosts returns the whole reports of the nodes, sorted by name as in the status.
+func pageHosts(outputs []nodes.Output) []page.Host {
+	hosts := make([]page.Host, len(outputs))
+	for i, o := range outputs {
+		hosts[i] = page.Host{Name: o.Node, Error: hostReport(o).Problem}
+		if hosts[i].Error != "" {
+			continue
+		}
+		if err := json.Unmarshal(o.Document, &hosts[i].Status); err != nil {
+			hosts[i].Error = fmt.Sprintf("cannot read the report: %v", err)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b page.Host) int { return cmp.Compare(a.Name, b.Name) })
+	return hosts
+}
+
+func statusExitCode(s report.ClusterStatus, health bool) error {
+	code := cli.OK
+	for _, n := range s.Nodes {
+		if !n.Reported {
+			code = cli.Unknown
+		}
+	}
+	if health && s.Condition.Status == "False" {
+		code = cli.Unhealthy
+	}
+	return exitWith(code)
+}
+
+// exitWith returns the error that ends a command with a code.
+func exitWith(code int) error {
+	if code == cli.OK {
+		return nil
+	}
+	return cli.ExitCode(code)
+}

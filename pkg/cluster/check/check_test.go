@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) }
+
+// parse reads the result of a node with this outcome and these checks.
+func parse(t *testing.T, name, outcome string, checks ...string) check.Node {
+	t.Helper()
+	n, err := check.Parse(name, fmt.Appendf(nil, `{"host": %q, "outcome": %q, "summary": "summary of %s", "checks": [%s], "new": 1}`, name, outcome, name, strings.Join(checks, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const (
+	dnsFails     = `{"name": "dns", "outcome": "problem", "findings": [{"id": "dns-no-record", "level": "problem", "message": "no record", "remediation": "Add it."}]}`
+	clockWarns   = `{"name": "clock", "outcome": "warning", "notChecked": "no server", "findings": [{"id": "clock-offset", "level": "warning", "message": "1 s", "remediation": "Correct it."}]}`
+	routeSkipped = `{"name": "route", "outcome": "skipped", "text": "no ingress"}`
+	portOK       = `{"name": "port", "outcome": "ok", "text": "listens"}`
+)
+
+// TestCombine: equal findings of several nodes are one, and the worst node decides.
+func TestCombine(t *testing.T) {
+	t.Parallel()
+	down := check.Node{Name: "m9", Problem: "no output", Remediation: "Increase it."}
+	dns := report.ClusterProblem{ID: "dns-no-record", Level: "problem", Check: "dns", Message: "no record", Remediation: "Add it."}
+	clock := report.ClusterProblem{ID: "clock-offset", Level: "warning", Check: "clock", Message: "1 s", Remediation: "Correct it."}
+	notReporting := report.ClusterProblem{ID: "node-not-reporting", Level: "problem", Message: "m9: no output", Remediation: "Increase it.", Nodes: []string{"m9"}}
+	on := func(p report.ClusterProblem, nodes ...string) report.ClusterProblem {
+		p.Nodes = nodes
+		return p
+	}
+	for name, tt := range map[string]struct {
+		nodes    []check.Node
+		outcome  report.ClusterOutcome
+		summary  string
+		findings []report.ClusterProblem
+	}{
+		"no problem": {[]check.Node{parse(t, "m1", "ok", portOK), parse(t, "m0", "ok")}, report.ClusterOK, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
+		"one problem of two": {
+			[]check.Node{parse(t, "m1", "problem", clockWarns, dnsFails), parse(t, "m0", "problem", dnsFails, portOK)},
+			report.ClusterProblems,
+			"1 problem and 1 warning (2 of 2 nodes have reported).",
+			[]report.ClusterProblem{on(dns, "m0", "m1"), on(clock, "m1")},
+		},
+		"a warning": {[]check.Node{parse(t, "m0", "warning", clockWarns), parse(t, "m1", "ok")}, report.ClusterWarnings, "1 warning (2 of 2 nodes have reported).", []report.ClusterProblem{on(clock, "m0")}},
+		"one is down": {
+			[]check.Node{down, parse(t, "m0", "ok")},
+			report.ClusterIncomplete, "No problem was found (1 of 2 nodes have reported).",
+			[]report.ClusterProblem{notReporting},
+		},
+		"one is down, one has a problem": {
+			[]check.Node{down, parse(t, "m0", "problem", dnsFails)},
+			report.ClusterProblems, "1 problem (1 of 2 nodes have reported).",
+			[]report.ClusterProblem{on(dns, "m0"), notReporting},
+		},
+		"a problem without a finding":  {[]check.Node{parse(t, "m0", "problem")}, report.ClusterProblems, "A problem was found (1 of 1 nodes have reported).", []report.ClusterProblem{}},
+		"incomplete":                   {[]check.Node{parse(t, "m0", "incomplete", routeSkipped), parse(t, "m1", "ok")}, report.ClusterIncomplete, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
+		"one is no control-plane node": {[]check.Node{parse(t, "m0", "nothing"), parse(t, "m1", "ok")}, report.ClusterOK, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
+		"no control-plane node":        {[]check.Node{parse(t, "w0", "nothing")}, report.ClusterIncomplete, "No problem was found (1 of 1 nodes have reported).", []report.ClusterProblem{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := check.Combine(tt.nodes, now())
+			if got.Outcome != tt.outcome || got.Summary != tt.summary || got.Kind != "ClusterCheck" || !got.Time.Equal(now().Truncate(time.Second)) {
+				t.Errorf("%+v", got)
+			}
+			if diff := cmp.Diff(tt.findings, got.Findings); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			for i, n := range got.Nodes {
+				if i > 0 && got.Nodes[i-1].Name >= n.Name {
+					t.Errorf("the nodes are not sorted: %+v", got.Nodes)
+				}
+			}
+		})
+	}
+}
+
+// TestNodes: the result of each node, and what it did not check.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	got := check.Combine([]check.Node{
+		{Name: "m1", Problem: "no output", Remediation: "Increase it."}, parse(t, "m0", "warning", clockWarns, routeSkipped, portOK),
+	}, now()).Nodes
+	want := []report.NodeCheck{
+		{Name: "m0", Reported: true, Outcome: "warning", Message: "summary of m0", NotChecked: []string{"clock: no server", "route: no ingress"}},
+		{Name: "m1", Message: "no output", NotChecked: []string{}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestIncomplete: a check that has nothing to check is not reported, and a necessary check
+// that did not run leaves the node incomplete.
+func TestIncomplete(t *testing.T) {
+	t.Parallel()
+	n, err := check.Parse("m0", []byte(`{"kind": "Check", "outcome": "warning", "summary": "s", "incomplete": ["route"], "checks": [
+{"name": "egress", "outcome": "skipped", "text": "no egress proxy", "incomplete": false}, {"name": "route", "outcome": "skipped", "text": "no ingress", "incomplete": true}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := check.Combine([]check.Node{n}, now())
+	want := []report.NodeCheck{{Name: "m0", Reported: true, Outcome: "incomplete", Message: "s", NotChecked: []string{"route: no ingress"}}}
+	if diff := cmp.Diff(want, got.Nodes); diff != "" || got.Outcome != report.ClusterIncomplete {
+		t.Errorf("%s (-want +got):\n%s", got.Outcome, diff)
+	}
+}
+
+// TestParse: text of a host is printable and limited, and other documents are rejected.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	escape, long := `a\u001b[31m\nb`, strings.Repeat("x", 1<<20)
+	n, err := check.Parse("m0", []byte(`{"kind": "Check", "outcome": "problem", "summary": "`+escape+long+`", "checks": [{"name": "dns", "notChecked": "`+escape+long+`",
+"findings": [{"id": "new", "level": "`+escape+`", "message": "`+escape+long+`", "remediation": "`+escape+long+`", "nodes": ["other"], "check": "other"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := n.Findings[0]
+	for _, text := range []string{n.Summary, strings.TrimPrefix(n.NotChecked[0], "dns: "), f.Message, f.Remediation} {
+		if !strings.HasPrefix(text, "a [31m bx") || len(text) > 4<<10 {
+			t.Errorf("%d bytes: %.100q", len(text), text)
+		}
+	}
+	if f.ID != "new" || f.Level != "problem" || f.Check != "dns" || f.Nodes != nil {
+		t.Errorf("%.200v", f)
+	}
+	finding := `{"id": "a", "message": "m"},`
+	for text, want := range map[string]string{
+		"hello": `not a result of check: invalid character 'h' looking for beginning of value: give the output of "http01-proxyd check -o json"`,
+		`{"kind": "Error", "message": "cannot run\u001b: no host"}`: "cannot run : no host",
+		`{"kind": "Status"}`: `not a result of check, but of the kind "Status": give the output of "http01-proxyd check -o json"`,
+		`{}`:                 `not a result of check: its outcome is ""`,
+		`{"outcome": "ok", "checks": [{"name": "a b"}]}`:                                                              `not a result of check: a check with the name "a b"`,
+		`{"outcome": "ok", "checks": [{"name": "a", "findings": [{"id": "[x]"}]}]}`:                                   `not a result of check: a finding with the ID "[x]"`,
+		`{"outcome": "ok", "checks": [{"name": "a", "findings": [` + strings.Repeat(finding, 200) + `{"id": "a"}]}]}`: "not a result of check: 201 findings, and 0 checks that were skipped",
+	} {
+		if _, err := check.Parse("m0", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%.100s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Combine combines the results of all nodes. Equal findings of several nodes are one.
+func Combine(nodes []Node, now time.Time) report.ClusterCheck {
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	c := report.ClusterCheck{
+		Header: report.NewHeader("ClusterCheck"), Time: now.UTC().Truncate(time.Second),
+		Nodes: make([]report.NodeCheck, len(nodes)), Findings: mergeFindings(nodes),
+	}
+	for i, n := range nodes {
+		c.Nodes[i] = report.NodeCheck{
+			Name: n.Name, Reported: n.reported(), Outcome: n.Outcome, Message: cmp.Or(n.Problem, n.Summary),
+			NotChecked: append([]string{}, n.NotChecked...),
+		}
+	}
+	c.Outcome = outcome(nodes, c.Findings)
+	c.Summary = summary(nodes, c)
+	return c
+}
+
+// mergeFindings returns the findings of all nodes, problems first.
+func mergeFindings(nodes []Node) []report.ClusterProblem {
+	all := []report.ClusterProblem{}
+	for _, n := range nodes {
+		if !n.reported() {
+			all = append(all, report.ClusterProblem{
+				ID: report.NodeNotReporting, Level: report.LevelProblem, Message: n.Name + ": " + n.Problem, Remediation: n.Remediation, Nodes: []string{n.Name},
+			})
+		}
+		for _, f := range n.Findings {
+			same := slices.IndexFunc(all, func(other report.ClusterProblem) bool {
+				return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message && other.Remediation == f.Remediation
+			})
+			if same < 0 {
+				same, all = len(all), append(all, f)
+			}
+			if !slices.Contains(all[same].Nodes, n.Name) {
+				all[same].Nodes = append(all[same].Nodes, n.Name)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
+	return all
+}
+
+// outcome is the worst of all nodes. A node that has not reported leaves the check
+// incomplete, and so do nodes that all cannot hold an API VIP.
+func outcome(nodes []Node, found []report.ClusterProblem) report.ClusterOutcome {
+	worst := report.ClusterIncomplete
+	for _, n := range nodes {
+		switch n.Outcome {
+		case string(report.ClusterProblems):
+			return report.ClusterProblems
+		case string(report.ClusterOK), string(report.ClusterWarnings):
+			worst = report.ClusterOK
+		}
+	}
+	incomplete := func(n Node) bool {
+		return !n.reported() || n.Outcome == string(report.ClusterIncomplete) || n.Outcome == skipped
+	}
+	switch {
+	case slices.ContainsFunc(found, func(f report.ClusterProblem) bool {
+		return f.Level == report.LevelProblem && f.ID != report.NodeNotReporting
+	}):
+		return report.ClusterProblems
+	case slices.ContainsFunc(nodes, incomplete):
+		return report.ClusterIncomplete
+	case worst == report.ClusterOK && len(found) > 0:
+		return report.ClusterWarnings
+	}
+	return worst
+}
+
+func summary(nodes []Node, c report.ClusterCheck) string {
+	reports, problems, warnings := 0, 0, 0
+	for _, n := range nodes {
+		if n.reported() {
+			reports++
+		}
+	}
+	for _, f := range c.Findings {
+		switch {
+		case f.ID == report.NodeNotReporting:
+		case f.Level == report.LevelProblem:
+			problems++
+		default:
+			warnings++
+		}
+	}
+	var found []string
+	for _, n := range []struct {
+		count int
+		noun  string
+	}{{problems, "problem"}, {warnings, "warning"}} {
+		switch {
+		case n.count == 1:
+			found = append(found, "1 "+n.noun)
+		case n.count > 1:
+			found = append(found, fmt.Sprintf("%d %ss", n.count, n.noun))
+		}
+	}
+	text := "No problem was found"
+	switch {
+	case len(found) > 0:
+		text = strings.Join(found, " and ")
+	case c.Outcome == report.ClusterProblems: // for instance, a challenge fails
+		text = "A problem was found"
+	}
+	return fmt.Sprintf("%s (%d of %d nodes have reported).", text, reports, len(nodes))
+}

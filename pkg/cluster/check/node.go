@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Limits of a node's result, far above real values. A node is not trusted.
+const (
+	maxFindings   = 200
+	maxNotChecked = 100
+	maxText       = 4 << 10
+	maxName       = 64
+)
+
+// idForm is the grammar of the names of findings and checks.
+var idForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// Node is the result of the check on one node.
+type Node struct {
+	Name     string
+	Outcome  string // of the whole check; empty: the node has not reported
+	Summary  string
+	Findings []report.ClusterProblem // without their nodes
+	// NotChecked are the checks that could not run, or not completely, with the reason.
+	NotChecked []string
+	// Problem is why the node has not reported, and Remediation a sentence about it.
+	Problem, Remediation string
+}
+
+// The outcomes of a node that are not those of the cluster.
+const (
+	skipped       = "skipped"
+	notApplicable = "nothing" // the host cannot hold an API VIP
+)
+
+func outcomes() []string {
+	return []string{
+		string(report.ClusterOK), string(report.ClusterWarnings), string(report.ClusterProblems), string(report.ClusterIncomplete),
+		skipped, notApplicable,
+	}
+}
+
+// Parse reads the output of `http01-proxyd check -o json`. It ignores unknown fields of
+// other versions. Text is limited and printable.
+func Parse(name string, text []byte) (Node, error) {
+	var parsed struct {
+		Kind    string `json:"kind"`
+		Message string `json:"message"` // of an error
+		Outcome string `json:"outcome"`
+		Summary string `json:"summary"`
+		// Incomplete are the necessary checks that did not run, or not completely.
+		Incomplete []string `json:"incomplete"`
+		Checks     []struct {
+			Name       string                  `json:"name"`
+			Outcome    string                  `json:"outcome"`
+			Text       string                  `json:"text"`
+			NotChecked string                  `json:"notChecked"`
+			Incomplete *bool                   `json:"incomplete"` // nil in earlier versions
+			Findings   []report.ClusterProblem `json:"findings"`
+		} `json:"checks"`
+	}
+	const remediation = `give the output of "http01-proxyd check -o json"`
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		return Node{}, fmt.Errorf("not a result of check: %w: %s", err, remediation)
+	}
+	switch {
+	case parsed.Kind == "Error":
+		return Node{}, errors.New(clean(parsed.Message))
+	case parsed.Kind != "" && parsed.Kind != "Check":
+		return Node{}, fmt.Errorf("not a result of check, but of the kind %.100q: %s", parsed.Kind, remediation)
+	case !slices.Contains(outcomes(), parsed.Outcome):
+		return Node{}, fmt.Errorf("not a result of check: its outcome is %.100q", parsed.Outcome)
+	}
+	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary)}
+	if len(parsed.Incomplete) > 0 && n.Outcome != string(report.ClusterProblems) {
+		n.Outcome = string(report.ClusterIncomplete)
+	}
+	for _, c := range parsed.Checks {
+		if !idForm.MatchString(c.Name) || len(c.Name) > maxName {
+			return Node{}, fmt.Errorf("not a result of check: a check with the name %.100q", c.Name)
+		}
+		switch {
+		case c.NotChecked != "":
+			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.NotChecked))
+		case c.Outcome == skipped && (c.Incomplete == nil || *c.Incomplete): // otherwise there is nothing to check
+			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.Text))
+		}
+		for _, f := range c.Findings {
+			if !idForm.MatchString(f.ID) || len(f.ID) > maxName {
+				return Node{}, fmt.Errorf("not a result of check: a finding with the ID %.100q", f.ID)
+			}
+			if f.Level != report.LevelWarning {
+				f.Level = report.LevelProblem // that of a newer version included
+			}
+			n.Findings = append(n.Findings, report.ClusterProblem{
+				ID: f.ID, Level: f.Level, Check: c.Name, Message: clean(f.Message), Remediation: clean(f.Remediation),
+			})
+		}
+	}
+	if len(n.Findings) > maxFindings || len(n.NotChecked) > maxNotChecked {
+		return Node{}, fmt.Errorf("not a result of check: %d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
+	}
+	return n, nil
+}
+
+func clean(text string) string { return printable.Truncate(text, maxText) }
+
+func (n Node) reported() bool { return n.Outcome != "" }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package condition
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// The IDs of problems that no check of a single host detects.
+const (
+	versionsDiffer = "versions-differ"
+	vipsDiffer     = "vips-differ"
+)
+
+// problem is one problem of the cluster.
+type problem struct {
+	id, level, message string
+	remediation        string // a sentence
+	hosts              []HostReport
+}
+
+// text returns message and remediation as a part of the condition's message.
+func (p problem) text() string {
+	clause := strings.TrimSuffix(p.remediation, ".")
+	return p.message + ": " + strings.ToLower(clause[:1]) + clause[1:]
+}
+
+func heldTwice(vip netip.Addr, holders []HostReport) problem {
+	return problem{
+		string(findings.VIPDuplicate), report.LevelProblem, fmt.Sprintf("%v is held by %s", vip, joinNames(holders)),
+		"Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", holders,
+	}
+}
+
+func notHeld(vip netip.Addr, hosts []HostReport) problem {
+	return problem{
+		string(findings.VIPUnassigned), report.LevelProblem, fmt.Sprintf("no host holds %v", vip),
+		fmt.Sprintf("Check keepalived on %s.", joinNames(hosts)), hosts,
+	}
+}
+
+// maybeHeld is the problem that no host reports that it holds a VIP. A host that does
+// not know its VIPs, or has not reported, may hold it.
+func maybeHeld(vip netip.Addr, hosts []HostReport) problem {
+	return problem{
+		string(findings.VIPUnassigned), report.LevelWarning, fmt.Sprintf("no host reports that it holds %v", vip),
+		fmt.Sprintf("Solve the problems of %s first: a VIP may be there.", joinNames(hosts)), hosts,
+	}
+}
+
+func notReady(h HostReport) problem {
+	return problem{
+		string(findings.ServiceNotReady), report.LevelProblem,
+		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)),
+		fmt.Sprintf("Run http01-proxyd check on %s.", h.Name),
+		[]HostReport{h},
+	}
+}
+
+func notReporting(h HostReport) problem {
+	return problem{
+		report.NodeNotReporting, report.LevelProblem, h.problemText(),
+		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s: systemctl status http01-proxyd.", h.Name)),
+		[]HostReport{h},
+	}
+}
+
+// differences are the problems between hosts that each work.
+func differences(hosts []HostReport) (all []problem) {
+	answering := filter(hosts, HostReport.answered)
+	if groups := groupBy(answering, func(h HostReport) string { return h.Version }); len(groups) > 1 {
+		all = append(all, problem{
+			versionsDiffer, report.LevelWarning, "the versions differ: " + formatGroups(groups),
+			"Complete the update of the hosts.", answering,
+		})
+	}
+	// A host that is not ready may not have read its VIPs yet.
+	ready := filter(answering, HostReport.ready)
+	if groups := groupBy(ready, vipList); len(groups) > 1 {
+		all = append(all, problem{
+			vipsDiffer, report.LevelWarning, "the API VIPs differ: " + formatGroups(groups),
+			"Compare vips in the configuration, and keepalived.conf, of these hosts.", ready,
+		})
+	}
+	return all
+}
+
+// clockProblems names the hosts whose clock is ahead. That does not change the
+// condition: their own state is correct, whenever it was reported.
+func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
+	for _, h := range hosts {
+		if by := h.clockAhead(now); by > 0 {
+			all = append(all, problem{
+				string(findings.ClockOffset), report.LevelWarning,
+				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by),
+				"Check the time servers of both: chronyc tracking.",
+				[]HostReport{h},
+			})
+		}
+	}
+	return all
+}
+
+func messages(problems []problem) []string {
+	all := make([]string, len(problems))
+	for i, p := range problems {
+		all[i] = p.message
+	}
+	return all
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package condition
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// ClusterStatus combines the reports of all hosts, which were just queried, into the
+// status of the cluster.
+func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
+	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
+	s := report.ClusterStatus{
+		Header:    report.NewHeader("ClusterStatus"),
+		Time:      now.UTC().Truncate(time.Second),
+		Condition: Aggregate(hosts, Expectation{}, nil, now),
+		VIPs:      []report.ClusterVIP{},
+		Nodes:     make([]report.NodeStatus, len(hosts)),
+		Problems:  []report.ClusterProblem{},
+	}
+	for _, vip := range requiredVIPs(hosts) {
+		s.VIPs = append(s.VIPs, clusterVIP(hosts, vip))
+	}
+	for i, h := range hosts {
+		s.Nodes[i] = h.nodeStatus(now)
+	}
+	for _, p := range clusterProblems(hosts, now) {
+		s.Problems = append(s.Problems, report.ClusterProblem{
+			ID: p.id, Level: p.level, Message: p.message, Remediation: p.remediation, Nodes: names(p.hosts),
+		})
+	}
+	return s
+}
+
+func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
+	holders := vipHolders(hosts, vip)
+	since := holders
+	if len(holders) == 0 {
+		since = filter(hosts, func(h HostReport) bool { return h.vipState(vip) != "" })
+	}
+	return report.ClusterVIP{
+		Address: vip, Family: printable.Family(vip), Holders: names(holders),
+		Since: latest(since, func(h HostReport) time.Time { return h.vipSince(vip) }),
+	}
+}
+
+func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
+	s := report.NodeStatus{Name: h.Name, Reported: h.answered(), Version: h.Version, Condition: h.Condition, VIPs: h.VIPs}
+	if s.VIPs == nil {
+		s.VIPs = []report.VIP{}
+	}
+	if s.Condition.Status == "" {
+		s.Condition = report.ServiceUnreachable(now, errors.New(h.Problem)).Condition()
+	}
+	return s
+}
+
+// clusterProblems returns all problems: those of VIPs first, then those of hosts.
+func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
+	// These hosts may hold a VIP that they do not report.
+	blind := func(vip netip.Addr) []HostReport {
+		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vipState(vip) == "" })
+	}
+	for _, vip := range requiredVIPs(hosts) {
+		switch holders := vipHolders(hosts, vip); {
+		case len(holders) > 1:
+			all = append(all, heldTwice(vip, holders))
+		case len(holders) == 0 && len(blind(vip)) > 0:
+			all = append(all, maybeHeld(vip, blind(vip)))
+		case len(holders) == 0:
+			all = append(all, notHeld(vip, hosts))
+		}
+	}
+	for _, h := range hosts {
+		switch {
+		case !h.answered():
+			all = append(all, notReporting(h))
+		case !h.ready():
+			all = append(all, notReady(h))
+		}
+	}
+	return slices.Concat(all, differences(hosts), clockProblems(hosts, now))
+}
+
+func names(hosts []HostReport) []string {
+	all := make([]string, len(hosts))
+	for i, h := range hosts {
+		all[i] = h.Name
+	}
+	return all
+}

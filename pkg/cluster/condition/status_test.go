@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package condition_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestClusterStatus: the holders of the VIPs, and the problems with their IDs.
+func TestClusterStatus(t *testing.T) {
+	t.Parallel()
+	const held4, standby4, standby6 = vip4 + " Held 3", vip4 + " Standby 2", vip6 + " Standby 6"
+	serving, standby := host(t, "m0", report.Serving, 1, held4), host(t, "m1", report.Standby, 2, standby4)
+	silent := condition.HostReport{Name: "m2", Problem: "no output within 1m0s", Remediation: "Increase --timeout."}
+	newer := host(t, "m1", report.Standby, 2, standby4)
+	newer.Version = "1.1"
+	ahead := host(t, "m0", report.Serving, 1, held4)
+	ahead.Reported = at(40)
+	problem := func(id, level, message, remediation string, nodes ...string) report.ClusterProblem {
+		return report.ClusterProblem{ID: id, Level: level, Message: message, Remediation: remediation, Nodes: nodes}
+	}
+	silentProblem := problem("node-not-reporting", "problem", "m2: no output within 1m0s", "Increase --timeout.", "m2")
+	for name, tt := range map[string]struct {
+		hosts    []condition.HostReport
+		status   string
+		vips     []report.ClusterVIP
+		problems []report.ClusterProblem
+	}{
+		"healthy": {[]condition.HostReport{standby, serving}, "True", []report.ClusterVIP{vip(vip4, 3, "m0")}, nil},
+		"held by none": {
+			[]condition.HostReport{standby, host(t, "m0", report.Standby, 1, vip4+" Standby 7")},
+			"False",
+			[]report.ClusterVIP{vip(vip4, 7)},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5", "Check keepalived on m0 and m1.", "m0", "m1")},
+		},
+		"held twice": {
+			[]condition.HostReport{serving, host(t, "m1", report.Serving, 2, vip4+" Held 5")},
+			"False",
+			[]report.ClusterVIP{vip(vip4, 5, "m0", "m1")},
+			[]report.ClusterProblem{problem("vip-duplicate", "problem", "192.0.2.5 is held by m0 and m1", "Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", "m0", "m1")},
+		},
+		"one family held by none": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
+			"False",
+			[]report.ClusterVIP{vip(vip4, 3, "m0"), vip(vip6, 6)},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 2001:db8::5", "Check keepalived on m0 and m1.", "m0", "m1")},
+		},
+		"one is down": {
+			[]condition.HostReport{silent, serving, standby},
+			"Unknown",
+			[]report.ClusterVIP{vip(vip4, 3, "m0")},
+			[]report.ClusterProblem{silentProblem},
+		},
+		"the holder may be down": {
+			[]condition.HostReport{standby, silent},
+			"Unknown",
+			[]report.ClusterVIP{vip(vip4, 2)},
+			[]report.ClusterProblem{
+				problem("vip-unassigned", "warning", "no host reports that it holds 192.0.2.5", "Solve the problems of m2 first: a VIP may be there.", "m2"),
+				silentProblem,
+			},
+		},
+		"not ready": {
+			[]condition.HostReport{serving, host(t, "m1", report.PortInUse, 2, standby4)},
+			"True",
+			[]report.ClusterVIP{vip(vip4, 3, "m0")},
+			[]report.ClusterProblem{problem("service-not-ready", "problem", "m1 is not ready (PortInUse): reason PortInUse", "Run http01-proxyd check on m1.", "m1")},
+		},
+		"an update": {
+			[]condition.HostReport{serving, newer},
+			"True",
+			[]report.ClusterVIP{vip(vip4, 3, "m0")},
+			[]report.ClusterProblem{problem("versions-differ", "warning", "the versions differ: 1.0 on m0, 1.1 on m1", "Complete the update of the hosts.", "m0", "m1")},
+		},
+		"other VIPs": {
+			[]condition.HostReport{serving, host(t, "m1", report.Standby, 2)},
+			"True",
+			[]report.ClusterVIP{vip(vip4, 3, "m0")},
+			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1", "Compare vips in the configuration, and keepalived.conf, of these hosts.", "m0", "m1")},
+		},
+		"a clock": {
+			[]condition.HostReport{ahead, standby},
+			"True",
+			[]report.ClusterVIP{vip(vip4, 3, "m0")},
+			[]report.ClusterProblem{problem("clock-offset", "warning", "the report of m0 is from 2026-01-02T03:40:00Z: its clock is ahead by 30m0s, or the clock of this machine is behind", "Check the time servers of both: chronyc tracking.", "m0")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := condition.ClusterStatus(tt.hosts, at(10))
+			if got.Condition.Status != tt.status {
+				t.Errorf("condition %+v", got.Condition)
+			}
+			if diff := cmp.Diff(tt.vips, got.VIPs, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("VIPs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.problems, got.Problems, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			for i, n := range got.Nodes {
+				if i > 0 && got.Nodes[i-1].Name >= n.Name {
+					t.Errorf("the nodes are not sorted: %+v", got.Nodes)
+				}
+				if n.Reported == (n.Name == "m2") || !n.Reported && (n.Condition.Status != "Unknown" || n.Condition.Message != silent.Problem) {
+					t.Errorf("%+v", n)
+				}
+			}
+		})
+	}
+}
+
+// vip is a VIP whose state has not changed since that minute.
+func vip(address string, minute int, holders ...string) report.ClusterVIP {
+	family := "IPv4"
+	if strings.Contains(address, ":") {
+		family = "IPv6"
+	}
+	return report.ClusterVIP{Address: netip.MustParseAddr(address), Family: family, Holders: append([]string{}, holders...), Since: at(minute)}
+}
+
+// TestHostileReport: text of a host is printable and limited, and cannot imitate another
+// host's.
+func TestHostileReport(t *testing.T) {
+	t.Parallel()
+	escape := "a\\u001b[31m\\nb"
+	long := strings.Repeat("x", 1<<20)
+	got, err := condition.Parse("m0", []byte(`{"version": "`+escape+long+`", "conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "Perhaps`+escape+`",
+"reason": "Serving", "message": "`+escape+long+`"}], "vips": [{"address": "::ffff:192.0.2.5", "family": "`+escape+`", "state": "`+escape+long+`"}, {"address": "fe80::1%x\u001b"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Condition.Status != "Unknown" || len(got.Version) > 256 || len(got.Condition.Message) > 32<<10 ||
+		!strings.HasPrefix(got.Version, "a [31m bx") || !strings.HasPrefix(got.Condition.Message, "a [31m bx") {
+		t.Errorf("%.300v", got)
+	}
+	if v := got.VIPs[0]; v.Address.String() != "192.0.2.5" || v.Family != "IPv4" || len(v.State) > 32 || !strings.HasPrefix(string(v.State), "a [31m b") {
+		t.Errorf("%.300v", v)
+	}
+	if v := got.VIPs[1]; v.Address.String() != "fe80::1" || v.Family != "IPv6" {
+		t.Errorf("%v", v)
+	}
+	for text, want := range map[string]string{
+		`{"kind": "Error", "message": "cannot connect\u001b: start the service"}`: "cannot connect : start the service",
+		`{"kind": "Check", "outcome": "ok"}`:                                      `not a report of the service, but of the kind "Check": give the output of "http01-proxyd status -o json"`,
+		`{"vips": [` + strings.Repeat(`{},`, 100) + `{}]}`:                        "not a report of the service: 101 VIPs",
+	} {
+		if _, err := condition.Parse("m0", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%.100s: %v, want %s", text, err, want)
+		}
+	}
+}

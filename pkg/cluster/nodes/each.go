@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxParallel is the number of debug pods at a time.
+const maxParallel = 10
+
+// Output is what a command printed on one node.
+type Output struct {
+	Node     string
+	Document []byte    // JSON; nil without a document
+	Received time.Time // when the command ended
+	// Problem is why no document was printed, and Remediation a sentence about it.
+	Problem, Remediation string
+}
+
+// RunOnEach runs a program of the host on each node and returns the JSON document that
+// it prints, in the order of the nodes. It runs as long as the slowest node, at most
+// timeout for each group of ten.
+func (o OC) RunOnEach(ctx context.Context, nodes []Node, timeout time.Duration, command ...string) []Output {
+	all := make([]Output, len(nodes))
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for i, n := range nodes {
+		group.Go(func() error {
+			all[i] = o.runOn(ctx, n, timeout, command)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	return all
+}
+
+func (o OC) runOn(ctx context.Context, n Node, timeout time.Duration, command []string) Output {
+	out := Output{Node: n.Name, Received: time.Now()}
+	if n.Absent != "" {
+		out.Problem, out.Remediation = n.Absent, fmt.Sprintf("Check the node: oc describe node %s.", n.Name)
+		return out
+	}
+	args := append([]string{"--quiet", "node/" + n.Name, "--", "chroot", "/host"}, command...)
+	c := o.run(ctx, timeout, maxDocument, "debug", args...)
+	out.Received = time.Now()
+	if ctx.Err() != nil {
+		out.Problem, out.Remediation = "interrupted", "Run the command again."
+		return out
+	}
+	if out.Document = findDocument(c.out); out.Document == nil {
+		out.Problem, out.Remediation = c.failure(n.Name, command)
+	}
+	return out
+}
+
+// findDocument returns the JSON document in an output. The logs of a pod have standard
+// output and standard error in one stream, so there may be other lines around it. The
+// exit code of oc is not used: by its release and the timing, it is that of the command
+// or 1 or 0.
+func findDocument(text []byte) []byte {
+	const maxAttempts = 100 // a host may print many beginnings
+	for attempts := 0; len(text) > 0 && attempts < maxAttempts; {
+		if text[0] == '{' {
+			attempts++
+			var document json.RawMessage
+			if json.NewDecoder(bytes.NewReader(text)).Decode(&document) == nil {
+				return document
+			}
+		}
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return nil
+}
+
+// failure returns why a node has printed no document.
+func (c call) failure(node string, command []string) (problem, remediation string) {
+	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, strings.Join(command, " "))
+	printed := lastLines(c.out)
+	if printed == "" {
+		printed = lastLines(c.messages)
+	}
+	switch {
+	case c.tooLong:
+		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), fmt.Sprintf("Run the command by hand: %s.", byHand)
+	case c.timeout > 0:
+		problem = fmt.Sprintf("no output within %v", c.timeout)
+		if printed != "" {
+			problem += ": " + printed
+		}
+		return problem, fmt.Sprintf("Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: %s.", byHand)
+	case strings.Contains(printed, "failed to run command"):
+		return "the program is not installed: " + printed, fmt.Sprintf("Check the installation on %s: systemctl status http01-proxyd-install.", node)
+	case printed != "":
+		return "no JSON document: " + printed, fmt.Sprintf("Run the command by hand: %s.", byHand)
+	case c.err != nil:
+		return "oc debug failed: " + c.err.Error(), fmt.Sprintf("Run the command by hand: %s.", byHand)
+	}
+	return "the command printed nothing", fmt.Sprintf("Run the command by hand: %s.", byHand)
+}

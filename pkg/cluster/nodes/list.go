@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+)
+
+// The labels of control-plane nodes, the current one first.
+const (
+	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+	masterLabel       = "node-role.kubernetes.io/master"
+)
+
+// Node is a node of the cluster.
+type Node struct {
+	Name   string
+	Absent string // why no command can run on it; empty if it can
+}
+
+// Selection selects nodes by name or by label. The zero value selects the control-plane
+// nodes.
+type Selection struct {
+	Names    []string
+	Selector string
+}
+
+// maxNodes is the limit of a selection.
+const maxNodes = 1000
+
+// List returns the selected nodes by name.
+func (o OC) List(ctx context.Context, timeout time.Duration, s Selection) ([]Node, error) {
+	selectors := [][]string{{"--selector=" + s.Selector}}
+	switch {
+	case len(s.Names) > 0:
+		selectors = [][]string{s.Names}
+	case s.Selector == "":
+		selectors = [][]string{{"--selector=" + controlPlaneLabel}, {"--selector=" + masterLabel}}
+	}
+	for _, selector := range selectors {
+		c := o.run(ctx, timeout, maxNodeList, "get", append([]string{"nodes", "--output=json"}, selector...)...)
+		if err := c.listError(); err != nil {
+			return nil, err
+		}
+		nodes, err := parseNodes(c.out)
+		if err != nil || len(nodes) > 0 {
+			return nodes, err
+		}
+	}
+	return nil, errors.New("no node matches the selection: check --selector with oc get nodes --show-labels")
+}
+
+func (c call) listError() error {
+	const remediation = "check the connection with oc get nodes; if the API does not respond, run http01-proxyd on the control-plane nodes, for example over SSH"
+	switch {
+	case c.tooLong:
+		return fmt.Errorf("cannot list the nodes: the list is longer than %d bytes: select fewer with --nodes", maxNodeList)
+	case c.timeout > 0:
+		return fmt.Errorf("cannot list the nodes: no answer within %v: %s", c.timeout, remediation)
+	case c.err != nil && len(c.messages) > 0:
+		return fmt.Errorf("cannot list the nodes: %s: %s", lastLines(c.messages), remediation)
+	case c.err != nil:
+		return fmt.Errorf("cannot list the nodes: %w", c.err)
+	}
+	return nil
+}
+
+// nameForm is the grammar of a node's name, a DNS subdomain.
+var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
+// ValidName reports whether a node can have this name.
+func ValidName(name string) bool { return nameForm.MatchString(name) }
+
+type nodeObject struct {
+	Metadata struct{ Name string }
+	Status   struct {
+		Conditions []struct {
+			Type, Status, Message string
+			LastTransitionTime    time.Time
+		}
+	}
+}
+
+// parseNodes reads the output of oc get nodes: a List, or one Node.
+func parseNodes(text []byte) ([]Node, error) {
+	var list struct {
+		nodeObject
+
+		Kind  string
+		Items []nodeObject
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("cannot list the nodes: oc printed no list: %w", err)
+	}
+	if list.Kind == "Node" {
+		list.Items = []nodeObject{list.nodeObject}
+	}
+	if len(list.Items) > maxNodes {
+		return nil, fmt.Errorf("%d nodes are selected: select at most %d with --nodes or --selector", len(list.Items), maxNodes)
+	}
+	nodes := make([]Node, len(list.Items))
+	for i, item := range list.Items {
+		if !ValidName(item.Metadata.Name) {
+			return nil, fmt.Errorf("cannot list the nodes: oc printed a node with the name %.100q", item.Metadata.Name)
+		}
+		nodes[i] = Node{Name: item.Metadata.Name, Absent: item.absence()}
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes, nil
+}
+
+// absence returns why no pod can start on a node: its kubelet does not respond. A node
+// that is not ready for another reason may still start a pod in the host's network.
+func (n nodeObject) absence() string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "Unknown" {
+			return fmt.Sprintf("the kubelet does not respond since %s: %s", c.LastTransitionTime.UTC().Format(time.RFC3339), printable.Truncate(c.Message, maxLine))
+		}
+	}
+	return ""
+}
+
+// maxLine is the limit of a text of oc or a host in a message.
+const maxLine = 512
+
+// lastLines returns the end of an output as one line, without the notes of oc debug.
+func lastLines(text []byte) string {
+	const lines = 3
+	var kept []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		line = strings.TrimSpace(printable.Line(line))
+		if line == "" || slices.ContainsFunc(debugNotes(), func(note string) bool { return strings.HasPrefix(line, note) }) {
+			continue
+		}
+		kept = append(kept, line)
+	}
+	return printable.Truncate(strings.Join(kept[max(0, len(kept)-lines):], " / "), maxLine)
+}
+
+// debugNotes begin the notes of oc debug on standard error (openshift/oc,
+// pkg/cli/debug/debug.go).
+func debugNotes() []string {
+	return []string{"Starting pod/", "To use host binaries, run ", "Pod IP: ", "Removing debug pod", "Temporary namespace ", "Waiting for container "}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// mountStalled mounts a file system whose server does not respond. The result ends it.
+func mountStalled(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	must(t, os.MkdirAll(dir, 0o700))
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	must(t, err)
+	must(t, unix.Mount("stalled", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server.Fd())))
+	end = func() { _ = server.Close() } // pending requests fail with ENOTCONN
+	t.Cleanup(func() {
+		end()
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+	})
+	return end
+}
+
+// TestStalledFileRead: the conditions report a watcher that hangs in a file read. The
+// service continues to answer by the last settings.
+func TestStalledFileRead(t *testing.T) {
+	for condition, path := range map[string]string{
+		report.TrustConditionType:  "upstream: {trustedCA: %s}",
+		report.EgressConditionType: "egressProxy: {file: %s}",
+	} {
+		t.Run(condition, func(t *testing.T) {
+			s := startService(t, writeKey, explicit, serviceTiming+`={"StallTimeout": 200000000}`)
+			s.awaitReason(report.Serving)
+			isReady := func(r report.Report) bool {
+				for _, c := range r.Conditions {
+					if c.Type == condition {
+						return c.Status == "True" || !strings.Contains(c.Message, "has not returned for 200ms")
+					}
+				}
+				return false
+			}
+			s.await(condition, isReady)
+			stalled := filepath.Join(s.dir, "stalled")
+			end := mountStalled(t, stalled)
+			s.configure(explicit + fmt.Sprintf(path, filepath.Join(stalled, "file")) + "\n")
+			s.await("the stall", func(r report.Report) bool { return !isReady(r) })
+			s.awaitLog("has not returned for 200ms, and new configurations wait for it")
+			checkAnswered(t, "during the stall")
+			end()
+			s.await("its end", isReady)
+			s.stop()
+		})
+	}
+}

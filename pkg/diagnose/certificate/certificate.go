@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certificate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// presented is the certificate that an API server presents.
+type presented struct{ prober.CertificateResult }
+
+// clientText describes the clients that use the name.
+func (p presented) clientText() string {
+	if p.Name == "" {
+		return "clients without SNI"
+	}
+	return p.Name
+}
+
+// describe describes the certificate and its clients.
+func (p presented) describe() string {
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+}
+
+// Requests are the requests to API servers for their certificates, for each name and
+// without one.
+func Requests(servers []netip.Addr, names []string) []protocol.CertificateRequest {
+	var all []protocol.CertificateRequest
+	for _, addr := range servers {
+		for _, name := range append(slices.Clone(names), "") {
+			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
+		}
+	}
+	return all
+}
+
+// Check evaluates the results of the requests. held are the VIPs on this host.
+func Check(results []prober.CertificateResult, held []netip.Addr, now time.Time) result.Result {
+	if len(results) == 0 {
+		return result.Nothing("there is no VIP to check")
+	}
+	matches, unreachable := unreachableServers(results, held)
+	var lost result.Subjects
+	var certificates []presented
+	for _, p := range results {
+		if p.Err == nil {
+			certificates = append(certificates, presented{p})
+		} else if !slices.Contains(unreachable, p.Addr) {
+			lost.Skip(p.Addr, "%v", p.Err)
+		}
+	}
+	switch {
+	case len(certificates) == 0 && len(matches) == 0:
+		return result.Skip("no API server presents a certificate: %s", lost.NotChecked())
+	case len(certificates) == 0:
+		return result.Of(matches...)
+	}
+	matches = append(matches, judgeAll(certificates, now)...)
+	return result.PassUnless(matches, "%s", certificates[0].describe()).WithNotChecked(lost.NotChecked())
+}
+
+// unreachableServers are the VIPs on this host whose API server answered no request for a
+// certificate.
+func unreachableServers(results []prober.CertificateResult, held []netip.Addr) (matches []findings.Finding, at []netip.AddrPort) {
+	for _, vip := range held {
+		addr := netip.AddrPortFrom(vip, prober.APIPort)
+		of := slices.DeleteFunc(slices.Clone(results), func(p prober.CertificateResult) bool { return p.Addr != addr })
+		if len(of) > 0 && !slices.ContainsFunc(of, func(p prober.CertificateResult) bool { return p.Err == nil }) {
+			matches = result.Merge(matches, findings.New(findings.APIServerUnreachable, findings.Values{"server": addr.String(), "error": of[0].Err.Error()}), addr)
+			at = append(at, addr)
+		}
+	}
+	return matches, at
+}
+
+// judgeAll evaluates each certificate once, and then the differences.
+func judgeAll(all []presented, now time.Time) []findings.Finding {
+	var matches []findings.Finding
+	dated, named := make(map[string]bool), make(map[string]bool)
+	for _, p := range all {
+		identity := p.Certificate.Issuer + "\n" + p.Certificate.Serial
+		if !named[identity+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
+			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
+		}
+		if !dated[identity] {
+			matches = append(matches, p.judgeDates(now)...)
+		}
+		named[identity+"\n"+p.Name], dated[identity] = true, true
+	}
+	return append(matches, issuerDifferences(all)...)
+}
+
+func (p presented) newFinding(id findings.ID, values findings.Values) findings.Finding {
+	return findings.New(id, values.With("server", p.Addr.String()).With("requested", p.clientText()).With("issuer", strconv.Quote(p.Certificate.Issuer)))
+}
+
+// judgeDates evaluates the remaining lifetime of a certificate.
+func (p presented) judgeDates(now time.Time) []findings.Finding {
+	ends := findings.Values{"date": p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(p.Certificate.NotAfter.Sub(now))}
+	switch report.CertificateStageAt(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
+	case report.CertificateNotYetValid:
+		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, findings.Values{"date": p.Certificate.NotBefore.UTC().Format(time.RFC3339)})}
+	case report.CertificateExpired:
+		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends)}
+	case report.CertificateUrgent:
+		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends)}
+	case report.CertificateRenewalLate:
+		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends)}
+	default:
+		return nil
+	}
+}
+
+// issuerDifferences compares the issuers: of one name at several addresses, and of
+// several names at one address. Without a name, the API server presents another
+// certificate by design.
+func issuerDifferences(all []presented) []findings.Finding {
+	var matches []findings.Finding
+	add := func(f findings.Finding) {
+		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
+			matches = append(matches, f) // one pair is sufficient
+		}
+	}
+	for i, p := range all {
+		for _, q := range all[i+1:] {
+			values := findings.Values{
+				"server": p.Addr.String(), "requested": p.clientText(),
+				"issuer": strconv.Quote(p.Certificate.Issuer), "otherIssuer": strconv.Quote(q.Certificate.Issuer),
+			}
+			switch {
+			case p.Certificate.Issuer == q.Certificate.Issuer:
+			case p.Name == q.Name:
+				add(findings.New(findings.CertificateDiffersByAddress, values.With("other", q.Addr.String())))
+			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
+				add(findings.New(findings.CertificateDiffersByName, values.With("other", q.clientText())))
+			}
+		}
+	}
+	return matches
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+)
+
+// Names are the names of the API in the DNS, and what responds at their addresses.
+type Names struct {
+	Answers
+
+	VIPs    []netip.Addr // which the names must have
+	AtVIPs  selfcheck.Responses
+	AtOther map[netip.Addr]Other // of addresses that are not VIPs
+}
+
+// Other is the response at an address that is not a VIP. It may forward to a VIP.
+type Other struct {
+	Page      protocol.FetchResult
+	Neighbour bool // it is on a network of this host, without a router that might admit only external clients
+}
+
+// maxOtherAddresses bounds the tested addresses of a name that are not VIPs.
+const maxOtherAddresses = 4
+
+// Others are the addresses of a name to test that are not VIPs.
+func (v View) Others(vips []netip.Addr) []netip.Addr {
+	others := slices.DeleteFunc(v.Addresses(), func(a netip.Addr) bool { return slices.Contains(vips, a) })
+	return others[:min(len(others), maxOtherAddresses)]
+}
+
+// Check checks whether the names of the API resolve to the VIPs, and whether the addresses
+// work in each family.
+func (n Names) Check() result.Result {
+	switch {
+	case n.Reason != "":
+		return result.Skip("%s", n.Reason)
+	case n.unanswered():
+		var servers []string
+		for _, s := range n.Servers {
+			servers = append(servers, s.Addr.Addr().String())
+		}
+		return result.Found(findings.DNSNoServer, findings.Values{"servers": strings.Join(servers, ", ")})
+	}
+	var matches []findings.Finding
+	var texts []string
+	for _, v := range n.Views {
+		matches = append(matches, n.judge(v)...)
+		texts = append(texts, v.String())
+	}
+	return result.PassUnless(matches, "%s", strings.Join(texts, "; "))
+}
+
+// String describes the records of the server.
+func (v View) String() string {
+	text := fmt.Sprintf("%s is %s, from %v", v.Name, result.JoinAddresses(v.Addresses()), v.Server.Addr.Addr())
+	if v.Server.Local {
+		text += " on this host; no other server responds"
+	}
+	return text
+}
+
+// judge evaluates the records of a name at a server.
+func (n Names) judge(v View) []findings.Finding {
+	vips := n.VIPs
+	values := func(family int) findings.Values {
+		return findings.Values{"name": v.Name, "server": v.Server.Addr.Addr().String(), "type": RecordType(family == 1)}
+	}
+	if v.complete() && len(v.Addresses()) == 0 {
+		return []findings.Finding{findings.New(findings.DNSNoRecord, findings.Values{"name": v.Name, "server": v.Server.Addr.Addr().String(), "vips": result.JoinAddresses(vips)})}
+	}
+	var matches []findings.Finding
+	for family, r := range v.Records {
+		vips := slices.DeleteFunc(slices.Clone(vips), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
+		switch {
+		case r.Err != nil:
+		case r.Failure != "":
+			matches = append(matches, findings.New(findings.DNSServerFails, values(family).With("how", FailureText(r.Failure))))
+		case len(r.Addresses) == 0 && len(vips) > 0:
+			matches = append(matches, findings.New(findings.DNSFamilyMissing, values(family).With("vips", result.JoinAddresses(vips))))
+		}
+	}
+	for _, addr := range v.Others(vips) {
+		other, known := n.AtOther[addr]
+		if !known || response.IsFromProxy(other.Page) {
+			continue
+		}
+		id := findings.DNSOtherAddress
+		if other.Page.Connected == 0 && !other.Neighbour {
+			id = findings.DNSOtherAddressUnreachable
+		}
+		matches = append(matches, findings.New(id, findings.Values{"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(), "how": response.Describe(other.Page), "vips": result.JoinAddresses(vips)}))
+	}
+	return append(matches, n.judgeFamilies(v)...)
+}
+
+// complete reports whether the server answered both queries.
+func (v View) complete() bool {
+	return !slices.ContainsFunc(v.Records[:], func(r Record) bool { return r.Err != nil || r.Failure != "" })
+}
+
+// FailureText describes the failure of a server.
+func FailureText(f protocol.LookupFailure) string {
+	if f == protocol.ServerError {
+		return "returns an error, such as SERVFAIL,"
+	}
+	return "does not respond"
+}
+
+// judgeFamilies finds a VIP of the name that does not work while another does. On the
+// host that holds the VIP, this indicates a fault of that host only.
+func (n Names) judgeFamilies(v View) []findings.Finding {
+	i := slices.IndexFunc(n.AtVIPs.Open, func(r selfcheck.Response) bool { return slices.Contains(v.Addresses(), r.VIP) })
+	if i < 0 {
+		return nil
+	}
+	var matches []findings.Finding
+	for _, r := range n.AtVIPs.Closed {
+		if slices.Contains(v.Addresses(), r.VIP) && !r.Held {
+			matches = append(matches, findings.New(findings.AddressFamilyBroken, findings.Values{"name": v.Name, "endpoint": r.String(), "how": response.Describe(r.Page), "other": n.AtVIPs.Open[i].String()}))
+		}
+	}
+	return matches
+}

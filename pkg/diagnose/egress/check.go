@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package egress
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Settings are the egress proxies that apply on this host.
+type Settings struct {
+	Config     config.Config
+	StateDir   string
+	EnvFile    string   // environment file with the cluster's egress proxy
+	NoProxy    []string // the automatic part of the no-proxy list
+	Privileged bool
+}
+
+// Check checks whether cert-manager's self check of these names leaves the cluster, and
+// the state of the service's egress proxy. reported is the state that the service reports;
+// zero if it does not respond.
+func (e Settings) Check(names []string, reported report.EgressProxy) result.Result {
+	r := e.checkCluster(names)
+	own := e.findings(reported)
+	// One file that both use is reported once.
+	own = slices.DeleteFunc(own, func(f findings.Finding) bool {
+		return slices.ContainsFunc(r.Findings, func(g findings.Finding) bool { return g.ID == f.ID && g.Message == f.Message })
+	})
+	if len(own) == 0 {
+		return r
+	}
+	unseen := ""
+	if r.Outcome == result.Skipped {
+		unseen = r.Text
+	}
+	return result.Of(append(r.Findings, own...)...).WithNotChecked(unseen)
+}
+
+// checkCluster checks the egress proxy that the cluster's pods use too.
+func (e Settings) checkCluster(names []string) result.Result {
+	settings, err := egress.ReadFile(e.EnvFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return result.Pass("there is no egress proxy (%s)", e.EnvFile)
+	case errors.Is(err, fs.ErrPermission) && !e.Privileged:
+		return result.Skip("%v", err)
+	case err != nil:
+		return result.Of(invalidProxyFile(e.EnvFile, err))
+	case settings.RedactedHTTP() == "":
+		return result.Pass("%s names no proxy for http", e.EnvFile)
+	}
+	if len(names) == 0 {
+		return result.Skip("the API's name is unknown (set --name)")
+	}
+	var matches []findings.Finding
+	for _, name := range names {
+		// Pods use only the cluster's list, without the entries that this service adds.
+		proxy := settings.ProxyFor(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
+		if proxy != nil {
+			matches = append(matches, findings.New(findings.NoProxyLacksAPI, findings.Values{"path": e.EnvFile, "name": name, "proxy": egress.Redact(proxy)}))
+		}
+	}
+	return result.PassUnless(matches, "NO_PROXY in %s covers %s", e.EnvFile, strings.Join(names, ", "))
+}
+
+func invalidProxyFile(path string, err error) findings.Finding {
+	return findings.New(findings.ProxyFileInvalid, findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")})
+}
+
+// findings are about the egress proxy of this service.
+func (e Settings) findings(reported report.EgressProxy) (matches []findings.Finding) {
+	settings, err := e.Configured()
+	switch {
+	case errors.Is(err, fs.ErrPermission) && !e.Privileged:
+		return nil
+	case err != nil:
+		return []findings.Finding{invalidProxyFile(e.Config.EgressProxy.File, err)}
+	}
+	f, rejected := e.rejected(reported)
+	switch {
+	case rejected:
+		return []findings.Finding{f}
+	case settings.IsEmpty():
+		return nil
+	}
+	if f, ok := e.caFinding(); ok {
+		matches = append(matches, f)
+	} else if f, ok := e.pending(reported); ok {
+		matches = append(matches, f)
+	}
+	// A cluster with an egress proxy and the default configuration does not use it
+	// here.
+	c := e.Config.EgressProxy
+	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
+		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints, nil))
+	}
+	return matches
+}
+
+// rejected is the finding about settings that the running service rejects. The service is
+// not root and cannot read all files that root can.
+func (e Settings) rejected(reported report.EgressProxy) (f findings.Finding, ok bool) {
+	switch c := e.Config.EgressProxy; {
+	case reported.InvalidInput == report.EgressInputFile && !c.Inline():
+		return invalidProxyFile(c.File, errors.New(reported.Message)), true
+	case reported.InvalidInput == report.EgressInputTrustedCA:
+		return e.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": c.TrustedCA, "error": reported.Message})), true
+	default:
+		return f, false
+	}
+}
+
+// Configured are the configured settings. A missing file means no egress proxy.
+func (e Settings) Configured() (egress.ProxySettings, error) {
+	c := e.Config.EgressProxy
+	if c.Inline() {
+		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
+	}
+	s, err := egress.ReadFile(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return egress.ProxySettings{}, nil
+	}
+	return s, err
+}
+
+// Proxied are those of the ingress addresses to which the configured egress proxy leads.
+func (e Settings) Proxied(all []netip.Addr) (addrs []netip.Addr) {
+	configured, err := e.Configured()
+	if err != nil {
+		return nil
+	}
+	for _, p := range egress.ProxiedAddresses(e.Config, configured, all, e.NoProxy) {
+		addrs = append(addrs, p.Ingress.Addr())
+	}
+	return addrs
+}
+
+// caFinding evaluates the CA bundle of the egress proxy like the service does.
+func (e Settings) caFinding() (f findings.Finding, ok bool) {
+	path := e.Config.EgressProxy.TrustedCA
+	if egress.IsBlank(path) {
+		return f, false // as on OpenShift without a bundle
+	}
+	file := trust.NewSource(path, trust.LastGoodCopy{})
+	file.Refresh(time.Now(), true)
+	err := file.Err()
+	if err == nil || (errors.Is(err, fs.ErrPermission) && !e.Privileged) {
+		return f, false
+	}
+	return e.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": path, "error": err.Error()})), true
+}
+
+// pending is the finding about an egress proxy that the service has not accepted yet.
+func (e Settings) pending(reported report.EgressProxy) (f findings.Finding, ok bool) {
+	if !reported.Pending || reported.Message == "" {
+		return f, false
+	}
+	stays := "Until then, no egress proxy is used"
+	if !reported.Accepted.IsDirect() {
+		stays = "Until then, the previous one stays in use"
+	}
+	f = findings.New(findings.EgressNotReady, findings.Values{"proxy": cmp.Or(reported.Spec.HTTPProxy, reported.Spec.HTTPSProxy), "source": reported.Spec.Source, "error": reported.Message, "current": stays})
+	return e.warnIfUnused(f), true
+}
+
+// warnIfUnused lowers a finding to a warning if nothing uses the egress proxy.
+func (e Settings) warnIfUnused(f findings.Finding) findings.Finding {
+	if e.Config.EgressProxy.Upstream == config.EgressNever {
+		f.Level = findings.Warning
+	}
+	return f
+}

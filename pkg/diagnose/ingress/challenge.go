@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// recentAge is the maximum age of a relevant challenge. cert-manager retries every ten
+// seconds while one is pending.
+const recentAge = 5 * time.Minute
+
+// Challenges are the last challenges that the service on this host forwarded.
+type Challenges []report.RecentChallenge
+
+// last is the last matching challenge, if it is recent.
+func (c Challenges) last(match func(report.RecentChallenge) bool) *report.RecentChallenge {
+	for _, one := range slices.Backward(c) {
+		if match(one) {
+			if time.Since(one.Time) < recentAge {
+				return &one
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// LastFor is the last recent challenge for these names by cert-manager or a CA that was
+// completed.
+func (c Challenges) LastFor(names []string) *report.RecentChallenge {
+	return c.last(func(one report.RecentChallenge) bool {
+		return slices.Contains(names, one.Host) && one.Outcome != report.AnswerUnread && isRelevant(one, c)
+	})
+}
+
+// LastRemote is the last recent challenge of another host at a VIP.
+func (c Challenges) LastRemote(vip netip.Addr, isOwn func(netip.Addr) bool) *report.RecentChallenge {
+	return c.last(func(one report.RecentChallenge) bool {
+		client, err := netip.ParseAddrPort(one.Client)
+		return err == nil && !isOwn(client.Addr()) && one.VIP == vip.String()
+	})
+}
+
+// isRelevant reports whether cert-manager or a CA requested a challenge. Other clients,
+// including check itself, use invented tokens.
+func isRelevant(c report.RecentChallenge, all Challenges) bool {
+	switch c.ClientKind {
+	case report.CertManager, report.LetsEncrypt, report.Pebble:
+		return true
+	case report.StepCA:
+		// The User-Agent is that of any Go program. But only the CA has a token that
+		// cert-manager has requested before.
+		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
+			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		})
+	default:
+		return false
+	}
+}
+
+// challengeFinding is the fault of a challenge, unless the check of the ingress reports
+// it.
+func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
+	if c.Cause == "" {
+		return statusFinding(c)
+	}
+	switch findings.ID(c.Cause) {
+	case findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.ExchangeStopped,
+		findings.IngressTLSUntrusted, findings.IngressTLSName, findings.IngressTLSExpired, findings.IngressTLSHandshake, findings.IngressPROXYProtocol,
+		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied, findings.EgressLoop:
+		return findings.Finding{}, false
+	default:
+		addr, _ := netip.ParseAddrPort(c.Upstream)
+		why := cause.Failure{Cause: c.Cause, Addr: addr}
+		f := why.Finding(cause.Context{})
+		// The detail of the service includes the error.
+		if says, _, ok := strings.Cut(c.Detail, ". "+f.Remediation); ok {
+			f.Message = says
+		}
+		return f, true
+	}
+}
+
+func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
+	switch c.Status {
+	case 0, 200:
+		return findings.Finding{}, false
+	case 404:
+		return findings.New(findings.TokenUnknown, findings.Values{"upstream": c.Upstream, "name": c.Host}), true
+	default:
+		return findings.New(findings.ResponseStatus, findings.Values{"upstream": c.Upstream, "name": c.Host, "how": fmt.Sprintf("status %d", c.Status)}), true
+	}
+}
+
+// addChallengeFinding adds the fault of a challenge to the current findings. If it is
+// one of them, its level becomes Problem and it is not repeated.
+func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
+	fault, bad := challengeFinding(c)
+	if !bad {
+		return matches
+	}
+	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
+	served := fault.ID == findings.TokenUnknown || fault.ID == findings.ResponseStatus
+	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
+		return f.ID == fault.ID || served && f.ID == findings.NameAlreadyServed
+	})
+	if i < 0 {
+		i, matches = len(matches), append(matches, fault)
+	}
+	matches[i].Message += about
+	matches[i].Level = findings.Problem
+	return matches
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Responses of routers and their back ends.
+func noRoutePage() protocol.FetchResult {
+	return protocol.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
+}
+
+func solverPage() protocol.FetchResult {
+	body := "404 page not found\n"
+	return protocol.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+}
+
+func nginxPage() protocol.FetchResult {
+	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
+	return protocol.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+}
+
+// ingressWith is an ingress with this response.
+func ingressWith(page protocol.FetchResult) Ingress {
+	vip := netip.MustParseAddr("192.0.2.6")
+	i := Ingress{Name: "api.lab.test", Port: 80, Responses: []Response{NewResponse(vip, 80, page)}}
+	i.VIPs.Ingress = []netip.Addr{vip}
+	return i
+}
+
+// recent are challenges that the service has forwarded, the last one now.
+func recent(challenges []report.RecentChallenge) (all Challenges) {
+	for i, c := range challenges {
+		if c.Time.IsZero() {
+			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)
+		}
+		if c.Host == "" {
+			c.Host = "api.lab.test"
+		}
+		c.TokenPrefix, c.Upstream = "evaGxfAD", "192.0.2.6:80"
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestRouteUsesLastChallenges: recent responses to cert-manager and CAs outweigh the
+// response to an invented token. Responses to other clients are irrelevant.
+func TestRouteUsesLastChallenges(t *testing.T) {
+	t.Parallel()
+	answered := func(asker report.ClientKind, outcome report.Outcome, code int, cause string) report.RecentChallenge {
+		return report.RecentChallenge{ClientKind: asker, Outcome: outcome, Status: code, Cause: cause}
+	}
+	noRoute := func(asker report.ClientKind) report.RecentChallenge {
+		return answered(asker, report.NoRoute, 503, "route-missing")
+	}
+	good := answered(report.CertManager, report.Answered, 200, "")
+	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
+	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
+	cut := answered(report.CertManager, report.UpstreamError, 502, "response-malformed")
+	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that upstream.port is the router's plain HTTP port."
+	for name, tt := range map[string]struct {
+		page       protocol.FetchResult
+		challenges []report.RecentChallenge
+		want       findings.ID // a problem, except for name-already-served alone
+		message    string
+	}{
+		"no challenge":                       {page: noRoutePage()},
+		"no route":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing, message: "of cert-manager)"},
+		"no route for Let's Encrypt":         {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteMissing},
+		"OK again":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
+		"long ago":                           {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
+		"another name":                       {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
+		"another client":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
+		"check itself":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
+		"another client after cert-manager":  {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
+		"cert-manager before another client": {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteMissing},
+		"any Go program":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":        {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteMissing},
+		"a redirect":                         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "route-redirects-https")}, want: findings.RouteRedirectsHTTPS},
+		"500":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, message: "192.0.2.6:80 answered status 500"},
+		"404":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not respond":     {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "ingress-no-response")}, want: findings.IngressNoResponse},
+		"no HTTP":                            {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, message: "response (bad status line); then x (as at"},
+		"an ingress that was down":           {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "ingress-refused")}},
+		"an aborted request":                 {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
+		"a solver":                           {page: solverPage()},
+		"not a solver":                       {page: nginxPage(), want: findings.NameAlreadyServed, message: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"not a solver, with a challenge":     {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, message: "for the challenge evaGxfAD… of cert-manager"},
+		"an ingress that does not connect":   {page: protocol.FetchResult{Cause: "ingress-refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := ingressWith(tt.page).CheckRoute("", recent(tt.challenges).LastFor([]string{"api.lab.test"}))
+			var got []findings.ID
+			for _, f := range r.Findings {
+				got = append(got, f.ID)
+				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Message, tt.message) {
+					t.Errorf("%s %s: want %q", f.Level, f.Message, tt.message)
+				}
+			}
+			var want []findings.ID
+			if tt.want != "" {
+				want = append(want, tt.want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%+v", diff, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Source is what MicroShift's state on this host is determined from.
+type Source struct {
+	Service    config.Config // of the service
+	StateDir   string
+	Addresses  []address.Address // of this host
+	AddressErr error             // why the addresses are unknown
+	Privileged bool
+}
+
+// State is the state of MicroShift on this host.
+type State struct {
+	Source
+	decision.State
+
+	Active bool // MicroShift's configuration decides, because there is neither keepalived nor a configured VIP
+	plan   decision.Plan
+}
+
+// IsKnown reports whether this is a MicroShift host with a known configuration.
+func (s State) IsKnown() bool { return s.Present && s.Known }
+
+func (s State) has(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.Addresses, func(a address.Address) bool { return a.IP == addr })
+}
+
+// missingError is the reason why MicroShift's configuration leaves the service without a
+// task.
+type missingError struct {
+	id   findings.ID
+	text string
+	err  error
+}
+
+func (e *missingError) Error() string { return e.text }
+
+func (e *missingError) Unwrap() error { return e.err }
+
+// routesDir is the directory of the kernel's route files.
+const routesDir = "/proc/net"
+
+// Load determines addresses, router and ports like the service does: from the configuration
+// at MicroShift's start, if the service has stored it. It returns the service's
+// configuration with the router's ports, and the VIPs.
+func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vips.VIPs) {
+	stored := microshift.NewStateFile(s.StateDir)
+	e := State{Source: s}
+	if dir := s.Service.MicroShift.Directory; dir != "" && microshift.Present(dir) {
+		e.Active = errors.Is(v.Err, vips.ErrNoNode)
+		e.Snapshot = readConfig(ctx, dir, stored)
+	}
+	if e.Known {
+		e.Computed, e.ComputeErr = s.compute(e.Config)
+	}
+	own := OwnershipAddresses(s.Addresses)
+	if !e.Active {
+		last := append(stored.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...)
+		return e, s.Service, excludeInternal(v, decision.Excluded(e.State, own, last))
+	}
+	e.plan = decision.Decide(s.Service, e.State, decision.Excluded(e.State, own, nil), own)
+	d := e.plan.Decision
+	v = vips.VIPs{MicroShift: true, Decision: d, VIPs: keepalived.VIPs{Ingress: e.plan.Ingress, API: slices.Concat(d.Held, d.Standby, d.NotRequired)}}
+	if len(v.API) == 0 {
+		v.Err = e.vipsError()
+	}
+	return e, e.plan.WithRouterPorts(s.Service), v
+}
+
+// excludeInternal removes the VIPs that the service does not redirect.
+func excludeInternal(v vips.VIPs, excluded []netip.Addr) vips.VIPs {
+	isExcluded := func(a netip.Addr) bool { return slices.Contains(excluded, a) }
+	all := v.API
+	v.API = slices.DeleteFunc(slices.Clone(all), isExcluded)
+	v.Internal = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !isExcluded(a) })
+	if len(v.Internal) > 0 && len(v.API) == 0 && v.Err == nil {
+		v.Err = vips.ErrInternalVIP
+	}
+	return v
+}
+
+// OwnershipAddresses converts addresses for the ownership decision. If the links cannot
+// be listed, any link may be one whose name matters, as in the service.
+func OwnershipAddresses(addresses []address.Address) []ownership.Address {
+	links, err := address.Links()
+	if err != nil {
+		links = nil
+	}
+	return ownership.FromAddresses(addresses, links)
+}
+
+// readConfig reads the files again while they are incomplete.
+func readConfig(ctx context.Context, dir string, stored microshift.StateFile) microshift.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, vips.SettleTimeout)
+	defer cancel()
+	tick := time.NewTicker(vips.ReadInterval)
+	defer tick.Stop()
+	for {
+		answer := microshift.NewReader(dir, microshift.UnitsDir, stored).Read(time.Now())
+		if answer.Err == nil {
+			return answer
+		}
+		select {
+		case <-ctx.Done():
+			return answer
+		case <-tick.C:
+		}
+	}
+}
+
+func (s Source) compute(c microshift.Config) (microshift.Computed, error) {
+	if s.AddressErr != nil {
+		return microshift.Computed{}, s.AddressErr
+	}
+	links, err := address.Links()
+	if err != nil {
+		return microshift.Computed{}, err
+	}
+	on, err := microshift.NewHost(links, s.Addresses, routesDir)
+	if err != nil {
+		return microshift.Computed{}, err
+	}
+	on.AddressesSettled = true // there is only one reading
+	return c.Compute(on)
+}
+
+// vipsError is the reason why there are no VIPs.
+func (s State) vipsError() error {
+	e := &missingError{text: s.message(), err: errors.Join(s.Err, s.ComputeErr), id: findings.MicroShiftConfigInvalid}
+	switch {
+	case e.err != nil:
+	case s.Computed.Router.Removed:
+		e.id = findings.MicroShiftRouterRemoved
+	case s.plan.Reason == report.UpstreamUnreachable:
+		e.id = findings.MicroShiftRouterNoAddress
+	case !slices.ContainsFunc(s.Computed.NodeIPs, s.has):
+		e.id = findings.MicroShiftNodeAddressMissing
+	default:
+		e.id = findings.MicroShiftNodeAddressInternal
+	}
+	return e
+}
+
+func (s State) message() string { return s.plan.Message + s.plan.MessageSuffix }
+
+// Fault is the reason for missing VIPs, if it is a fault of MicroShift or its
+// configuration.
+func (s State) Fault(v vips.VIPs) (f findings.Finding, bad bool) {
+	dir := s.Service.MicroShift.Directory
+	if s.Known && s.Err != nil { // the last good one is in use
+		return findings.New(findings.MicroShiftConfigInvalid, findings.Values{"dir": dir, "error": s.Err.Error()}), true
+	}
+	var e *missingError
+	if !errors.As(v.Err, &e) || errors.Is(e, fs.ErrPermission) && !s.Privileged {
+		return f, false
+	}
+	return findings.New(e.id, findings.Values{"dir": dir, "error": fmt.Sprint(e.err), "node": result.JoinAddresses(s.Computed.NodeIPs)}), true
+}
+
+// CheckVIPs evaluates the addresses that serve as VIPs on a MicroShift host. port is that
+// of its router.
+func (s State) CheckVIPs(v vips.VIPs, port uint16) result.Result {
+	if f, bad := s.Fault(v); bad {
+		return result.Of(f)
+	}
+	switch {
+	case v.Err != nil:
+		return result.Skip("%v", v.Err)
+	case s.plan.Reason == report.NotRequired:
+		return result.Pass("%s (from %s)", s.message(), s.Service.MicroShift.Directory)
+	}
+	return result.Pass("%s; its router is at %s, port %d (from %s)", s.message(), result.JoinAddresses(v.Ingress), port, s.Service.MicroShift.Directory)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+)
+
+const (
+	maxNamedFile = 256 << 10
+	// defaultBaseDomain is MicroShift's default, which is in no DNS.
+	defaultBaseDomain = "example.com"
+	apiPrefix         = "api."
+)
+
+// Name is a name or address that external clients use for MicroShift's API server.
+type Name struct {
+	Name           string
+	HasCertificate bool // apiServer.namedCertificates has a certificate for it
+}
+
+// ExternalNames are the known names, once each, and the reason for unknown ones. known are
+// names from elsewhere, and hostName is that of this host. The names of the API server's own
+// certificate are those of MicroShift (certSetup in pkg/cmd/init.go).
+func (s State) ExternalNames(hostName string, known []string) (all []Name, unreadable error) {
+	add := func(name string, hasCertificate bool) {
+		name = strings.ToLower(name)
+		_, notAddress := netip.ParseAddr(name)
+		// A wildcard cannot be queried, and localhost is not external.
+		if notAddress != nil && !config.IsHostName(name) || name == "localhost" {
+			return
+		}
+		i := slices.IndexFunc(all, func(e Name) bool { return e.Name == name })
+		if i < 0 {
+			all = append(all, Name{name, hasCertificate})
+		}
+	}
+	c := s.Config
+	for _, n := range c.NamedCertificates {
+		names, err := certificateNames(n)
+		if err != nil {
+			unreadable = err
+		}
+		for _, name := range names {
+			add(name, true)
+		}
+	}
+	for _, name := range slices.Concat(known, c.SubjectAltNames, []string{cmp.Or(c.HostnameOverride, hostName), apiPrefix + c.BaseDomain}) {
+		add(name, false)
+	}
+	return all, unreadable
+}
+
+// certificateNames are the names of a named certificate: the configured ones, otherwise
+// its own (getCertificateNames of k8s.io/apiserver).
+func certificateNames(n microshift.NamedCertificate) ([]string, error) {
+	if len(n.Names) > 0 {
+		return n.Names, nil
+	}
+	text, err := textfile.Read(n.CertPath, maxNamedFile)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s contains no PEM certificate", n.CertPath)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", n.CertPath, err)
+	}
+	return leaf.DNSNames, nil
+}
+
+// ChallengeNames are the names that may have challenges. MicroShift's other
+// names are usually in no DNS.
+func (s State) ChallengeNames() []string {
+	var names []string
+	add := func(more ...string) {
+		for _, name := range more {
+			name = strings.ToLower(name)
+			_, notAddress := netip.ParseAddr(name)
+			if notAddress != nil && config.IsHostName(name) && strings.Contains(name, ".") && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	c := s.Config
+	for _, n := range c.NamedCertificates {
+		if found, err := certificateNames(n); err == nil {
+			add(found...)
+		}
+	}
+	add(c.SubjectAltNames...)
+	if c.BaseDomain != defaultBaseDomain && c.BaseDomain != "" {
+		add(apiPrefix + c.BaseDomain)
+	}
+	return names
+}

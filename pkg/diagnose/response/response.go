@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package response
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+)
+
+// MaxKeyLength is the number of bytes that Let's Encrypt reads (boulder, va/http.go).
+const MaxKeyLength = 127
+
+// proxyBody is the body of http01-proxyd's response to a request that is not a challenge
+// (reqhead.OnlyChallenges).
+const proxyBody = "Only /.well-known/acme-challenge/* is allowed"
+
+// IsFromProxy reports whether a response is that of http01-proxyd to a request that is
+// not a challenge.
+func IsFromProxy(f protocol.FetchResult) bool {
+	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == proxyBody
+}
+
+// IsForwarded reports whether http01-proxyd forwarded a response. It adds itself to Via,
+// except in its own responses.
+func IsForwarded(f protocol.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
+
+// IsCompleteOK reports whether the response is 200 and complete.
+func IsCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
+
+// Equal reports whether two responses are equal. HTML pages may differ each time.
+func Equal(a, b protocol.FetchResult) bool {
+	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") || bytes.Equal(a.Body, b.Body))
+}
+
+// Describe describes a response in a few words.
+func Describe(f protocol.FetchResult) string {
+	if f.Cause != "" {
+		return f.Failure(f.Cause, f.UpstreamAddr).Message("it", f.Context)
+	}
+	text := fmt.Sprintf("status %d", f.Status)
+	if f.Server != "" {
+		text += fmt.Sprintf(" by %q", f.Server)
+	}
+	return text
+}
+
+// Start is the printable start of a response body.
+func Start(body []byte) string {
+	return strings.TrimSpace(printable.Truncate(string(body), 100))
+}
+
+// ConnectionFault is the reason for a missing response; empty if there is one. Faults in
+// a response belong to the check of the route.
+func ConnectionFault(f protocol.FetchResult) findings.ID {
+	switch fault := Fault(f); fault {
+	case findings.ResponseMalformed, findings.ResponseTruncated, findings.ResponseTooLarge:
+		return ""
+	case findings.IngressPROXYProtocol, findings.EgressLoop:
+		return fault
+	default:
+		if e, _ := findings.Lookup(fault); e.Forwarded() {
+			return ""
+		}
+		return fault
+	}
+}
+
+// Fault is the fault that the proxy would report for a response, complete or not.
+func Fault(f protocol.FetchResult) findings.ID {
+	if cause := cmp.Or(f.Cause, f.ResponseCause); cause != "" {
+		return findings.ID(cause) // the protocol accepts only known causes
+	}
+	switch {
+	case f.Status == 503:
+		return findings.RouteMissing
+	case f.Status >= 300 && f.Status < 400 && httpfield.HasPrefixFold([]byte(f.Location), "https://"):
+		return findings.RouteRedirectsHTTPS
+	case f.Status == 502 && httpfield.ListContains([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)):
+		return findings.RouteLoop
+	default:
+		return ""
+	}
+}
+
+// KeyPattern matches a key authorisation: the token and the account key's thumbprint, a
+// SHA-256 (RFC 8555 section 8.1).
+func KeyPattern(token string) *regexp.Regexp {
+	return regexp.MustCompile(`^` + regexp.QuoteMeta(token) + `\.[A-Za-z0-9_-]{43}$`)
+}
+
+// KeyFault returns the fault of a response to a token's challenge. body is the start of
+// the response body.
+func KeyFault(body []byte, length int, token string) (id findings.ID, values findings.Values) {
+	key := bytes.TrimRight(body, " \t\r\n")
+	whole := length == len(body)
+	switch {
+	case whole && KeyPattern(token).Match(body):
+		return "", nil
+	case whole && KeyPattern(token).Match(key):
+		return findings.ResponseTrailingSpace, findings.Values{"what": describeTrailing(body[len(key):])}
+	case bytes.HasPrefix(body, []byte(token+".")) && length > MaxKeyLength:
+		return findings.ResponseTooLong, findings.Values{"bytes": strconv.Itoa(length)}
+	default:
+		return findings.ResponseNotKey, findings.Values{"what": DescribeBody(body, length, token)}
+	}
+}
+
+// describeTrailing describes the white space after a key.
+func describeTrailing(rest []byte) string {
+	if strings.Trim(string(rest), "\r\n") == "" && bytes.Count(rest, []byte("\n")) == 1 {
+		return "a line break"
+	}
+	return fmt.Sprintf("white space of %d bytes", len(rest))
+}
+
+// DescribeBody describes a response body that is not a key.
+func DescribeBody(body []byte, length int, token string) string {
+	text := strings.ToLower(strings.TrimSpace(string(body)))
+	switch {
+	case length == 0:
+		return "empty"
+	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
+		return fmt.Sprintf("an HTML page of %d bytes", length)
+	case token != "" && strings.HasPrefix(string(body), token+"."):
+		return fmt.Sprintf("the token without a valid thumbprint, %d bytes in all", length)
+	default:
+		return fmt.Sprintf("a text of %d bytes", length)
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package result
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Report is the result of all checks, in the order of the list.
+type Report struct {
+	Host       string   `json:"host"`       // name of the host
+	Outcome    Outcome  `json:"outcome"`    // the worst of all; nothing: the host cannot hold the API's VIPs
+	Summary    string   `json:"summary"`    // one sentence
+	Advice     []string `json:"advice"`     // next steps, one or two sentences each
+	Incomplete []string `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
+	Checks     []Result `json:"checks"`     // in the order of the text
+	Trace      []Step   `json:"trace"`      // of the challenge of --token; empty without it
+	DurationMs float64  `json:"durationMs"` // duration of the whole run
+}
+
+// Document is the report of a host as a document.
+type Document struct {
+	report.Header
+	Report
+}
+
+// Document returns the report with its header, without null lists.
+func (r Report) Document() Document {
+	r.Advice, r.Incomplete, r.Trace = append([]string{}, r.Advice...), append([]string{}, r.Incomplete...), append([]Step{}, r.Trace...)
+	r.Checks = append([]Result{}, r.Checks...)
+	for i, c := range r.Checks {
+		r.Checks[i].Findings = append([]findings.Finding{}, c.Findings...)
+	}
+	return Document{report.NewHeader("Check"), r}
+}
+
+func worstOutcome(results []Result) Outcome {
+	order := []Outcome{Skipped, OK, Warning, Problem}
+	at := 0
+	for _, r := range results {
+		at = max(at, slices.Index(order, r.Outcome))
+	}
+	return order[at]
+}
+
+// withoutConsequences removes findings that another finding explains. A finding that is
+// explained itself explains no others.
+func withoutConsequences(results []Result) []Result {
+	found := make(map[findings.ID]string) // by which check
+	forEachFinding(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
+	causes := maps.Clone(found)
+	forEachFinding(results, func(_ Result, f findings.Finding) {
+		if causeCheck(f, found) != "" {
+			delete(causes, f.ID)
+		}
+	})
+	out := slices.Clone(results)
+	for i, r := range results {
+		out[i] = r.withoutCausedBy(causes)
+	}
+	return out
+}
+
+func forEachFinding(results []Result, do func(Result, findings.Finding)) {
+	for _, r := range results {
+		for _, f := range r.Findings {
+			do(r, f)
+		}
+	}
+}
+
+// causeCheck is the check that detected a cause of a finding; empty if none did.
+func causeCheck(f findings.Finding, found map[findings.ID]string) string {
+	for _, cause := range f.CausedBy {
+		if check := found[cause]; check != "" {
+			return check
+		}
+	}
+	return ""
+}
+
+// withoutCausedBy is the result without the findings that these findings explain.
+func (r Result) withoutCausedBy(causes map[findings.ID]string) Result {
+	why := ""
+	remaining := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
+		check := causeCheck(f, causes)
+		if check != "" {
+			why = check
+		}
+		return check != ""
+	})
+	if why == "" {
+		return r
+	}
+	next := Of(remaining...)
+	if len(remaining) == 0 {
+		next = Nothing("explained by the check %q", why)
+	}
+	next.Name, next.DurationMs = r.Name, r.DurationMs
+	return next.WithNotChecked(r.NotChecked)
+}
+
+// Conditions are what the results do not contain about a run.
+type Conditions struct {
+	Host       string
+	Privileged bool
+	Selected   bool // only some checks ran, all of which are necessary
+}
+
+// NewReport is the report of these results and of the trace of a challenge, if there is
+// one.
+func NewReport(c Conditions, results []Result, steps []Step) Report {
+	results = withoutConsequences(results)
+	r := Report{Host: c.Host, Outcome: worstOutcome(results), Incomplete: c.incompleteChecks(results), Checks: results, Trace: steps}
+	fails := slices.ContainsFunc(steps, func(s Step) bool { return s.Outcome == Problem })
+	if fails {
+		r.Outcome = Problem
+	}
+	problems, warnings, skipped := 0, 0, 0
+	for _, c := range results {
+		if c.Outcome == Skipped {
+			skipped++
+		}
+		for _, f := range c.Findings {
+			if f.Level == findings.Problem {
+				problems++
+			} else {
+				warnings++
+			}
+		}
+	}
+	r.Summary = fmt.Sprintf("%s (%s", r.headline(problems, warnings, fails), countNoun(len(results)-skipped, "check"))
+	if skipped > 0 {
+		r.Summary += fmt.Sprintf(", %d skipped", skipped)
+	}
+	r.Summary += ")."
+	if fails {
+		r.Summary += " The challenge fails at the step marked ✗."
+	}
+	if !c.Privileged {
+		r.Advice = []string{"Run it as root to include all checks."}
+	}
+	return r
+}
+
+func countNoun(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// essentialChecks are the checks that are necessary to conclude that challenges
+// succeed.
+func essentialChecks() []string {
+	return []string{"vips", "vip-holder", "ruleset", "ingress", "route", "dns", "self-check", "certificate"}
+}
+
+// incompleteChecks are the necessary checks that could not run, or not completely, and all
+// that did not end.
+func (c Conditions) incompleteChecks(results []Result) (names []string) {
+	for _, r := range results {
+		ended := r.Outcome != Skipped || r.NotChecked == ""
+		if r.Incomplete && (c.Selected || !ended || slices.Contains(essentialChecks(), r.Name)) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// headline is the start of the summary. It reports no problem only if all necessary
+// checks ran.
+func (r Report) headline(problems, warnings int, fails bool) string {
+	var found []string
+	if problems > 0 {
+		found = append(found, countNoun(problems, "problem"))
+	}
+	if warnings > 0 {
+		found = append(found, countNoun(warnings, "warning"))
+	}
+	switch {
+	case len(found) > 0:
+		return strings.Join(found, " and ") + " on " + r.Host
+	case fails:
+		return "The challenge fails, but no cause was found on " + r.Host
+	case len(r.Incomplete) > 0:
+		return fmt.Sprintf("No problem was found on %s, but essential checks are incomplete: %s", r.Host, strings.Join(r.Incomplete, ", "))
+	default:
+		return "No problems on " + r.Host
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package result
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// Outcome is the result of a check.
+type Outcome string
+
+// The outcomes.
+const (
+	OK            Outcome = "ok"
+	Warning       Outcome = "warning"
+	Problem       Outcome = "problem"
+	Skipped       Outcome = "skipped" // the check could not run, or there is nothing to check
+	NotApplicable Outcome = "nothing" // of a report: there is nothing to check on this host
+)
+
+// Result is the result of one check.
+type Result struct {
+	Name       string             `json:"name"`                 // of the check
+	Outcome    Outcome            `json:"outcome"`              // ok, warning, problem or skipped
+	Text       string             `json:"text,omitempty"`       // what works, or why the check was skipped
+	NotChecked string             `json:"notChecked,omitempty"` // what could not be checked, and why
+	Incomplete bool               `json:"incomplete"`           // the check could not run, or not completely
+	Findings   []findings.Finding `json:"findings"`             // faults; empty: none
+	DurationMs float64            `json:"durationMs"`           // duration of the check
+}
+
+// Pass is a result without findings.
+func Pass(format string, args ...any) Result {
+	return Result{Outcome: OK, Text: fmt.Sprintf(format, args...)}
+}
+
+// Skip is the result of a check that could not run, with the reason.
+func Skip(format string, args ...any) Result {
+	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...), Incomplete: true}
+}
+
+// NotCompleted is the result of a check that did not run or end, whatever it checks.
+func NotCompleted(format string, args ...any) Result {
+	return Result{Outcome: Skipped}.WithNotChecked(fmt.Sprintf(format, args...))
+}
+
+// Nothing is the result of a check that has nothing to check on this host.
+func Nothing(format string, args ...any) Result {
+	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...)}
+}
+
+// Found is a result with one finding.
+func Found(id findings.ID, values findings.Values) Result { return Of(findings.New(id, values)) }
+
+// Of is a result with findings. Without any, it is OK without a text.
+func Of(matches ...findings.Finding) Result { return PassUnless(matches, "") }
+
+// PassUnless is a result with findings. Without any, it is OK with the text.
+func PassUnless(matches []findings.Finding, format string, args ...any) Result {
+	r := Pass(format, args...)
+	r.Findings = matches
+	for _, f := range matches {
+		switch f.Level {
+		case findings.Problem:
+			r.Outcome = Problem
+		case findings.Warning:
+			if r.Outcome == OK {
+				r.Outcome = Warning
+			}
+		}
+	}
+	if len(matches) > 0 {
+		r.Text = ""
+	}
+	return r
+}
+
+// WithNotChecked adds what could not be checked. An empty text adds nothing.
+func (r Result) WithNotChecked(unseen string) Result {
+	r.NotChecked, r.Incomplete = unseen, r.Incomplete || unseen != ""
+	return r
+}
+
+// JoinAddresses lists addresses in a sentence.
+func JoinAddresses(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, a := range addrs {
+		texts[i] = a.String()
+	}
+	if last := len(texts) - 1; last > 1 {
+		texts = []string{strings.Join(texts[:last], ", "), texts[last]}
+	}
+	return strings.Join(texts, " and ")
+}

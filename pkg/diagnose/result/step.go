@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package result
+
+import (
+	"fmt"
+	"time"
+)
+
+// Step is one step in the trace of a challenge.
+type Step struct {
+	Step       string  `json:"step"`         // dns, connect, proxy, ingress, solver, lets-encrypt or cert-manager
+	To         string  `json:"to,omitempty"` // name or address of the request
+	Outcome    Outcome `json:"outcome"`      // ok or problem
+	Text       string  `json:"text"`         // what was observed
+	DurationMs float64 `json:"durationMs,omitempty"`
+}
+
+// NewStep is a step that succeeded or failed.
+func NewStep(name, to string, ok bool, took time.Duration, format string, args ...any) Step {
+	s := Step{Step: name, To: to, Outcome: OK, Text: fmt.Sprintf(format, args...), DurationMs: Milliseconds(took)}
+	if !ok {
+		s.Outcome = Problem
+	}
+	return s
+}
+
+// Milliseconds is a duration in the unit of the report.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

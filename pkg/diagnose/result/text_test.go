@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package result
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// sampleReport is a report with a line of each kind.
+func sampleReport() Report {
+	return NewReport(Conditions{Host: "master-0", Privileged: true}, []Result{
+		{Name: "config", Outcome: OK, Text: "/etc/http01-proxyd/config.yaml"},
+		{Name: "ruleset", Outcome: Problem, Findings: []findings.Finding{
+			{ID: findings.InputDrops, Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
+			{ID: findings.InputDropsForSome, Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
+		}},
+		{Name: "mtu", Outcome: Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
+			{ID: findings.PathMTUBlackHole, Level: findings.Warning, Message: "too small", Remediation: "widen it"},
+		}},
+		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
+	}, nil)
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		style TextOptions
+		want  string
+	}{
+		"a file": {TextOptions{}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+           fix: open the port: tcp dport 8888 accept
+! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+           fix: none
+! mtu      [path-mtu-black-hole] too small
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no way there
+- dns      nothing to look at
+
+1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
+`},
+		"a narrow terminal": {TextOptions{Width: 50}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  [input-drops] chain input of table inet
+           admin drops packets to port 8888
+           fix: open the port: tcp dport 8888
+           accept
+! ruleset  [input-drops-for-some] a name with an
+           [31mescape and a newline
+           fix: none
+! mtu      [path-mtu-black-hole] too small
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no way there
+- dns      nothing to look at
+
+1 problem and 2 warnings on master-0 (3 checks, 1
+skipped).
+`},
+		"a terminal too narrow for columns": {TextOptions{Width: 20}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  [input-drops] chain input of
+           table inet admin drops packets
+           to port 8888
+           fix: open the port: tcp dport
+           8888 accept
+! ruleset  [input-drops-for-some] a name
+           with an [31mescape and a
+           newline
+           fix: none
+! mtu      [path-mtu-black-hole] too
+           small
+           fix: widen it
+- mtu      not checked: 2001:db8::6: no
+           way there
+- dns      nothing to look at
+
+1 problem and 2 warnings on
+master-0 (3 checks, 1
+skipped).
+`},
+		"findings only": {TextOptions{Quiet: true}, `
+✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+           fix: open the port: tcp dport 8888 accept
+! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+           fix: none
+! mtu      [path-mtu-black-hole] too small
+           fix: widen it
+`},
+		"wide": {TextOptions{Wide: true}, `
+✓ config   /etc/http01-proxyd/config.yaml (0.0 ms)
+✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+           fix: open the port: tcp dport 8888 accept
+           see: ` + docurl.Troubleshooting + `#input-drops
+! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+           fix: none
+           see: ` + docurl.Troubleshooting + `#input-drops-for-some
+! mtu      [path-mtu-black-hole] too small
+           fix: widen it
+           see: ` + docurl.Troubleshooting + `#path-mtu-black-hole
+- mtu      not checked: 2001:db8::6: no way there
+- dns      nothing to look at (0.0 ms)
+
+1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b strings.Builder
+			if err := sampleReport().WriteText(&b, tt.style); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), b.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestColour(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := sampleReport().WriteText(&b, TextOptions{Colour: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x1b[32m✓\x1b[0m config", "\x1b[31m✗\x1b[0m ruleset", "\x1b[33m!\x1b[0m ruleset", "\x1b[2m-\x1b[0m dns"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("missing %q", want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	fine, problem := Result{Outcome: OK}, Result{Outcome: Problem, Findings: []findings.Finding{{ID: findings.PortInUse, Level: findings.Problem}}}
+	for name, tt := range map[string]struct {
+		root    bool
+		results []Result
+		outcome Outcome
+		want    string
+		trace   []Step
+		advice  int
+	}{
+		"no problems":  {true, []Result{fine, fine}, OK, "No problems on a (2 checks).", nil, 0},
+		"without root": {false, []Result{fine, {Outcome: Skipped}}, OK, "No problems on a (1 check, 1 skipped).", nil, 1},
+		"without essential checks": {
+			true,
+			[]Result{fine, {Name: "certificate", Outcome: Skipped, Incomplete: true}, {Name: "conntrack", Outcome: Skipped, Incomplete: true}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
+			OK,
+			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil, 0,
+		},
+		"problems":         {true, []Result{problem, fine, problem}, Problem, "2 problems on a (3 checks).", nil, 0},
+		"a warning":        {true, []Result{{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}}, Warning, "1 warning on a (1 check).", nil, 0},
+		"the worst counts": {true, []Result{{Outcome: Warning}, problem, fine}, Problem, "1 problem on a (3 checks).", nil, 0},
+		"a challenge":      {true, []Result{fine}, OK, "No problems on a (1 check).", []Step{{Outcome: OK}}, 0},
+		"a challenge that fails": {
+			true,
+			[]Result{fine},
+			Problem,
+			"The challenge fails, but no cause was found on a (1 check). The challenge fails at the step marked ✗.",
+			[]Step{{Outcome: OK}, {Outcome: Problem}},
+			0,
+		},
+		"a problem and a challenge": {
+			true, []Result{problem}, Problem, "1 problem on a (1 check). The challenge fails at the step marked ✗.", []Step{{Outcome: Problem}}, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewReport(Conditions{Host: "a", Privileged: tt.root}, tt.results, tt.trace)
+			if r.Outcome != tt.outcome || r.Summary != tt.want || len(r.Advice) != tt.advice {
+				t.Errorf("got %s %q %q", r.Outcome, r.Summary, r.Advice)
+			}
+		})
+	}
+}
+
+// TestConsequences: findings that another finding explains are left out.
+func TestConsequences(t *testing.T) {
+	t.Parallel()
+	unwell := findings.New(findings.ServiceNotReady, nil)
+	unwell.CausedBy = []findings.ID{findings.IngressRefused}
+	if got := withoutConsequences([]Result{
+		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.IngressRefused, nil)}},
+		{Name: "self-check", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.ProxyUnreachable, nil)}},
+		{Name: "service", Outcome: Problem, Findings: []findings.Finding{unwell}},
+	}); got[0].Outcome != Problem || got[1].Outcome != Problem || got[2].Outcome != Skipped {
+		t.Errorf("a consequence that could be a cause: %+v", got)
+	}
+	down, denies := findings.New(findings.ServiceNotRunning, nil), findings.New(findings.SandboxDenies, nil)
+	full := findings.New(findings.ConntrackFull, nil)
+	if got := withoutConsequences([]Result{
+		{Name: "vip-holder", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPLinkDown, nil)}},
+		{Name: "dns", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.DNSNoServer, nil)}},
+	}); got[1].Outcome != Skipped {
+		t.Errorf("with a link that is down: %+v", got)
+	}
+	drops, silent := findings.New(findings.ConntrackDrops, nil), findings.New(findings.IngressTimeout, nil)
+	if got := withoutConsequences([]Result{
+		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{silent}},
+		{Name: "conntrack", Outcome: Problem, Findings: []findings.Finding{drops}},
+		{Name: "vips", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPsUserManaged, nil)}},
+	}); got[0].Outcome != Skipped || got[1].Outcome != Problem || got[2].Outcome != Problem {
+		t.Errorf("with a full table of connections: %+v", got)
+	}
+	got := withoutConsequences([]Result{
+		{Name: "one", Outcome: Problem, Findings: []findings.Finding{down}},
+		{Name: "both", Outcome: Problem, Findings: []findings.Finding{full, down}},
+		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{denies}},
+		{Name: "well", Outcome: OK, Text: "well"},
+	})
+	want := []Result{
+		{Name: "one", Outcome: Skipped, Text: `explained by the check "cause"`},
+		{Name: "both", Outcome: Warning, Findings: []findings.Finding{full}},
+		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{denies}},
+		{Name: "well", Outcome: OK, Text: "well"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selfcheck
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// HTTPPort is the port of a VIP to which validators connect.
+const HTTPPort = 80
+
+// Response is the response at port 80 of an API VIP.
+type Response struct {
+	VIP  netip.Addr
+	Held bool // this host holds the VIP
+	Page protocol.FetchResult
+}
+
+func (r Response) String() string { return netip.AddrPortFrom(r.VIP, HTTPPort).String() }
+
+// attribute marks a finding about a VIP of another host.
+func (r Response) attribute(f findings.Finding) findings.Finding {
+	if r.Held {
+		return f
+	}
+	return f.OnOtherHost()
+}
+
+// Responses are the responses of the API VIPs, except those of faulty VIPs.
+type Responses struct {
+	Open   []Response // of http01-proxyd
+	Closed []Response // of another program, or none
+}
+
+// Add adds a response.
+func (s *Responses) Add(r Response) {
+	if response.IsFromProxy(r.Page) {
+		s.Open = append(s.Open, r)
+	} else {
+		s.Closed = append(s.Closed, r)
+	}
+}
+
+// SelfCheck is what was observed at the API VIPs: through the output chains if this host
+// holds the VIP, otherwise over the network.
+type SelfCheck struct {
+	Responses
+
+	Name      string   // of the API
+	GivenName string   // by --name; empty without it
+	Hosts     []string // that the configuration allows; empty: all
+	Holder    bool     // this host holds a VIP
+	Serving   bool     // the service on this host reports that it serves
+	Recent    ingress.Challenges
+	IsOwn     func(netip.Addr) bool // reports whether an address is on this host
+	// Challenges are the responses to the challenge of --token. Without one, no challenge
+	// is requested, because that would be counted as one.
+	Challenges map[netip.Addr]protocol.FetchResult
+	Ingress    ingress.Ingress
+}
+
+// Check compares the responses with those of the ingress.
+func (s SelfCheck) Check() result.Result {
+	var all result.Subjects
+	for _, r := range s.Closed {
+		s.judgeClosed(r, &all)
+	}
+	for _, r := range s.Open {
+		s.judgeOpen(r, &all)
+	}
+	if s.rejectsName() && !s.Holder {
+		f := nameNotAllowed("this host (once it holds a VIP)", s.GivenName)
+		f.Level = findings.Warning
+		all.Find(f)
+	}
+	return all.Result("no API VIP could be checked")
+}
+
+// judgeClosed evaluates a VIP where http01-proxyd does not respond.
+func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
+	how := response.Describe(r.Page)
+	switch {
+	case r.Held && s.Serving:
+		if c := s.Recent.LastRemote(r.VIP, s.IsOwn); c != nil {
+			all.Find(findings.New(findings.SelfCheckDiffers, findings.Values{"endpoint": r.String(), "how": how, "client": c.Client, "status": strconv.Itoa(c.Status), "time": c.Time.Format(time.TimeOnly)}))
+			return
+		}
+		all.Find(findings.New(findings.SelfCheckFails, findings.Values{"endpoint": r.String(), "how": how}))
+	case len(s.Open) > 0:
+		// One family works. Whether CAs use the other one is part of the DNS check.
+		all.Pass(r, "%s", how)
+	default:
+		all.Find(r.attribute(findings.New(findings.ProxyUnreachable, findings.Values{"endpoint": r.String(), "how": how})))
+	}
+}
+
+// judgeOpen compares the response of the proxy with that of the ingress.
+func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
+	text := "http01-proxyd responds in " + report.Milliseconds(r.Page.Total)
+	through, known := s.Challenges[r.VIP]
+	direct, ok := s.Ingress.Closest(r.VIP)
+	switch {
+	case s.rejectsName() && r.Held:
+		all.Find(nameNotAllowed(r.String(), s.GivenName))
+	case !known || !ok || direct.Page.Cause != "":
+		// Without a response of the ingress there is nothing to compare.
+		all.Pass(r, "%s", text)
+	case (through.Status == 502 || through.Status == 504) && !response.IsForwarded(through):
+		// The proxy itself reports why it has no response.
+		all.Pass(r, "%s; it answered the challenge with its own %d: %q", text, through.Status, response.Start(through.Body))
+	case response.IsFromProxy(through):
+		all.Find(nameNotAllowed(r.String(), s.Name))
+	case !response.Equal(through, direct.Page):
+		all.Find(r.attribute(findings.New(findings.ProxyResponseDiffers, findings.Values{
+			"endpoint": r.String(), "how": response.Describe(through), "upstream": direct.Addr.String(), "direct": response.Describe(direct.Page),
+		})))
+	default:
+		all.Pass(r, "%s, with the same response as the ingress", text)
+	}
+}
+
+// rejectsName reports whether this host's configuration excludes the name of --name.
+func (s SelfCheck) rejectsName() bool {
+	return s.GivenName != "" && len(s.Hosts) > 0 && !slices.Contains(s.Hosts, s.GivenName)
+}
+
+func nameNotAllowed(endpoint, name string) findings.Finding {
+	return findings.New(findings.NameNotAllowed, findings.Values{"endpoint": endpoint, "name": name})
+}

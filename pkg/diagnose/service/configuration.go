@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// maxProblems bounds the findings about a file that is not a configuration.
+const maxProblems = 10
+
+// Configuration is the configuration file of the service.
+type Configuration struct {
+	Path       string
+	Err        error // why it is invalid
+	Enabled    bool
+	Privileged bool
+}
+
+// Check evaluates the file.
+func (c Configuration) Check() result.Result {
+	var problems config.Problems
+	switch {
+	case errors.As(c.Err, &problems):
+		return result.Of(configFindings(problems)...)
+	case errors.Is(c.Err, fs.ErrPermission) && !c.Privileged:
+		return result.Skip("%v", c.Err)
+	case c.Err != nil:
+		return result.Found(findings.ConfigUnreadable, findings.Values{"error": systemMessage(c.Err), "path": c.Path})
+	case !c.Enabled:
+		return result.Found(findings.Disabled, findings.Values{"path": c.Path})
+	}
+	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
+		return result.Pass("%s does not exist, so the defaults are in use", c.Path)
+	}
+	return result.Pass("%s", c.Path)
+}
+
+// configFindings returns a finding for each problem.
+func configFindings(problems config.Problems) []findings.Finding {
+	var all []findings.Finding
+	for i, p := range problems {
+		where := p.Position() + ": " + p.Message
+		if i == maxProblems {
+			where = fmt.Sprintf("%s, and %d more", where, len(problems)-i-1)
+		}
+		all = append(all, findings.New(findings.ConfigInvalid, findings.Values{"problem": where, "fix": sentence(p.Remediation)}))
+		if i == maxProblems {
+			break
+		}
+	}
+	return all
+}
+
+// sentence is a text with a capital first letter and a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+}

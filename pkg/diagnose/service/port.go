@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
+)
+
+// programName is the process name in the kernel.
+const programName = "http01-proxyd"
+
+// CheckPorts checks which programs use the internal port and the metrics port. idle means
+// that the service listens on no port.
+func (s *Service) CheckPorts(c config.Config, idle bool) result.Result {
+	r := s.checkInternalPort(c.InternalPort, idle)
+	if f, taken := metricsPortFinding(c.Metrics.ListenAddress); taken {
+		more := result.Of(append(r.Findings, f)...)
+		more.NotChecked = r.NotChecked
+		if r.Outcome == result.Skipped {
+			more.NotChecked = r.Text
+		}
+		return more
+	}
+	return r
+}
+
+// metricsPortFinding checks whether another program uses the metrics port.
+func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
+	if !at.IsValid() {
+		return findings.Finding{}, false
+	}
+	if listens, err := socketowner.IsListening(at.Port()); err != nil || !listens {
+		return findings.Finding{}, false
+	}
+	owner := socketowner.DescribeTCPPort(at.Port())
+	if strings.Contains(owner, Name) || strings.Contains(owner, "("+programName+")") {
+		return findings.Finding{}, false
+	}
+	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
+}
+
+func (s *Service) checkInternalPort(port uint16, idle bool) result.Result {
+	reason, _ := s.State()
+	taken := func() result.Result {
+		return result.Found(findings.PortInUse, findings.Values{"port": strconv.Itoa(int(port)), "owner": socketowner.DescribeTCPPort(port)})
+	}
+	switch {
+	case reason == report.PortInUse:
+		return taken()
+	case idle:
+		return result.Nothing("the service listens on no port (see vips and config)")
+	case reason != "":
+		return result.Pass("no other program uses port %d", port)
+	}
+	listens, err := socketowner.IsListening(port)
+	switch {
+	case err != nil:
+		return result.Skip("%v", err)
+	case !listens:
+		return result.Pass("port %d is free for the service", port)
+	}
+	// Sockets that systemd stores for the service were created in its cgroup.
+	owner := socketowner.DescribeTCPPort(port)
+	err = s.reportError()
+	switch {
+	case strings.Contains(owner, Name):
+		return result.Pass("port %d belongs to the service: %s", port, owner)
+	case errors.Is(err, client.ErrInvalidReport):
+		return result.Skip("the service runs, but its report is not readable; port %d is in use by %s", port, owner)
+	case s.isUnresponsive():
+		return result.Skip("the service does not respond; port %d is in use by %s", port, owner)
+	case errors.Is(err, fs.ErrPermission):
+		return result.Skip("port %d is in use by %s; only root can identify the service", port, owner)
+	default:
+		return taken()
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vips
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+)
+
+// Reasons for missing VIPs, besides the errors of package keepalived.
+var (
+	// ErrUserManaged: a load balancer has the VIPs, never a node.
+	ErrUserManaged = errors.New("the VIPs are user-managed")
+	// ErrNoIngressVIP: there are API VIPs, but no ingress VIP.
+	ErrNoIngressVIP = errors.New("no ingress VIP")
+	// ErrNoNode: this host has no configuration of VIPs.
+	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
+	// ErrInternalVIP: all configured VIPs are internal addresses.
+	ErrInternalVIP = errors.New("the only VIP is the internal address of MicroShift's API server")
+	// ErrWorker: keepalived manages ingress VIPs here, and no API server runs here.
+	ErrWorker = errors.New("a worker: keepalived.conf has only ingress VIPs, and no API server runs here")
+)
+
+const (
+	// SettleTimeout is the time in which an incomplete file must become complete.
+	// keepalived.conf is not replaced atomically.
+	SettleTimeout = time.Second
+	// ReadInterval is the time between two readings of an incomplete file.
+	ReadInterval = 100 * time.Millisecond
+)
+
+// ManifestDirs are the kubelet's directories of static pods.
+type ManifestDirs struct {
+	Active   string
+	Disabled string // contains keepalived's pod if the VIPs are user-managed
+}
+
+// Discover finds the VIPs like the service does.
+func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (keepalived.VIPs, error) {
+	if c.Explicit() {
+		return keepalived.VIPs{API: c.API, Ingress: c.Ingress}, nil
+	}
+	managed, err := keepalived.UserManaged(dirs.Disabled)
+	if err == nil && managed {
+		return keepalived.VIPs{}, ErrUserManaged
+	}
+	found, err := readKeepalived(ctx, c.KeepalivedConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !keepalivedManifestExists(dirs.Active):
+		return keepalived.VIPs{}, ErrNoNode
+	case errors.Is(err, keepalived.ErrNoAPIInstance) && len(found.VIPs.Ingress) > 0 && hasNoAPIServer(dirs.Active):
+		return keepalived.VIPs{}, ErrWorker
+	case err != nil:
+		return keepalived.VIPs{}, err
+	}
+	vips, err := found.VIPs.CompleteFromStaticPod(dirs.Active)
+	if len(vips.Ingress) == 0 {
+		return vips, errors.Join(ErrNoIngressVIP, err)
+	}
+	return vips, nil
+}
+
+func keepalivedManifestExists(dir string) bool {
+	_, err := os.Lstat(keepalived.StaticPodPath(dir))
+	return err == nil
+}
+
+// hasNoAPIServer reports whether the static pods are known and do not include
+// kube-apiserver. kube-apiserver-pod.yaml is OpenShift's.
+func hasNoAPIServer(dir string) bool {
+	pods, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(pods, func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") })
+}
+
+// readKeepalived reads the file again while it is incomplete.
+func readKeepalived(ctx context.Context, path string) (keepalived.Discovery, error) {
+	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
+	defer cancel()
+	tick := time.NewTicker(ReadInterval)
+	defer tick.Stop()
+	for {
+		found, err := keepalived.Read(path)
+		if !errors.Is(err, keepalived.ErrIncomplete) {
+			return found, err
+		}
+		select {
+		case <-ctx.Done():
+			return found, err
+		case <-tick.C:
+		}
+	}
+}

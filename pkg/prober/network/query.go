@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beevik/ntp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+)
+
+// fetchCertificate returns the certificate that a server presents. It sends no request
+// over the connection, so that the server's identity does not matter.
+func fetchCertificate(ctx context.Context, q *protocol.CertificateRequest) (*protocol.Certificate, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", q.Addr.String())
+	if err != nil {
+		return nil, fmt.Errorf("connect to %v: %w", q.Addr, err)
+	}
+	defer conn.Close()
+	// The certificate is the result, verified or not.
+	secure := tls.Client(conn, &tls.Config{ServerName: q.Name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, upstream.ExplainTLS(err)
+	}
+	leaf := secure.ConnectionState().PeerCertificates[0]
+	return &protocol.Certificate{
+		Issuer: issuerName(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
+		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		CoversName: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
+		Names:      leaf.DNSNames,
+	}, nil
+}
+
+// issuerName returns the name of an issuer: usually its common name.
+func issuerName(n pkix.Name) string {
+	return cmp.Or(n.CommonName, strings.Join(n.Organization, " "), n.String())
+}
+
+// queryClock queries an NTP server, and again when no reply arrives.
+func queryClock(ctx context.Context, q *protocol.ClockRequest) (*protocol.ClockResult, error) {
+	o := ntp.QueryOptions{Timeout: time.Second, Dialer: func(_, remote string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", remote)
+	}}
+	for {
+		response, err := ntp.QueryWithOptions(q.Addr.String(), o)
+		if err == nil {
+			err = response.Validate()
+		}
+		if err == nil {
+			return &protocol.ClockResult{Offset: response.ClockOffset}, nil
+		}
+		if deadline, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || time.Until(deadline) < o.Timeout {
+			return nil, fmt.Errorf("query %v: %w", q.Addr, err)
+		}
+	}
+}
+
+// queryTimeout bounds one query: a packet may get lost, and Go's resolver waits for 5 s
+// before it sends another.
+const queryTimeout = time.Second
+
+// Error texts of Go's resolver (net, checkHeader and tryOneName).
+const (
+	// serverMisbehaving is an answer with an error.
+	serverMisbehaving = "server misbehaving"
+	// lameReferral is an empty answer of a server that has no zone for the name and
+	// does not recurse: it has no record.
+	lameReferral = "lame referral"
+)
+
+// lookupName queries one server. The resolver cannot open its files here and treats them
+// as absent.
+func lookupName(ctx context.Context, q *protocol.LookupRequest) *protocol.LookupResult {
+	for {
+		found, err := lookupOnce(ctx, q)
+		var failed *net.DNSError
+		switch {
+		case err == nil:
+			return found
+		case errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lameReferral):
+			return &protocol.LookupResult{}
+		case errors.As(err, &failed) && failed.Err == serverMisbehaving:
+			return &protocol.LookupResult{Failure: protocol.ServerError}
+		case ctx.Err() != nil || failed == nil || !failed.IsTimeout:
+			return &protocol.LookupResult{Failure: protocol.ServerSilent}
+		}
+	}
+}
+
+func lookupOnce(ctx context.Context, q *protocol.LookupRequest) (*protocol.LookupResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, q.Server.String())
+	}}
+	network := "ip4"
+	if q.IPv6 {
+		network = "ip6"
+	}
+	// The final dot disables search domains.
+	list, err := resolver.LookupNetIP(ctx, network, strings.TrimSuffix(q.Name, ".")+".")
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i] = list[i].Unmap()
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return &protocol.LookupResult{Addresses: list[:min(len(list), protocol.MaxAddresses)]}, nil
+}
+
+// parseNeighbours returns the senders of the packets. The filter of
+// [prober.Client.Neighbours] accepts only replies for the address.
+func parseNeighbours(q *protocol.NeighboursRequest) *protocol.NeighboursResult {
+	sender := arpSender
+	if q.Addr.Is6() {
+		sender = ndpSender
+	}
+	found := &protocol.NeighboursResult{Hardware: []string{}}
+	for _, packet := range q.Packets {
+		hardware := sender(packet)
+		if name := net.HardwareAddr(hardware).String(); hardware != nil && !isOwnHardware(q, hardware) &&
+			!slices.Contains(found.Hardware, name) && len(found.Hardware) < protocol.MaxNeighbours {
+			found.Hardware = append(found.Hardware, name)
+		}
+	}
+	return found
+}
+
+// isOwnHardware: a host with several links in one network receives its own packets.
+func isOwnHardware(q *protocol.NeighboursRequest, hardware []byte) bool {
+	return slices.ContainsFunc(q.HostHardware, func(host []byte) bool { return bytes.Equal(host, hardware) })
+}
+
+// arpSender returns the sender's hardware address in an Ethernet frame (RFC 826).
+func arpSender(frame []byte) []byte {
+	const offset = 22
+	if len(frame) < offset+protocol.HardwareBytes {
+		return nil
+	}
+	return frame[offset : offset+protocol.HardwareBytes]
+}
+
+// ndpSender returns the sender's hardware address from the options of an advertisement
+// (RFC 4861).
+func ndpSender(message []byte) []byte {
+	const (
+		advertisementBytes = 24
+		optionTargetLink   = 2
+	)
+	if len(message) < advertisementBytes {
+		return nil
+	}
+	options := message[advertisementBytes:]
+	for len(options) >= 8 {
+		size := int(options[1]) * 8
+		if size == 0 || size > len(options) {
+			return nil
+		}
+		if options[0] == optionTargetLink {
+			return options[2 : 2+protocol.HardwareBytes]
+		}
+		options = options[size:]
+	}
+	return nil
+}

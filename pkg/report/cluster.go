@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"net/netip"
+	"time"
+)
+
+// ClusterCondition is the condition of the service on all nodes.
+type ClusterCondition struct {
+	Header
+	Condition
+}
+
+// ClusterStatus is the status of the service on all nodes.
+type ClusterStatus struct {
+	Header
+
+	Time      time.Time        `json:"time"` // of the query: UTC, in whole seconds
+	Condition Condition        `json:"condition"`
+	VIPs      []ClusterVIP     `json:"vips"`
+	Nodes     []NodeStatus     `json:"nodes"`
+	Problems  []ClusterProblem `json:"problems"`
+}
+
+// ClusterVIP is an API VIP that a node must hold.
+type ClusterVIP struct {
+	Address netip.Addr `json:"address"`
+	Family  string     `json:"family"` // IPv4 or IPv6
+	Holders []string   `json:"holders"`
+	// Since is when the VIP came to its last holder, or left it.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// NodeStatus is the status of the service on one node.
+type NodeStatus struct {
+	Name     string `json:"name"`
+	Reported bool   `json:"reported"`
+	Version  string `json:"version,omitempty"`
+	// Condition is Unknown with the reason NotReachable if the node has not reported.
+	Condition Condition `json:"condition"`
+	VIPs      []VIP     `json:"vips"`
+}
+
+// ClusterProblem is a problem of the cluster, or a finding of a check on its nodes.
+type ClusterProblem struct {
+	ID          string   `json:"id"`
+	Level       string   `json:"level"`           // problem or warning
+	Check       string   `json:"check,omitempty"` // that has detected it on the nodes
+	Message     string   `json:"message"`
+	Remediation string   `json:"remediation"`
+	Nodes       []string `json:"nodes"`
+}
+
+// NodeNotReporting is the ID of the problem that a node has not reported.
+const NodeNotReporting = "node-not-reporting"
+
+// The levels of a problem.
+const (
+	LevelProblem = "problem"
+	LevelWarning = "warning"
+)
+
+// ClusterCheck is the result of a check on all nodes.
+type ClusterCheck struct {
+	Header
+
+	Time     time.Time        `json:"time"` // of the check: UTC, in whole seconds
+	Outcome  ClusterOutcome   `json:"outcome"`
+	Summary  string           `json:"summary"` // one sentence
+	Nodes    []NodeCheck      `json:"nodes"`
+	Findings []ClusterProblem `json:"findings"` // equal findings of several nodes are one
+}
+
+// ClusterOutcome is the result of a check on all nodes.
+type ClusterOutcome string
+
+// The outcomes, the worst first.
+const (
+	ClusterProblems   ClusterOutcome = "problem"
+	ClusterIncomplete ClusterOutcome = "incomplete" // no problem was found, but not everything was checked
+	ClusterWarnings   ClusterOutcome = "warning"
+	ClusterOK         ClusterOutcome = "ok"
+)
+
+// NodeCheck is the result of the check on one node.
+type NodeCheck struct {
+	Name       string   `json:"name"`
+	Reported   bool     `json:"reported"`
+	Outcome    string   `json:"outcome,omitempty"`
+	Message    string   `json:"message"`    // the summary of the node, or why it has not reported
+	NotChecked []string `json:"notChecked"` // checks that could not run, or not completely, with the reason
+}

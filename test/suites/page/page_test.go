@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/browser"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of the documentation (default false)")
+
+// views are the devices that show each page.
+func views() map[string]browser.View {
+	return map[string]browser.View{
+		"light":  {Width: 1280, Height: 900},
+		"dark":   {Width: 1280, Height: 900, Dark: true},
+		"narrow": {Width: 400, Height: 800},
+		"paper":  {Width: 720, Height: 1000, Media: "print"},
+	}
+}
+
+const (
+	name     = "api.lab.test"
+	acmePath = "/.well-known/acme-challenge/"
+)
+
+// TestPages shows the status and the check of a node that lost its VIPs, took them over
+// again, and forwarded challenges: on every device without a request, without JavaScript
+// and without a message in the console.
+func TestPages(t *testing.T) {
+	b := chromium(t)
+	serveAndMove(t, shared.lab)
+	status, err := shared.lab.ControlPlane[0].Run(t.Context(), "unshare", "--uts", "sh", "-c",
+		`hostname "$1" && shift && exec "$@"`, "sh", "master0.lab.test", shared.binary, "status", "--status-socket", shared.lab.ControlPlane[0].StatusSocket(), "-o", "html")
+	must(t, err)
+	cluster := clusterPage(t, shared.lab)
+	must(t, shared.lab.Worker.StopRouter(t.Context()))
+	checked, code, err := shared.lab.ControlPlane[0].CheckText(t.Context(), shared.binary, "--name", name, "-o", "html")
+	must(t, err)
+	if code == 0 {
+		t.Error("check finds no problem without a router")
+	}
+	for title, page := range map[string]struct {
+		text  string
+		nodes []browser.Node // that a screen reader finds
+		words []string
+	}{
+		"status": {
+			status,
+			[]browser.Node{
+				{Role: "heading", Name: "VIPs on a timeline"},
+				{Role: "heading", Name: "Requests and outcomes"},
+				{Role: "table", Name: "Forwarded to the ingress"},
+				{Role: "columnheader", Name: "Outcome"},
+				{Role: "image", Name: shared.lab.API.V4.String()},
+				{Role: "image", Name: shared.lab.API.V6.String()},
+				{Role: "image", Name: "State of the service"},
+			},
+			[]string{
+				">Serving<", "Held from", "Standby from", "not-challenge", "prerouting", "ingress-refused", "Fix: ",
+				">ok<", "&amp;lt;b&amp;gt…", // a token that would be an element if it was not escaped
+			},
+		},
+		"cluster": {
+			cluster,
+			[]browser.Node{
+				{Role: "heading", Name: "Cluster with 3 control-plane nodes"},
+				{Role: "heading", Name: "Holders of the API VIPs"},
+				{Role: "table", Name: "API VIPs and the nodes that hold them now"},
+				{Role: "image", Name: shared.lab.API.V4.String() + " on master0"},
+				{Role: "image", Name: shared.lab.API.V6.String() + " on master2"},
+				{Role: "heading", Name: "master1"},
+				{Role: "link", Name: "master1"},
+			},
+			[]string{"No problems in the reports of the nodes", ">3 of 3<", "Held from"},
+		},
+		"check": {
+			checked,
+			[]browser.Node{
+				{Role: "heading", Name: "Checks"},
+				{Role: "heading", Name: "Problems"},
+				{Role: "table", Name: "Results"},
+				{Role: "heading", Name: "Last challenges"},
+			},
+			[]string{"ingress-refused", "Fix: ", "vip-holder"},
+		},
+	} {
+		path := save(t, page.text)
+		for device, view := range views() {
+			t.Run(title+" "+device, func(t *testing.T) {
+				p, err := b.Open(t.Context(), path, view)
+				must(t, err)
+				expectQuiet(t, p, path)
+				expectFits(t, p, view)
+				document, err := p.Document(t.Context())
+				must(t, err)
+				for _, w := range page.words {
+					if !strings.Contains(document, w) {
+						t.Errorf("lacks %q", w)
+					}
+				}
+				nodes, err := p.Accessible(t.Context())
+				must(t, err)
+				for _, n := range page.nodes {
+					if !slices.Contains(nodes, n) {
+						t.Errorf("the accessibility tree lacks %+v", n)
+					}
+				}
+				if t.Failed() {
+					t.Log(nodes, document)
+				}
+			})
+		}
+	}
+	expectScreenshots(t, b, save(t, status))
+}
+
+// serveAndMove runs the service on each control-plane node, orders certificates while the
+// VIPs leave the first node and come back, sends a request while the router is stopped,
+// and some that the proxy rejects.
+func serveAndMove(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	must(t, l.AwaitVIPs(t.Context()))
+	must(t, l.Internet.SetName(t.Context(), name, l.API))
+	services := make([]*lab.Service, len(l.ControlPlane))
+	for i, n := range l.ControlPlane {
+		must(t, n.UseDNS())
+		s, err := n.StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary})
+		must(t, err)
+		t.Cleanup(func() { must(t, s.Stop(context.Background())) })
+		services[i] = s
+	}
+	order := func(holder int) {
+		t.Helper()
+		must(t, l.AwaitVIPs(t.Context()))
+		_, err := services[holder].AwaitReason(t.Context(), "Serving")
+		must(t, err)
+		_, err = l.Certificate(t.Context(), lab.Order{Name: name, SelfCheckFrom: l.Pods[2]})
+		must(t, err)
+	}
+	order(0)
+	must(t, l.ControlPlane[0].Disconnect(t.Context()))
+	order(1)
+	must(t, l.ControlPlane[0].Connect(t.Context()))
+	order(0)
+	get := func(path string) {
+		t.Helper()
+		_, err := l.Internet.Raw(t.Context(), netip.AddrPortFrom(l.API.V4, 80).String(), "GET "+path+" HTTP/1.1\r\nHost: "+name+"\r\nConnection: close\r\n\r\n")
+		must(t, err)
+	}
+	must(t, l.Worker.StopRouter(t.Context()))
+	get(acmePath + "a-token-without-a-router")
+	must(t, l.Worker.StartRouter(t.Context(), lab.RouterOptions{}))
+	t.Cleanup(func() { must(t, l.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
+	for _, path := range []string{"/", "/favicon.ico", acmePath + "&lt;b&gt;&lt;script&gt;"} {
+		get(path)
+	}
+	order(0)
+}
+
+// clusterPage returns the page of oc-http01 for the nodes of the lab. In place of oc, a
+// script runs the status command of the node that a debug pod would run it on.
+func clusterPage(t *testing.T, l *lab.Lab) string {
+	t.Helper()
+	tool, err := lab.BuildCommand(t.Context(), "oc-http01")
+	must(t, err)
+	var nodes, status strings.Builder
+	for i, n := range l.ControlPlane {
+		if i > 0 {
+			nodes.WriteString(", ")
+		}
+		fmt.Fprintf(&nodes, `{"metadata": {"name": %q}}`, n.Name)
+		fmt.Fprintf(&status, "\"debug --quiet node/%s\") exec %s status --status-socket %s -o json ;;\n", n.Name, shared.binary, n.StatusSocket())
+	}
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$1 $2 $3\" in\n\"get nodes \"*) echo '{\"kind\": \"List\", \"items\": [%s]}' ;;\n%sesac\n", nodes.String(), status.String())
+	must(t, os.WriteFile(filepath.Join(dir, "oc"), []byte(script), 0o700))
+	c := exec.CommandContext(t.Context(), tool, "status", "-o", "html")
+	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	var problems strings.Builder
+	c.Stderr = &problems
+	text, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, problems.String())
+	}
+	return string(text)
+}
+
+// expectQuiet expects that a page has requested only itself, and that the console shows
+// nothing.
+func expectQuiet(t *testing.T, p *browser.Page, path string) {
+	t.Helper()
+	if got := p.Requests(); len(got) != 1 || got[0] != "file://"+path {
+		t.Errorf("requests %q", got)
+	}
+	if got := p.Messages(); len(got) != 0 {
+		t.Errorf("the console shows %q", got)
+	}
+}
+
+// expectFits expects that the whole width of a page fits a view. Wide tables scroll in
+// themselves.
+func expectFits(t *testing.T, p *browser.Page, v browser.View) {
+	t.Helper()
+	width, height, err := p.Size(t.Context())
+	must(t, err)
+	if width > v.Width || height < v.Height {
+		t.Errorf("the page has %d × %d pixels on a screen with a width of %d", width, height, v.Width)
+	}
+}
+
+// TestPolicy proves that the browser reports what TestPages expects not to happen, and that
+// the page's policy forbids it: an image of the network, a script and a frame that somebody
+// adds to the page.
+func TestPolicy(t *testing.T) {
+	b := chromium(t)
+	const added = `<img src="http://192.0.2.1/x.png"><script>console.log("executed")</script><iframe src="http://192.0.2.1/frame"></iframe></body>`
+	page, _, err := shared.lab.Worker.CheckText(t.Context(), shared.binary, "-o", "html")
+	must(t, err)
+	whole := strings.Replace(page, "</body>", added, 1)
+	open := strings.Replace(whole, `http-equiv="Content-Security-Policy"`, `name="removed"`, 1)
+	if open == whole {
+		t.Fatal("the page has no policy")
+	}
+	for _, tt := range []struct {
+		name, text string
+		forbidden  bool
+	}{{"with the policy", whole, true}, {"without the policy", open, false}} {
+		p, err := b.Open(t.Context(), save(t, tt.text), browser.View{Width: 800, Height: 600, Scripts: true})
+		must(t, err)
+		messages := strings.Join(p.Messages(), "\n")
+		if !slices.Contains(p.Requests(), "http://192.0.2.1/x.png") {
+			t.Errorf("%s: the browser does not report the image: %q", tt.name, p.Requests())
+		}
+		if framed := slices.Contains(p.Requests(), "http://192.0.2.1/frame"); framed == tt.forbidden {
+			t.Errorf("%s: requests %q", tt.name, p.Requests())
+		}
+		if executed := strings.Contains(messages, `"value":"executed"`); executed == tt.forbidden {
+			t.Errorf("%s: executed %t: %s", tt.name, executed, messages)
+		}
+		if got := strings.Count(messages, "Content Security Policy"); (got >= 3) != tt.forbidden {
+			t.Errorf("%s: %d messages about the policy: %s", tt.name, got, messages)
+		}
+	}
+}
