@@ -203,11 +203,9 @@ func FuzzSplit(f *testing.F) {
 			t.Fatalf("accepted %q as %q %q", line, name, value)
 		}
 		lines := append(bytes.Clone(line), "\r\n"...)
-		read := 0
-		for again, same := range httpfield.All(lines) {
-			if read++; read > 1 || !bytes.Equal(again, name) || !bytes.Equal(same, value) {
-				t.Fatalf("All reads %q %q as line %d; Split %q %q", again, same, read, name, value)
-			}
+		again, same, rest := httpfield.Next(lines)
+		if !bytes.Equal(again, name) || !bytes.Equal(same, value) || len(rest) != 0 {
+			t.Fatalf("Next reads %q %q and leaves %q; Split %q %q", again, same, rest, name, value)
 		}
 		if found := httpfield.Value(lines, strings.ToLower(string(name))); found == nil || !bytes.Equal(found, value) {
 			t.Fatalf("Value reads %q; Split %q", found, value)

@@ -2,10 +2,7 @@
 
 package httpfield
 
-import (
-	"bytes"
-	"iter"
-)
+import "bytes"
 
 // Fault is the fault of a field line. The set is fixed.
 type Fault uint8
@@ -50,25 +47,20 @@ func faultOf(value []byte) Fault {
 	return Malformed
 }
 
-// All yields name and value of each of lines. Split must have accepted each line; each
-// ends in CRLF.
-func All(lines []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		for len(lines) > 0 {
-			end := bytes.IndexByte(lines, '\n')
-			name, value, _ := bytes.Cut(lines[:end-1], []byte{':'})
-			if !yield(name, Trim(value)) {
-				return
-			}
-			lines = lines[end+1:]
-		}
-	}
+// Next splits the first of lines and returns the remaining lines. Split must have
+// accepted each line; each ends in CRLF. lines must not be empty. An iterator in its
+// place would allocate: its body captures the caller's variables.
+func Next(lines []byte) (name, value, rest []byte) {
+	end := bytes.IndexByte(lines, '\n')
+	name, value, _ = bytes.Cut(lines[:end-1], []byte{':'})
+	return name, Trim(value), lines[end+1:]
 }
 
 // Value returns the value of the first of lines with a name in lower case; nil: none.
 func Value(lines []byte, name string) []byte {
-	for n, value := range All(lines) {
-		if EqualFold(n, name) {
+	for len(lines) > 0 {
+		var n, value []byte
+		if n, value, lines = Next(lines); EqualFold(n, name) {
 			return value[:len(value):len(value)]
 		}
 	}

@@ -17,11 +17,13 @@ func ListContains(list, member []byte) bool {
 	return false
 }
 
-// NamedByConnection reports whether a Connection field among lines, as All reads
+// NamedByConnection reports whether a Connection field among lines, as Next reads
 // them, names the field. Such a field applies to one hop only (RFC 9110 section
 // 7.6.1).
 func NamedByConnection(lines, field []byte) bool {
-	for name, value := range All(lines) {
+	for len(lines) > 0 {
+		var name, value []byte
+		name, value, lines = Next(lines)
 		if EqualFold(name, "connection") && ListContains(value, field) {
 			return true
 		}

@@ -36,7 +36,9 @@ func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 // Connection fields name (RFC 9110 section 7.6.1).
 func (r *Request) appendFields(dst []byte) []byte {
 	lines := r.buf[r.fields.from:r.fields.to]
-	for name, value := range httpfield.All(lines) {
+	for rest := lines; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = httpfield.Next(rest)
 		if k := fieldKindOf(name); k != forwarded && k != via || r.connectionNamesFields && httpfield.NamedByConnection(lines, name) {
 			continue
 		}

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -151,7 +152,7 @@ func (s *Server) releaseRequest(c *connection) {
 // serveRequest reads the head and validates it. It then rejects or forwards the request.
 func (s *Server) serveRequest(c *connection) {
 	length, fault, silent := s.readHead(c)
-	if reason := s.connections.finishReading(c, fault == reqhead.None); reason != "" {
+	if reason := s.finishReading(c, fault == reqhead.None); reason != "" {
 		c.abort()
 		s.recorder.RecordRejection(reason, report.OtherClient)
 		return
@@ -175,6 +176,20 @@ func (s *Server) serveRequest(c *connection) {
 	}
 	s.recorder.RecordRejection(rejectionOf(fault), kind)
 	s.closeConnection(c, length == 0 || c.request.HasBody())
+}
+
+// finishReading ends the wait for the head of c, and returns why c must end, or an empty
+// value. An evicted connection with a complete head waits for a slot until the deadline
+// of its head: its goroutine may have been late, not its client.
+func (s *Server) finishReading(c *connection, complete bool) report.Rejection {
+	for {
+		reason, changed := s.connections.finishReading(c, complete)
+		left := time.Until(c.headDeadline)
+		if changed == nil || left <= 0 {
+			return reason
+		}
+		waitForChange(context.Background(), changed, left)
+	}
 }
 
 // readHead reads until the head is complete. It returns the length of the head, or

@@ -83,18 +83,21 @@ func (t *connectionTable) setStage(c *connection, s stage) {
 
 // finishReading ends the wait for the head of c. complete means that a whole head arrived
 // before the deadline, which an eviction shortens. It returns why c must end, or an
-// empty value. An evicted connection with a complete head stays only if another one can be
-// evicted in its place.
-func (t *connectionTable) finishReading(c *connection, complete bool) (reason report.Rejection) {
+// empty value. An evicted connection with a complete head stays if another one can be
+// evicted in its place. If none can, changed is closed when that may be different.
+func (t *connectionTable) finishReading(c *connection, complete bool) (reason report.Rejection, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c.stage == evicted {
-		if !complete || !t.readmit(c) {
-			return c.evictionReason
+		if !complete {
+			return c.evictionReason, nil
+		}
+		if !t.readmit(c) {
+			return c.evictionReason, t.changeSignal()
 		}
 	}
 	t.setStage(c, answering)
-	return ""
+	return "", nil
 }
 
 // startLingering marks c as answered. Answered connections are evicted first.

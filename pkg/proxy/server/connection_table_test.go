@@ -235,7 +235,7 @@ func TestEvictionsAreBounded(t *testing.T) {
 	if a.maxWait == 0 || l.count != maxEvicted+1 {
 		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
 	}
-	if reason := l.finishReading(all[0], false); reason != report.Evicted {
+	if reason, _ := l.finishReading(all[0], false); reason != report.Evicted {
 		t.Errorf("the first leaves for %q", reason)
 	}
 	l.remove(all[0])
@@ -281,8 +281,9 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 			if test.others == lingering {
 				l.startLingering(c[1])
 			}
-			if reason := l.finishReading(c[0], true); reason != test.reason {
-				t.Errorf("it must end for %q, want %q", reason, test.reason)
+			reason, changed := l.finishReading(c[0], true)
+			if reason != test.reason || (changed != nil) != (reason != "") {
+				t.Errorf("it must end for %q, want %q; a signal: %t", reason, test.reason, changed != nil)
 			}
 			if test.reason == "" && (c[0].stage != answering || c[1].stage != evicted) || test.reason != "" && c[0].stage != evicted {
 				t.Errorf("stages %d and %d", c[0].stage, c[1].stage)
@@ -291,6 +292,45 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 				t.Errorf("%d connections are in flight besides the evicted ones, want 1", active)
 			}
 			checkConnectionTable(t, l, c[:])
+		})
+	}
+}
+
+// TestCompleteHeadWaitsForSlot: an evicted connection with a complete head is served when
+// another connection ends, and ends at the deadline of its head.
+func TestCompleteHeadWaitsForSlot(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		deadline time.Time
+		want     report.Rejection
+	}{
+		"another connection ends": {time.Now().Add(time.Hour), ""},
+		"the deadline has passed": {time.Now(), report.Evicted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(Settings{MaxConnections: 1}, nil, nil)
+			var c [2]*connection
+			for i := range c {
+				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
+				c[i].acceptedAt = time.Unix(int64(i), 0)
+				s.connections.admit(c[i], false)
+			}
+			s.connections.finishReading(c[1], true)
+			c[0].headDeadline = test.deadline
+			got := make(chan report.Rejection)
+			go func() { got <- s.finishReading(c[0], true) }()
+			if test.want == "" {
+				nstest.Await(t, "it waits for a slot", func() bool {
+					s.connections.mu.Lock()
+					defer s.connections.mu.Unlock()
+					return s.connections.changed != nil
+				})
+				s.connections.remove(c[1])
+			}
+			if reason := <-got; reason != test.want {
+				t.Errorf("it ended for %q, want %q", reason, test.want)
+			}
 		})
 	}
 }
@@ -319,7 +359,8 @@ func TestBoundsAlwaysHold(t *testing.T) {
 			c := in[random.IntN(len(in))]
 			ends := c.stage == answering || c.stage == lingering
 			if !ends {
-				ends = l.finishReading(c, random.IntN(4) > 0) != ""
+				reason, _ := l.finishReading(c, random.IntN(4) > 0)
+				ends = reason != ""
 			}
 			if ends {
 				l.remove(c)

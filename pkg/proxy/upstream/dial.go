@@ -44,7 +44,7 @@ type conn struct {
 // openConnection opens a connection on the stack of another goroutine. Opening
 // needs more stack than waiting for a response, and a stack shrinks only with a
 // garbage collection. Thousands of waiting goroutines would keep the larger stacks.
-func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
+func (c *Client) openConnection(a *attempt) (opened *conn, failure *Error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,7 +67,7 @@ func (c *Client) openConnection(a attempt) (opened *conn, failure *Error) {
 	return opened, nil
 }
 
-func (c *Client) connectRoute(a attempt) (*conn, *Error) {
+func (c *Client) connectRoute(a *attempt) (*conn, *Error) {
 	timeout := min(a.connectTimeout, time.Until(a.firstByteBy))
 	if timeout <= 0 {
 		return nil, ExchangeError(a.route.addr, errTimeUsedUp, false)
@@ -86,7 +86,7 @@ func (c *Client) connectRoute(a attempt) (*conn, *Error) {
 
 // openStream adds the layers of the route to a TCP connection. After an error the
 // caller closes tcp.
-func (c *Client) openStream(tcp *net.TCPConn, a attempt) (stream, *Error) {
+func (c *Client) openStream(tcp *net.TCPConn, a *attempt) (stream, *Error) {
 	if a.route.verifier == nil && a.route.proxy == nil {
 		return a.openPlain(tcp)
 	}
@@ -105,7 +105,7 @@ func (c *Client) openStream(tcp *net.TCPConn, a attempt) (stream, *Error) {
 
 // openPlain sends the PROXY header, if one is configured, and returns a stream
 // without TLS.
-func (a attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
+func (a *attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
 	if failure := a.writeProxyHeader(tcp); failure != nil {
 		return nil, failure
 	}
@@ -118,7 +118,7 @@ func (a attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
 
 // openTLS sends the PROXY header, if one is configured, and opens TLS on top of
 // beneath, whose lowest layer is bottom.
-func (c *Client) openTLS(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
+func (c *Client) openTLS(beneath net.Conn, bottom *tlsSocket, a *attempt) (stream, *Error) {
 	if failure := a.writeProxyHeader(beneath); failure != nil {
 		return nil, failure
 	}

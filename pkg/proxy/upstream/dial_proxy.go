@@ -41,7 +41,7 @@ func (c *Client) dialProxy(route upstreamRoute, timeout time.Duration) (*net.TCP
 // openThroughProxy continues on a connection to the proxy. It adds TLS with the
 // proxy if required, then a tunnel and TLS with the router. In plain HTTP the proxy
 // takes the requests and resolves their host.
-func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error) {
+func (c *Client) openThroughProxy(bottom *tlsSocket, a *attempt) (stream, *Error) {
 	beneath, top, failure := c.handshakeProxy(bottom, a)
 	if failure != nil {
 		return nil, failure
@@ -60,7 +60,7 @@ func (c *Client) openThroughProxy(bottom *tlsSocket, a attempt) (stream, *Error)
 }
 
 // handshakeProxy adds TLS for a proxy that requires it. Otherwise top is nil.
-func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn, top *tlsStream, failed *Error) {
+func (c *Client) handshakeProxy(bottom *tlsSocket, a *attempt) (beneath net.Conn, top *tlsStream, failed *Error) {
 	via := a.route.proxy
 	if !via.TLS {
 		return bottom, nil, nil
@@ -75,7 +75,7 @@ func (c *Client) handshakeProxy(bottom *tlsSocket, a attempt) (beneath net.Conn,
 }
 
 // openTunneled opens a tunnel to the router and TLS inside it.
-func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a attempt) (stream, *Error) {
+func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a *attempt) (stream, *Error) {
 	tunneled, failure := a.openTunnel(beneath)
 	if failure != nil {
 		return nil, failure
@@ -85,7 +85,7 @@ func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a attempt) (s
 }
 
 // openTunnel requests a tunnel to the router from the proxy.
-func (a attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
+func (a *attempt) openTunnel(conn net.Conn) (net.Conn, *Error) {
 	if err := conn.SetDeadline(earlier(time.Now().Add(a.connectTimeout), a.firstByteBy)); err != nil {
 		return nil, a.route.egressError(EgressUnreachable, err)
 	}
@@ -139,7 +139,7 @@ func (x *exchange) checkProxyRejection(route upstreamRoute) *Error {
 func (r upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
 
 // requestHead returns the head in the form that the route requires.
-func (a attempt) requestHead() ([]byte, *Error) {
+func (a *attempt) requestHead() ([]byte, *Error) {
 	if !a.route.usesAbsoluteForm() {
 		return a.request.Head, nil
 	}
@@ -176,7 +176,7 @@ func (r upstreamRoute) withProxyProtocol(e *Error) *Error {
 }
 
 // writeProxyHeader sends the PROXY header, if one is configured.
-func (a attempt) writeProxyHeader(conn net.Conn) *Error {
+func (a *attempt) writeProxyHeader(conn net.Conn) *Error {
 	if a.route.proxyProtocol == ingress.ProxyProtocolOff {
 		return nil
 	}

@@ -25,6 +25,7 @@ type exchange struct {
 	output     []byte // the next bytes for the client
 	sent       bool   // something was written to the client
 	response   response
+	attempt    attempt // the current one
 }
 
 func newExchange() *exchange { return &exchange{} }
@@ -158,7 +159,8 @@ func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request,
 			}
 			left--
 			route := settings.routeTo(addr, r, redirected)
-			conn, err := c.tryAddress(x, attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r})
+			x.attempt = attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r}
+			conn, err := c.tryAddress(x, &x.attempt)
 			if err == nil {
 				return conn, nil
 			}
@@ -187,7 +189,8 @@ func firstByteDeadline(deadline time.Time, others int) time.Time {
 	return deadline.Add(-time.Until(deadline) / 4)
 }
 
-// attempt holds the parameters of an attempt with one address.
+// attempt holds the parameters of an attempt with one address. It is passed as a pointer:
+// copies in each frame would make the stack of each connection's goroutine grow.
 type attempt struct {
 	route          upstreamRoute
 	handshakes     chan struct{} // one element for each handshake in progress with the address
@@ -199,7 +202,7 @@ type attempt struct {
 
 // tryAddress sends the request to one address, on an idle connection if one can
 // take it.
-func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
+func (c *Client) tryAddress(x *exchange, a *attempt) (*conn, *Error) {
 	request, failure := a.requestHead()
 	if failure != nil {
 		return nil, failure
@@ -222,7 +225,7 @@ func (c *Client) tryAddress(x *exchange, a attempt) (*conn, *Error) {
 // returns neither a connection nor an error. If the router has just closed the
 // connection, the request may be sent again on a new one: GET and HEAD are
 // idempotent (RFC 9110 section 9.2.2).
-func (c *Client) tryIdle(x *exchange, a attempt, request []byte) (*conn, *Error) {
+func (c *Client) tryIdle(x *exchange, a *attempt, request []byte) (*conn, *Error) {
 	for now := time.Now(); ; {
 		idle := c.reuseIdle(a.route, now)
 		if idle == nil {

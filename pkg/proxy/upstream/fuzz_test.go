@@ -24,7 +24,7 @@ func (scriptedStream) Close() error                                { return nil 
 func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
 	x = newExchange()
 	w := scriptedStream{response}
-	if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
+	if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
 	if body, err = x.response.bodyFraming(toHead); err != nil {

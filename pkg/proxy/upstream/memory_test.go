@@ -79,7 +79,7 @@ func TestRelayMemory(t *testing.T) {
 			t.Run(name+filled, func(t *testing.T) {
 				x := newExchange()
 				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
-				if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
+				if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
 				framed, err := x.response.bodyFraming(false)
@@ -104,7 +104,7 @@ func TestWaitingMemory(t *testing.T) {
 	x := newExchange()
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, attempt{}, nil) }()
+	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, &attempt{}, nil) }()
 	// The write returns when the exchange has begun to read.
 	if _, err := pw.Write([]byte("H")); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestWaitingMemory(t *testing.T) {
 func TestSocketBuffers(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := newPlainClient(t, r)
-	conn, failure := c.openConnection(attempt{route: upstreamRoute{addr: r.addr}, connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
+	conn, failure := c.openConnection(&attempt{route: upstreamRoute{addr: r.addr}, connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
 	if failure != nil {
 		t.Fatal(failure)
 	}

@@ -60,7 +60,7 @@ func (c *Client) probeThroughProxy(ctx context.Context, route upstreamRoute, tim
 	if by.IsZero() {
 		by = time.Now().Add(timeout)
 	}
-	a := attempt{route: route, handshakes: route.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
+	a := &attempt{route: route, handshakes: route.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
 	beneath, _, failure := c.handshakeProxy(bottom, a)
 	if failure == nil && !route.usesAbsoluteForm() {
 		_, failure = a.openTunnel(beneath)

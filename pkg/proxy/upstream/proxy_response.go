@@ -67,7 +67,9 @@ func (a *response) proxyError() []byte {
 	if squid := a.fieldValue("x-squid-error"); squid != nil {
 		return squid
 	}
-	for name, value := range httpfield.All(a.buf[a.fields.from:a.fields.to]) {
+	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = httpfield.Next(rest)
 		if !httpfield.EqualFold(name, "proxy-status") {
 			continue
 		}

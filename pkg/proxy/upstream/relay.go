@@ -22,7 +22,7 @@ type upstreamReadError struct{ error }
 
 // sendAndReadHead sends the request and reads until the head of the final response is
 // complete.
-func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error {
+func (x *exchange) sendAndReadHead(conn stream, a *attempt, request []byte) error {
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ type deadlineReader interface {
 }
 
 // readHead reads until the head of the final response is complete.
-func (x *exchange) readHead(conn deadlineReader, a attempt) error {
+func (x *exchange) readHead(conn deadlineReader, a *attempt) error {
 	for interim := 0; ; {
 		n, err := x.response.parse(x.input[x.start:x.end])
 		switch {
@@ -68,7 +68,7 @@ func (x *exchange) readHead(conn deadlineReader, a attempt) error {
 
 // readMoreHead reads more of the head. The first byte ends the shorter deadline that
 // leaves time for other addresses.
-func (x *exchange) readMoreHead(conn deadlineReader, a attempt) error {
+func (x *exchange) readMoreHead(conn deadlineReader, a *attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxResponseHead:
 		return malformed(cause.HeadTooLong)
@@ -85,7 +85,7 @@ func (x *exchange) readMoreHead(conn deadlineReader, a attempt) error {
 	return x.recordRead(conn, a, n, err)
 }
 
-func (x *exchange) recordRead(conn deadlineReader, a attempt, n int, err error) error {
+func (x *exchange) recordRead(conn deadlineReader, a *attempt, n int, err error) error {
 	if n > 0 && !x.received {
 		x.received = true
 		if a.firstByteBy.Before(a.deadline) {

@@ -211,7 +211,9 @@ func (a *response) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, a.buf[a.reason.from:a.reason.to]...)
 	dst = append(dst, "\r\n"...)
 	lines := a.buf[a.fields.from:a.fields.to]
-	for name, value := range httpfield.All(lines) {
+	for rest := lines; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = httpfield.Next(rest)
 		if !a.isEndToEnd(name, lines) {
 			continue
 		}

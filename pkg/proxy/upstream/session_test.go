@@ -262,7 +262,7 @@ func TestTrustChanges(t *testing.T) {
 	settings := tlsSettings(r.testRouter, p.trustedCAs())
 	c := newClient(t, settings)
 	w := c.currentSettings().routeTo(r.addr, newRequest(), false)
-	kept, _ := c.openConnection(attempt{route: w, handshakes: c.currentSettings().handshakeSlots(w), connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
+	kept, _ := c.openConnection(&attempt{route: w, handshakes: c.currentSettings().handshakeSlots(w), connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
 	wantAnsweredOn(t, kept)
 	c.putIdle(kept, time.Now())
 

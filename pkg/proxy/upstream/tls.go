@@ -177,7 +177,7 @@ func (s *tlsStream) Close() error {
 }
 
 // handshake opens TLS with name on top of beneath, whose lowest layer is s.
-func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifier, name string) (*tlsStream, *Error) {
+func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a *attempt, v *verifier, name string) (*tlsStream, *Error) {
 	leave, err := c.acquireHandshake(a)
 	if err != nil {
 		return nil, ExchangeError(a.route.addr, err, false)
@@ -196,7 +196,7 @@ func (c *Client) handshake(beneath net.Conn, s *tlsSocket, a attempt, v *verifie
 }
 
 // acquireHandshake waits until fewer than maxHandshakes are in progress.
-func (c *Client) acquireHandshake(a attempt) (leave func(), err error) {
+func (c *Client) acquireHandshake(a *attempt) (leave func(), err error) {
 	leave = func() { <-a.handshakes }
 	select {
 	case a.handshakes <- struct{}{}:

@@ -54,7 +54,7 @@ func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
 func readConnectResponse(conn deadlineReader, authorization ingress.Secret) (rest []byte, err error) {
 	x := newExchange()
 	x.resizeInput(firstReadSize)
-	if err := x.readHead(conn, attempt{}); err != nil {
+	if err := x.readHead(conn, &attempt{}); err != nil {
 		return nil, err
 	}
 	if x.response.status > 299 {
