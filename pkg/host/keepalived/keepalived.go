@@ -126,9 +126,9 @@ const (
 	maxFiles          = 256     // all files together
 	maxIncludeDepth   = 8
 	maxNesting        = 64
-	maxExpandedBytes  = 4 << 20 // text produced by definitions, plus lineCost for each of its lines
+	maxExpandedBytes  = 1 << 20 // text produced by definitions, plus lineCost for each of its lines
 	lineCost          = 16
-	maxSubstitutions  = 1 << 16 // uses of definitions
+	maxSubstitutions  = 1 << 14 // uses of definitions
 	maxGlobBraces     = 64      // brace alternatives of one include
 	maxInstances      = 1024
 	maxInstanceDigits = 4
