@@ -8,7 +8,8 @@
 #                PLAIN_HTTP=1 for a registry without TLS
 # make release   binaries, image, and the files that build/release lists:
 #                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
-# make share     man pages and completion files in SHARE, for install and rpm: requires Go
+# make share     man pages and completion files in SHARE, for image, install and rpm:
+#                requires Go
 # make install   installation on a host with systemd: [PREFIX=/usr/local] [DESTDIR=]
 #                [BINARY=bin/http01-proxyd] [SHARE=bin/share]; enables and starts nothing
 # make uninstall removal of the files that install has written
@@ -59,8 +60,8 @@ $(DIST_BINARIES): $(DIST)/%:
 # The folder contains a release if it has SHA256SUMS.
 RELEASED = $(if $(and $(wildcard $(DIST)/SHA256SUMS),$(wildcard $(DIST)/image.digest)),$(DIST)/image.digest)
 
-image: $(addprefix $(DIST)/,$(HOST_BINARIES))
-	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/image --binaries '$(DIST)' --out '$(DIST)/image' \
+image: $(addprefix $(DIST)/,$(HOST_BINARIES)) share
+	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/image --binaries '$(DIST)' --share '$(abspath $(SHARE))' --out '$(DIST)/image' \
 		$(if $(RELEASED),--released "$$(<'$(RELEASED)')") \
 		$(if $(PUSH),--push '$(PUSH)') $(if $(filter-out 0 no false,$(PLAIN_HTTP)),--plain-http)
 
@@ -155,6 +156,10 @@ uninstall:
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
+	@# systemctl does not wait for the table's unit, whose stop runs the binary.
+	@[ -n "$(DESTDIR)" ] || ! command -v systemctl >/dev/null || \
+		timeout 20 sh -c 'while systemctl show --property=ActiveState --value http01-proxyd-table | grep -xE "active|deactivating" >/dev/null; do sleep 0.2; done' || \
+		{ echo "make uninstall: http01-proxyd-table does not stop: see systemctl status http01-proxyd-table, then retry" >&2; exit 1; }
 	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)" "$(SHAREDIR)"/man/man8/http01-proxyd*.8 \
 		"$(SHAREDIR)/bash-completion/completions/http01-proxyd" "$(SHAREDIR)/zsh/site-functions/_http01-proxyd" \
 		"$(SHAREDIR)/fish/vendor_completions.d/http01-proxyd.fish"

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 const (
 	BinaryPath       = "/usr/bin/http01-proxyd"
 	CertificatesPath = "/etc/ssl/certs/ca-certificates.crt" // the first place where crypto/x509 looks
+	SharePath        = "/usr/share"                         // with the man pages and completion files
 )
 
 // Source is the repository of the code.
@@ -30,6 +33,9 @@ type Options struct {
 	// Binaries are the paths of the host binary, by GOARCH. At least one is required.
 	// All are for Linux.
 	Binaries map[string]string
+	// Share is the folder of "make share". The image contains its files about the host
+	// binary; empty: none.
+	Share string
 	// Created is the creation time of the image: the commit's time, since the current
 	// time would give each build a different digest. The zero value is written as 1970.
 	Created time.Time
@@ -53,13 +59,13 @@ func Build(o Options) (v1.ImageIndex, error) {
 	if o.Created.IsZero() {
 		o.Created = time.Unix(0, 0)
 	}
-	roots, err := rootsLayer()
+	layers, err := o.commonLayers()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot build the image: %w", err)
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range slices.Sorted(maps.Keys(o.Binaries)) {
-		img, err := o.platform(arch, roots)
+		img, err := o.platform(arch, layers)
 		if err != nil {
 			return nil, fmt.Errorf("cannot build the image for %s: %w", arch, err)
 		}
@@ -71,25 +77,63 @@ func Build(o Options) (v1.ImageIndex, error) {
 	return mutate.Annotations(index, o.annotations()).(v1.ImageIndex), nil
 }
 
+// commonLayers are the layers of all architectures. They change rarely, so an upgrade
+// finds them on the host.
+func (o Options) commonLayers() ([]mutate.Addendum, error) {
+	history := v1.History{Created: v1.Time{Time: o.Created.UTC()}}
+	roots, err := rootsLayer()
+	if err != nil {
+		return nil, err
+	}
+	history.Comment = CertificatesPath
+	layers := []mutate.Addendum{{Layer: roots, History: history}}
+	if o.Share == "" {
+		return layers, nil
+	}
+	share, err := shareLayer(o.Share)
+	if err != nil {
+		return nil, err
+	}
+	history.Comment = SharePath
+	return append(layers, mutate.Addendum{Layer: share, History: history}), nil
+}
+
+// shareLayer has the man pages and the completion files of the host binary.
+func shareLayer(dir string) (v1.Layer, error) {
+	var files []file
+	for _, pattern := range []string{
+		"bash-completion/completions/http01-proxyd", "fish/vendor_completions.d/http01-proxyd.fish",
+		"man/man8/http01-proxyd*.8", "zsh/site-functions/_http01-proxyd",
+	} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern)) // sorted
+		if err != nil || len(found) == 0 {
+			return nil, fmt.Errorf("%s has no %s: run make share", dir, pattern)
+		}
+		for _, name := range found {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file{path: path.Join(SharePath, path.Dir(pattern), filepath.Base(name)), mode: 0o644, data: data})
+		}
+	}
+	return newLayer(files...)
+}
+
 // platform returns the image for one architecture.
-func (o Options) platform(arch string, roots v1.Layer) (v1.Image, error) {
+func (o Options) platform(arch string, common []mutate.Addendum) (v1.Image, error) {
 	data, err := os.ReadFile(o.Binaries[arch])
 	if err != nil {
 		return nil, err
 	}
-	program, err := newLayer(file{path: BinaryPath, mode: 0o755, data: data})
+	layer, err := newLayer(file{path: BinaryPath, mode: 0o755, data: data})
 	if err != nil {
 		return nil, err
 	}
 	created := v1.Time{Time: o.Created.UTC()}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	// The certificates come first: they change rarely, so an upgrade finds their layer
-	// on the host.
-	img, err = mutate.Append(
-		img,
-		mutate.Addendum{Layer: roots, History: v1.History{Created: created, Comment: CertificatesPath}},
-		mutate.Addendum{Layer: program, History: v1.History{Created: created, Comment: BinaryPath}},
-	)
+	program := mutate.Addendum{Layer: layer, History: v1.History{Created: created, Comment: BinaryPath}}
+	img, err = mutate.Append(img, append(slices.Clone(common), program)...)
 	if err != nil {
 		return nil, err
 	}

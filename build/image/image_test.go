@@ -37,10 +37,25 @@ func write(t *testing.T, contents map[string]string) map[string]string {
 	return paths
 }
 
+// shareFolder is a folder of "make share".
+func shareFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{
+		"bash-completion/completions/http01-proxyd", "bash-completion/completions/oc-http01", "fish/vendor_completions.d/http01-proxyd.fish",
+		"man/man1/oc-http01.1", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8", "zsh/site-functions/_http01-proxyd",
+	} {
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
+	}
+	return dir
+}
+
 // options are those of an image for two platforms.
 func options(t *testing.T) image.Options {
 	t.Helper()
 	return image.Options{
+		Share:    shareFolder(t),
 		Binaries: write(t, map[string]string{"s390x": "for s390x", "amd64": "for amd64"}),
 		Created:  made(),
 		Version:  "v1.2.3",
@@ -97,6 +112,21 @@ func TestImageFiles(t *testing.T) {
 		`drwxr-xr-x 0:0 "" "" 0 /etc/ssl/certs/`,
 		`-rw-r--r-- 0:0 "" "" 0 /etc/ssl/certs/ca-certificates.crt`,
 		`drwxr-xr-x 0:0 "" "" 0 /usr/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/bash-completion/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/bash-completion/completions/`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/bash-completion/completions/http01-proxyd`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/fish/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/fish/vendor_completions.d/`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/fish/vendor_completions.d/http01-proxyd.fish`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/man/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/man/man8/`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/man/man8/http01-proxyd-run.8`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/man/man8/http01-proxyd.8`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/zsh/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/zsh/site-functions/`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/zsh/site-functions/_http01-proxyd`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/`,
 		`drwxr-xr-x 0:0 "" "" 0 /usr/bin/`,
 		`-rwxr-xr-x 0:0 "" "" 0 /usr/bin/http01-proxyd`,
 	}
@@ -112,6 +142,12 @@ func TestImageFiles(t *testing.T) {
 			t.Errorf("%s: entries, -want +got:\n%s", arch, diff)
 		}
 		want := map[string]string{image.BinaryPath: "for " + arch, image.CertificatesPath: string(roots)}
+		for _, name := range []string{
+			"bash-completion/completions/http01-proxyd", "fish/vendor_completions.d/http01-proxyd.fish",
+			"man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8", "zsh/site-functions/_http01-proxyd",
+		} {
+			want[image.SharePath+"/"+name] = name
+		}
 		if diff := cmp.Diff(want, contents); diff != "" {
 			t.Errorf("%s: contents, -want +got:\n%s", arch, diff)
 		}
@@ -144,7 +180,7 @@ func TestImageMetadata(t *testing.T) {
 		labels  map[string]string
 	}{
 		"a commit":        {known, made(), labels},
-		"no known commit": {image.Options{Binaries: known.Binaries}, time.Unix(0, 0).UTC(), anonymous},
+		"no known commit": {image.Options{Binaries: known.Binaries, Share: known.Share}, time.Unix(0, 0).UTC(), anonymous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,8 +220,8 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels}, config.Config); diff != "" {
 		t.Errorf("config, -want +got:\n%s", diff)
 	}
-	if len(config.RootFS.DiffIDs) != 2 || len(config.History) != 2 {
-		t.Errorf("%d layers and %d lines of history, want 2 and 2", len(config.RootFS.DiffIDs), len(config.History))
+	if len(config.RootFS.DiffIDs) != 3 || len(config.History) != 3 {
+		t.Errorf("%d layers and %d lines of history, want 3 and 3", len(config.RootFS.DiffIDs), len(config.History))
 	}
 }
 
@@ -209,6 +245,10 @@ func TestDigestDependsOnContents(t *testing.T) {
 		"another binary": {func(o *image.Options) {
 			o.Binaries = write(t, map[string]string{"amd64": "for amd64!", "s390x": "for s390x"})
 		}, false},
+		"another man page": {func(o *image.Options) {
+			o.Share = shareFolder(t)
+			must(t, os.WriteFile(filepath.Join(o.Share, "man/man8/http01-proxyd.8"), []byte("new"), 0o600))
+		}, false},
 		"fewer platforms":  {func(o *image.Options) { delete(o.Binaries, "s390x") }, false},
 		"another version":  {func(o *image.Options) { o.Version = "v1.2.4" }, false},
 		"another commit":   {func(o *image.Options) { o.Revision = "f" + o.Revision[1:] }, false},
@@ -226,8 +266,8 @@ func TestDigestDependsOnContents(t *testing.T) {
 	}
 }
 
-// TestCertificateLayerIsShared: what did not change is not pulled again.
-func TestCertificateLayerIsShared(t *testing.T) {
+// TestCommonLayersAreShared: what did not change is not pulled again.
+func TestCommonLayersAreShared(t *testing.T) {
 	t.Parallel()
 	layers := func(o image.Options) []string {
 		index := build(t, o)
@@ -245,8 +285,8 @@ func TestCertificateLayerIsShared(t *testing.T) {
 	upgraded.Version, upgraded.Created = "v1.3.0", made().AddDate(0, 1, 0)
 	upgraded.Binaries = write(t, map[string]string{"amd64": "upgraded"})
 	before, after := layers(old), layers(upgraded)
-	if before[0] != after[0] || before[1] == after[1] {
-		t.Errorf("layers %q became %q: want the first the same and the second another", before, after)
+	if before[0] != after[0] || before[1] != after[1] || before[2] == after[2] {
+		t.Errorf("layers %q became %q: want only the last to change", before, after)
 	}
 }
 
@@ -254,15 +294,16 @@ func TestBuildRefuses(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, tt := range map[string]struct {
-		binaries map[string]string
-		want     string
+		options image.Options
+		want    string
 	}{
-		"no binary":     {nil, "no binary given"},
-		"a missing one": {map[string]string{"arm64": missing}, "build the image for arm64: open " + missing},
+		"no binary":    {image.Options{}, "no binary given"},
+		"no file":      {image.Options{Binaries: map[string]string{"arm64": missing}}, "build the image for arm64: open " + missing},
+		"no man pages": {image.Options{Binaries: map[string]string{"arm64": missing}, Share: missing}, missing + " has no bash-completion/completions/http01-proxyd: run make share"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := image.Build(image.Options{Binaries: tt.binaries}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := image.Build(tt.options); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

@@ -25,11 +25,11 @@ type file struct {
 	data []byte
 }
 
-// newLayer returns a layer with one file and its parent directories.
-func newLayer(f file) (v1.Layer, error) {
-	packed, err := f.pack()
+// newLayer returns a layer with files and their parent directories.
+func newLayer(files ...file) (v1.Layer, error) {
+	packed, err := pack(files)
 	if err != nil {
-		return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
+		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
@@ -38,35 +38,43 @@ func newLayer(f file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create a layer of %s: %w", f.path, err)
+		return nil, fmt.Errorf("cannot create a layer: %w", err)
 	}
 	return layer, nil
 }
 
-// pack returns the same bytes for the same file on every machine: it contains no
+// pack returns the same bytes for the same files on every machine: they contain no
 // current time and no user names. The directories are included: otherwise each unpacker
 // would choose their modes.
-func (f file) pack() ([]byte, error) {
+func pack(files []file) ([]byte, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	header := tar.Header{ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-	for _, dir := range parentDirs(f.path) {
-		header.Typeflag, header.Name, header.Mode = tar.TypeDir, dir+"/", 0o755
-		if err := w.WriteHeader(&header); err != nil {
-			return nil, err
+	seen := make(map[string]bool)
+	for _, f := range files {
+		for _, dir := range parentDirs(f.path) {
+			if seen[dir] {
+				continue
+			}
+			seen[dir] = true
+			if err := w.WriteHeader(header(tar.TypeDir, dir+"/", 0o755, 0)); err != nil {
+				return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
+			}
 		}
-	}
-	header.Typeflag, header.Name, header.Mode, header.Size = tar.TypeReg, strings.TrimPrefix(f.path, "/"), f.mode, int64(len(f.data))
-	if err := w.WriteHeader(&header); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(f.data); err != nil {
-		return nil, err
+		if err := w.WriteHeader(header(tar.TypeReg, strings.TrimPrefix(f.path, "/"), f.mode, len(f.data))); err != nil {
+			return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, fmt.Errorf("cannot pack %s: %w", f.path, err)
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	return packed.Bytes(), nil
+}
+
+func header(kind byte, name string, mode int64, size int) *tar.Header {
+	return &tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: int64(size), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
 }
 
 // parentDirs returns the parent directories of an absolute path, outermost first,

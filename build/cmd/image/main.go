@@ -29,6 +29,7 @@ func main() { imageProgram().Main() }
 
 type flags struct {
 	binaries  string
+	share     string
 	out       string
 	push      string
 	version   string
@@ -58,6 +59,7 @@ Examples, in build/:
 		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
 			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries http01-proxyd-linux-ARCH")
+			set.StringVar(&f.share, "share", "", "`DIR` of the man pages and completion files; default: the image has none")
 			set.StringVar(&f.out, "out", "../dist/image", "`DIR` of the OCI layout, which replaces an existing one")
 			set.StringVar(&f.push, "push", "", "`REFERENCE` to push to, REGISTRY/NAME[:TAG]; the default tag is the version")
 			set.StringVar(&f.version, "version", "", "`VERSION` in the image's metadata; default: that of the binaries")
@@ -142,7 +144,7 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	if err != nil {
 		return image.Options{}, binary.Commit{}, err
 	}
-	o := image.Options{Binaries: make(map[string]string)}
+	o := image.Options{Binaries: make(map[string]string), Share: f.share}
 	for _, b := range binaries {
 		o.Binaries[b.Arch] = b.File
 	}

@@ -122,6 +122,8 @@ func TestFedoraCoreOS(t *testing.T) {
 
 	// Such a machine is reinstalled; this host is cleaned up instead.
 	w.runOnHost("systemctl", "disable", "--now", service, catalogUnit)
+	// systemctl does not wait for the companion, whose stop runs the binary.
+	w.runOnHost("timeout", "30", "sh", "-c", `while [ "$(systemctl show --property=ActiveState --value `+companion+`)" != inactive ]; do sleep 0.1; done`)
 	w.runOnHost("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{
 		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, "/etc/systemd/system/" + catalogUnit, fromIgnition,
