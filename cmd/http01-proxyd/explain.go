@@ -87,8 +87,11 @@ func explainAll(ids []string) ([]terminal.Finding, error) {
 // explain describes an entry.
 func explain(e findings.Entry) terminal.Finding {
 	verification := fmt.Sprintf(`Run "http01-proxyd check": the finding is no longer in the line %q.`, e.Check)
-	if e.JournalOnly {
+	switch {
+	case e.JournalOnly:
 		verification = fmt.Sprintf("Repeat the challenge: the journal has no new entry with CAUSE=%s.", e.ID)
+	case e.ClusterOnly:
+		verification = `Run "oc http01 status": it no longer lists the finding.`
 	}
 	cause := ""
 	if e.Exchange {

@@ -29,9 +29,16 @@ The exit code is 3 if there is a problem. It is 4 if no problem was found, but a
 did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
   oc http01 check --nodes master0
+  oc http01 check --only dns,vip-unassigned
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "http01-proxyd", "check", "-o", "json")
+			command := []string{"http01-proxyd", "check", "-o", "json"}
+			for _, name := range []string{"name", "token", "only"} {
+				if flag := c.Flags().Lookup(name); flag.Changed {
+					command = append(command, "--"+name+"="+flag.Value.String())
+				}
+			}
+			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), command...)
 			if err != nil {
 				return err
 			}
@@ -47,6 +54,10 @@ did not report or could not check everything that is necessary.`,
 			return checkExitCode(result)
 		},
 	}
+	// The nodes validate these.
+	c.Flags().String("name", "", "`NAME` of the API; default: what each node detects")
+	c.Flags().String("token", "", "`TOKEN` of an open challenge to trace; default: none")
+	c.Flags().String("only", "", "run only these `CHECKS`, or the checks with these IDs of findings, separated by commas (default: all)")
 	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
 	f.add(c)
 	return c

@@ -17,6 +17,7 @@ func rootCommand() *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "oc http01", cli.ManSection: "1"},
 		Long: `oc-http01 installs http01-proxyd on the control-plane nodes of a cluster, and shows
 how the service works there. oc runs the program as "oc http01" if it is in PATH.
+Completion works for "oc-http01": oc does not complete the commands of plugins.
 
 status and check run oc, which needs the permission to debug nodes. All other commands
 read and write files, and do not connect to a cluster.`,

@@ -27,7 +27,7 @@ func installOC(t *testing.T, outputs map[string]string) {
 	const script = `#!/bin/sh
 case "$1 $2 $3" in
 "get nodes "*) exec cat "${0%/*}/nodes" ;;
-"debug --quiet node/"*) exec cat "${0%/*}/${3#node/}" ;;
+"debug --quiet node/"*) echo "$*" >> "${0%/*}/calls"; exec cat "${0%/*}/${3#node/}" ;;
 esac
 exit 1
 `
@@ -177,6 +177,19 @@ func TestCheck(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %+v", document.code, tt.code, c)
 			}
 		})
+	}
+}
+
+// TestCheckFlags: the command on the nodes has the flags that select checks.
+func TestCheckFlags(t *testing.T) {
+	installOC(t, map[string]string{"master0": checkedOK})
+	if got := runLine(t, "", "check", "--only", "dns,clock", "--token", "x", "--name", "api.test"); got.code != cli.OK || got.err != "" {
+		t.Fatalf("%+v", got)
+	}
+	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	calls := must1(os.ReadFile(filepath.Join(dir, "calls")))(t)
+	if want := " http01-proxyd check -o json --name=api.test --token=x --only=dns,clock\n"; !strings.HasSuffix(string(calls), want) {
+		t.Errorf("oc was called with %q, want the end %q", calls, want)
 	}
 }
 

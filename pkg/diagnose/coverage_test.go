@@ -36,6 +36,8 @@ func TestEveryFindingHasTest(t *testing.T) {
 		switch folder := unreal[e.ID]; {
 		case e.JournalOnly:
 			tested = named.Match(readTests(t, "../proxy/upstream"))
+		case e.ClusterOnly:
+			tested = named.Match(readTests(t, "../cluster/condition"))
 		case folder != "":
 			tested = named.Match(readTests(t, folder))
 		default:

@@ -40,14 +40,14 @@ type symptom struct {
 }
 
 type section struct {
-	Name    string
+	Title   string
 	Entries []paragraph
 }
 
 type paragraph struct {
 	findings.Entry
 
-	Printed string // output of check or the journal, with placeholders
+	Printed string // output of check, the journal or "oc http01 status", with placeholders
 }
 
 // TestTroubleshooting: docs/troubleshooting.md matches the findings. `make docs` writes
@@ -125,8 +125,12 @@ func newPage(t *testing.T) page {
 			p.Symptoms = append(p.Symptoms, symptom{Text: e.Symptom})
 		}
 		p.Symptoms[i].Entries = append(p.Symptoms[i].Entries, e)
-		if n := len(p.Checks); n == 0 || p.Checks[n-1].Name != e.Check {
-			p.Checks = append(p.Checks, section{Name: e.Check})
+		title := "The check " + e.Check
+		if e.ClusterOnly {
+			title = "The cluster"
+		}
+		if n := len(p.Checks); n == 0 || p.Checks[n-1].Title != title {
+			p.Checks = append(p.Checks, section{Title: title})
 		}
 		at := &p.Checks[len(p.Checks)-1]
 		at.Entries = append(at.Entries, paragraph{e, renderFinding(t, e)})
@@ -137,7 +141,7 @@ func newPage(t *testing.T) page {
 func renderFinding(t *testing.T, e findings.Entry) string {
 	t.Helper()
 	f := findings.New(e.ID, nil)
-	if e.JournalOnly {
+	if e.JournalOnly || e.ClusterOnly {
 		return f.String() + "\n"
 	}
 	var text strings.Builder

@@ -36,6 +36,7 @@ type Entry struct {
 	Exchange    bool
 	Reply       string // response body to the client of such an exchange; empty if it gets the ingress's response
 	JournalOnly bool   // no check detects it, because it is about a challenge that the service handled
+	ClusterOnly bool   // no check of one host detects it; "oc http01 status" and "oc http01 check" report it
 	// CausedBy lists findings that explain this one. If one of them is found, this one is
 	// redundant.
 	CausedBy []ID
@@ -44,7 +45,7 @@ type Entry struct {
 // Forwarded reports whether the client of the exchange gets the ingress's own response.
 func (e Entry) Forwarded() bool { return e.Exchange && e.Reply == "" }
 
-// All lists the entries in the order of the checks.
+// All lists the entries in the order of the checks; those of the cluster are last.
 func All() []Entry { return slices.Clone(loadIndex().entries) }
 
 // Finding is an entry that applies to this host now.
@@ -145,6 +146,6 @@ func entries() []Entry {
 		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(), rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
 		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(), conntrackEntries(), clockEntries(),
-		configEntries(), caBundleEntries(), serviceEntries(),
+		configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(),
 	)
 }

@@ -53,9 +53,6 @@ type ClusterProblem struct {
 	Nodes       []string `json:"nodes"`
 }
 
-// NodeNotReporting is the ID of the problem that a node has not reported.
-const NodeNotReporting = "node-not-reporting"
-
 // The levels of a problem.
 const (
 	LevelProblem = "problem"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -36,7 +37,7 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	for _, n := range nodes {
 		if !n.reported() {
 			all = append(all, report.ClusterProblem{
-				ID: report.NodeNotReporting, Level: report.LevelProblem, Message: n.Name + ": " + n.Problem, Remediation: n.Remediation, Nodes: []string{n.Name},
+				ID: string(findings.NodeNotReporting), Level: report.LevelProblem, Message: n.Name + ": " + n.Problem, Remediation: n.Remediation, Nodes: []string{n.Name},
 			})
 		}
 		for _, f := range n.Findings {
@@ -72,7 +73,7 @@ func outcome(nodes []Node, found []report.ClusterProblem) report.ClusterOutcome 
 	}
 	switch {
 	case slices.ContainsFunc(found, func(f report.ClusterProblem) bool {
-		return f.Level == report.LevelProblem && f.ID != report.NodeNotReporting
+		return f.Level == report.LevelProblem && f.ID != string(findings.NodeNotReporting)
 	}):
 		return report.ClusterProblems
 	case slices.ContainsFunc(nodes, incomplete):
@@ -92,7 +93,7 @@ func summary(nodes []Node, c report.ClusterCheck) string {
 	}
 	for _, f := range c.Findings {
 		switch {
-		case f.ID == report.NodeNotReporting:
+		case f.ID == string(findings.NodeNotReporting):
 		case f.Level == report.LevelProblem:
 			problems++
 		default:

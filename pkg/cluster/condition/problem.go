@@ -13,12 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// The IDs of problems that no check of a single host detects.
-const (
-	versionsDiffer = "versions-differ"
-	vipsDiffer     = "vips-differ"
-)
-
 // problem is one problem of the cluster.
 type problem struct {
 	id, level, message string
@@ -66,7 +60,7 @@ func notReady(h HostReport) problem {
 
 func notReporting(h HostReport) problem {
 	return problem{
-		report.NodeNotReporting, report.LevelProblem, h.problemText(),
+		string(findings.NodeNotReporting), report.LevelProblem, h.problemText(),
 		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s: systemctl status http01-proxyd.", h.Name)),
 		[]HostReport{h},
 	}
@@ -76,20 +70,19 @@ func notReporting(h HostReport) problem {
 func differences(hosts []HostReport) (all []problem) {
 	answering := filter(hosts, HostReport.answered)
 	if groups := groupBy(answering, func(h HostReport) string { return h.Version }); len(groups) > 1 {
-		all = append(all, problem{
-			versionsDiffer, report.LevelWarning, "the versions differ: " + formatGroups(groups),
-			"Complete the update of the hosts.", answering,
-		})
+		all = append(all, difference(findings.VersionsDiffer, findings.Values{"versions": formatGroups(groups)}, answering))
 	}
 	// A host that is not ready may not have read its VIPs yet.
 	ready := filter(answering, HostReport.ready)
 	if groups := groupBy(ready, vipList); len(groups) > 1 {
-		all = append(all, problem{
-			vipsDiffer, report.LevelWarning, "the API VIPs differ: " + formatGroups(groups),
-			"Compare vips in the configuration, and keepalived.conf, of these hosts.", ready,
-		})
+		all = append(all, difference(findings.VIPsDiffer, findings.Values{"vips": formatGroups(groups)}, ready))
 	}
 	return all
+}
+
+func difference(id findings.ID, values findings.Values, hosts []HostReport) problem {
+	f := findings.New(id, values)
+	return problem{string(f.ID), string(f.Level), strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, hosts}
 }
 
 // clockProblems names the hosts whose clock is ahead. That does not change the
