@@ -3,6 +3,7 @@
 package manual
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,9 +45,26 @@ func WriteMan(root *cobra.Command, dir string) error {
 	for _, c := range root.Commands() {
 		c.Long += exitStatus()
 	}
-	return doc.GenManTree(root, &doc.GenManHeader{
-		Section: root.Annotations[cli.ManSection], Source: root.Name(), Manual: "http01-proxyd",
-	}, dir)
+	section := root.Annotations[cli.ManSection]
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: section, Source: root.Name(), Manual: "http01-proxyd"}, dir); err != nil {
+		return err
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*."+section))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return err
+		}
+		// cobra writes the default of a flag without a value as if the flag took one.
+		text = bytes.ReplaceAll(text, []byte("[=false]"), nil)
+		if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // to be read by anyone
+			return err
+		}
+	}
+	return nil
 }
 
 // exitStatus is the table of the exit codes as a section.

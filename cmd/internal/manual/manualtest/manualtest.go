@@ -43,8 +43,8 @@ func ManPages(t *testing.T, root *cobra.Command, program, section string) {
 	pages := readPages(t, filepath.Join(dir, program+"*."+section))
 	for _, c := range root.Commands() {
 		page := pages[program+"-"+c.Name()+"."+section]
-		if (page != "") == c.Hidden {
-			t.Errorf("man page of %s: %d bytes", c.Name(), len(page))
+		if (page != "") == c.Hidden || strings.Contains(page, "=false") {
+			t.Errorf("man page of %s: %d bytes, or a default of a flag without a value:\n%s", c.Name(), len(page), page)
 		}
 	}
 	main := pages[program+"."+section]
