@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -29,10 +31,16 @@ const (
 // and monitoring queries them again within minutes.
 const defaultMaxAge = 5 * time.Minute
 
+// The kinds of document that condition prints.
+const (
+	kindClusterCondition = "ClusterCondition"
+	kindHTTP01Proxy      = "HTTP01Proxy"
+)
+
 // conditionFlags are the flags of condition.
 type conditionFlags struct {
-	format, previous, expect string
-	maxAge                   time.Duration
+	format, kind, previous, expect string
+	maxAge                         time.Duration
 }
 
 func conditionCommand() *cobra.Command {
@@ -58,6 +66,11 @@ with the number of hosts that have reported. Hosts without a report are missed o
 --expect. lastTransitionTime is the time of the change in the hosts' reports; with
 --previous it stays while the status is the same.
 
+--kind HTTP01Proxy prints the status of an HTTP01Proxy (operator.openshift.io/v1alpha1)
+with two conditions. Ready is the condition above. Degraded is True if Ready is False,
+or if a host that holds no VIP could not serve one. It is False while the service is
+starting or disabled.
+
 The exit code is 0 if the condition is True, 3 if it is False and 4 if it is Unknown.
 With any other code, no condition was printed.`,
 		Example: `  for node in master0 master1 master2; do
@@ -66,7 +79,10 @@ With any other code, no condition was printed.`,
   oc http01 condition --expect 3 status-*.json
   oc http01 condition -o text --previous condition.json status-*.json
   oc http01 condition --previous condition.json status-*.json > condition.new || code=$?
-  case ${code:-0} in 0|3|4) mv condition.new condition.json ;; *) false ;; esac`,
+  case ${code:-0} in 0|3|4) mv condition.new condition.json ;; *) false ;; esac
+
+  # the conditions Ready and Degraded of an HTTP01Proxy
+  oc http01 condition --kind HTTP01Proxy -o yaml --expect 3 status-*.json`,
 		RunE: func(c *cobra.Command, files []string) error {
 			if err := f.validate(files); err != nil {
 				return err
@@ -85,6 +101,7 @@ With any other code, no condition was printed.`,
 	}
 	flags := c.Flags()
 	cli.OutputFlag(c, &f.format, cli.JSON, cli.YAML, cli.Text)
+	cli.ChoiceFlag(c, &f.kind, "kind", "", "KIND", "kind of the document", kindClusterCondition, kindHTTP01Proxy)
 	flags.StringVar(&f.expect, "expect", "", "`HOSTS` whose reports are expected: their number, or their names separated by commas; default: those with a report")
 	flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "maximal age of a report as a `DURATION`, such as 90s; 0 accepts any age")
 	flags.StringVar(&f.previous, "previous", "", "`FILE` with the output of an earlier run, in json or yaml, which may be missing; default: none")
@@ -165,15 +182,49 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 		return "", err
 	}
 	expected.MaxAge = f.maxAge
-	c := condition.Aggregate(hosts, expected, previous, now)
-	return c.Status, writeCondition(out, c, f.format)
+	if f.kind == kindHTTP01Proxy {
+		all := condition.AggregateHTTP01Proxy(hosts, expected, previous, now)
+		return all[0].Status, f.print(out, all, newHTTP01Proxy(all))
+	}
+	var before *report.Condition
+	if len(previous) > 0 {
+		before = &previous[0]
+	}
+	c := condition.Aggregate(hosts, expected, before, now)
+	return c.Status, f.print(out, []report.Condition{c}, report.ClusterCondition{Header: report.NewHeader(kindClusterCondition), Condition: c})
 }
 
-func writeCondition(w io.Writer, c report.Condition, format string) (err error) {
-	if format == cli.Text {
-		_, err = fmt.Fprintf(w, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), c.Message)
+// http01Proxy is an HTTP01Proxy with its status alone. Without a spec, an API server
+// rejects it if it is applied as the whole object, which could enable another proxy.
+type http01Proxy struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   http01ProxyMeta   `json:"metadata"`
+	Status     http01ProxyStatus `json:"status"`
+}
+
+type http01ProxyMeta struct {
+	Name string `json:"name"`
+}
+
+type http01ProxyStatus struct {
+	Conditions []report.Condition `json:"conditions"`
+}
+
+func newHTTP01Proxy(conditions []report.Condition) http01Proxy {
+	return http01Proxy{"operator.openshift.io/v1alpha1", kindHTTP01Proxy, http01ProxyMeta{operatorv1alpha1.NameCluster}, http01ProxyStatus{conditions}}
+}
+
+// print writes each condition as a line of text, or the document.
+func (f conditionFlags) print(w io.Writer, conditions []report.Condition, document any) error {
+	var err error
+	if f.format == cli.Text {
+		for _, c := range conditions {
+			_, lineErr := fmt.Fprintf(w, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), c.Message)
+			err = errors.Join(err, lineErr)
+		}
 	} else {
-		err = cli.WriteDocument(w, format, report.ClusterCondition{Header: report.NewHeader("ClusterCondition"), Condition: c})
+		err = cli.WriteDocument(w, f.format, document)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot print the condition: %w", err)

@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
+	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -87,15 +89,15 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// readPrevious reads the output of an earlier run, nil without one.
-func (f conditionFlags) readPrevious() (*report.Condition, error) {
+// readPrevious reads the conditions in the output of an earlier run, nil without one.
+func (f conditionFlags) readPrevious() ([]report.Condition, error) {
 	if f.previous == "" {
-		return nil, nil //nolint:nilnil // not requested
+		return nil, nil
 	}
 	const remediation = "give the output of an earlier run with -o json or -o yaml, or remove the file"
 	text, err := readAtMost(f.previous, maxCondition)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // the first run
+		return nil, nil // the first run
 	} else if err != nil {
 		return nil, fmt.Errorf("cannot read the previous condition: %w: %s", err, remediation)
 	}
@@ -106,13 +108,36 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 			Remediation: "remove it, and write the condition to another file first, as --help shows",
 		}
 	}
-	var fields map[string]string // JSON is YAML
-	if err := yaml.Load(text, &fields); err != nil {
+	types, stored, err := f.parseConditions(text)
+	if err != nil {
 		return nil, config.Problem{Where: f.previous, Message: "not a condition", Remediation: remediation}
 	}
-	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
-	if err != nil || fields["type"] != report.ConditionType || fields["status"] == "" {
-		return nil, config.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: remediation}
+	var all []report.Condition
+	for _, want := range types {
+		i := slices.IndexFunc(stored, func(fields map[string]string) bool { return fields["type"] == want })
+		if i < 0 {
+			return nil, config.Problem{Where: f.previous, Message: "not a condition " + want, Remediation: remediation}
+		}
+		at, err := time.Parse(time.RFC3339, stored[i]["lastTransitionTime"])
+		if err != nil || stored[i]["status"] == "" {
+			return nil, config.Problem{Where: f.previous, Message: "not a condition " + want, Remediation: remediation}
+		}
+		all = append(all, report.Condition{Type: want, Status: stored[i]["status"], LastTransitionTime: at})
 	}
-	return &report.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
+	return all, nil
+}
+
+// parseConditions returns the fields of each condition in a document of the kind that
+// is printed, and the types that it must have.
+func (f conditionFlags) parseConditions(text []byte) (types []string, fields []map[string]string, err error) {
+	if f.kind == kindHTTP01Proxy {
+		var document struct {
+			Status struct{ Conditions []map[string]string }
+		}
+		err = yaml.Load(text, &document) // JSON is YAML
+		return []string{operatorv1alpha1.ConditionReady, operatorv1alpha1.ConditionDegraded}, document.Status.Conditions, err
+	}
+	fields = make([]map[string]string, 1)
+	err = yaml.Load(text, &fields[0])
+	return []string{report.ConditionType}, fields, err
 }

@@ -87,6 +87,59 @@ func TestCondition(t *testing.T) {
 	}
 }
 
+// TestConditionHTTP01Proxy: the status of an HTTP01Proxy in every format, twice. A
+// previous condition of the other kind is rejected.
+func TestConditionHTTP01Proxy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var vips []report.VIP
+	must(t, json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips))
+	standby := []report.VIP{{Address: vips[0].Address, Family: "IPv4", State: report.VIPStandby}}
+	holder := writeReport(t, dir, "master0", tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
+	failing := writeReport(t, dir, "master1", tracker.ReconcileResult{Reason: report.PortInUse, Message: "port 8888 is in use", VIPs: standby}, since.Add(time.Hour))
+	const ready = "192.0.2.5 is held and served by master0; master1 is not ready (PortInUse): port 8888 is in use; 2 hosts have reported"
+	const degraded = "master1: port 8888 is in use; 2 hosts have reported"
+	want := map[string]any{
+		"apiVersion": "operator.openshift.io/v1alpha1", "kind": "HTTP01Proxy", "metadata": map[string]any{"name": "cluster"},
+		"status": map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": "True", "reason": "Serving", "message": ready, "lastTransitionTime": "2026-01-02T03:04:05Z"},
+			map[string]any{"type": "Degraded", "status": "True", "reason": "PortInUse", "message": degraded, "lastTransitionTime": "2026-01-02T04:04:05Z"},
+		}},
+	}
+	for _, format := range []string{"json", "yaml"} {
+		args := []string{"condition", "--kind", "HTTP01Proxy", "-o", format, "--max-age", "0"}
+		got := runLine(t, "", append(args, holder, failing)...)
+		var document map[string]any
+		must(t, yaml.Load([]byte(strings.ReplaceAll(strings.ReplaceAll(got.out, "Time: 2026", "Time: !!str 2026"), "!!str \"", "\"")), &document))
+		if diff := cmp.Diff(want, document); got.code != cli.OK || got.err != "" || diff != "" {
+			t.Errorf("%s: %+v (-want +got):\n%s", format, got, diff)
+		}
+		previous := filepath.Join(dir, "previous."+format)
+		must(t, os.WriteFile(previous, []byte(got.out), 0o600))
+		later := writeReport(t, t.TempDir(), "master1", tracker.ReconcileResult{Reason: report.PortInUse, Message: "port 8888 is in use", VIPs: standby}, since.Add(2*time.Hour))
+		if again := runLine(t, "", append(args, "--previous", previous, holder, later)...); again != got {
+			t.Errorf("%s, again: %+v, want %+v", format, again, got)
+		}
+		other := runLine(t, "", "condition", "--previous", previous, holder, failing)
+		if want := "oc http01 condition: " + previous + ": not a condition"; other.code != cli.Failure || other.out != "" || !strings.HasPrefix(other.err, want) {
+			t.Errorf("%s, as the other kind: %+v", format, other)
+		}
+	}
+	condition := filepath.Join(dir, "condition.json")
+	must(t, os.WriteFile(condition, []byte(runLine(t, "", "condition", holder).out), 0o600))
+	if got := runLine(t, "", "condition", "--kind", "HTTP01Proxy", "--previous", condition, holder); got.code != cli.Failure || got.out != "" || !strings.HasPrefix(got.err, "oc http01 condition: "+condition+": not a condition") {
+		t.Errorf("a previous ClusterCondition: %+v", got)
+	}
+	text := runLine(t, "", "condition", "--kind", "HTTP01Proxy", "-o", "text", holder, failing)
+	if want := (outcome{cli.OK, "Ready=True (Serving) since 2026-01-02T03:04:05Z: " + ready + "\nDegraded=True (PortInUse) since 2026-01-02T04:04:05Z: " + degraded + "\n", ""}); text != want {
+		t.Errorf("%+v", text)
+	}
+	if none := runLine(t, "", "condition", "--kind", "HTTP01Proxy", failing); none.code != cli.Unhealthy {
+		t.Errorf("%+v", none)
+	}
+}
+
 // TestUnreadableReports: a host with an unreadable report has not answered since the
 // time of the file.
 func TestUnreadableReports(t *testing.T) {

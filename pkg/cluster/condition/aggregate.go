@@ -34,16 +34,34 @@ type Expectation struct {
 // the condition of an earlier run, or nil. The transition time is never after now, and
 // is now if it is unknown.
 func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condition, now time.Time) report.Condition {
-	hosts = applyMaxAges(hosts, expected.MaxAge, now)
+	s := expected.apply(hosts, now)
+	return s.condition(report.ConditionType, evaluate(s.hosts), previous)
+}
+
+// snapshot contains all hosts at one time.
+type snapshot struct {
+	hosts    []HostReport // sorted by name, with those that are missing
+	coverage []string     // how many hosts have reported
+	now      time.Time
+}
+
+// apply adds the missing hosts and drops reports that are too old.
+func (e Expectation) apply(hosts []HostReport, now time.Time) snapshot {
+	hosts = applyMaxAges(hosts, e.MaxAge, now)
 	reports := len(filter(hosts, HostReport.answered))
-	missing := expected.missingHosts(hosts)
-	total := max(len(hosts)+len(missing), expected.Count)
+	missing := e.missingHosts(hosts)
+	total := max(len(hosts)+len(missing), e.Count)
 	hosts = slices.SortedFunc(slices.Values(slices.Concat(hosts, missing)), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
-	v := evaluate(hosts)
-	c := report.Condition{Type: report.ConditionType, Status: v.status, Reason: v.reason}
-	c.Message = printable.Truncate(strings.Join(slices.Concat(v.message, remarks(hosts, v.mentioned, now), coverageRemark(reports, total)), "; "), report.MaxMessage)
-	c.LastTransitionTime = transitionTime(v, hosts, previous, now)
-	return c
+	return snapshot{hosts, coverageRemark(reports, total), now}
+}
+
+// condition returns the condition of this type for a result.
+func (s snapshot) condition(conditionType string, v result, previous *report.Condition) report.Condition {
+	return report.Condition{
+		Type: conditionType, Status: v.status, Reason: v.reason,
+		Message:            printable.Truncate(strings.Join(slices.Concat(v.message, remarks(s.hosts, v.mentioned, s.now), s.coverage), "; "), report.MaxMessage),
+		LastTransitionTime: transitionTime(v, s.hosts, previous, s.now),
+	}
 }
 
 // missingHosts returns the hosts without a report. For a count of hosts the names are
