@@ -9,7 +9,7 @@
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
 # make flakes          every test N times under load: N=5 LOAD=4 SET=all
-# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER INFRASTRUCTURE STRICT TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
+# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE STRICT ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
@@ -187,7 +187,8 @@ machineconfigs:
 	$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
 		$(call given,PROXY,--proxy) $(call given,CLUSTER_DOMAIN,--cluster-domain) \
-		$(call given,APISERVER,--apiserver) $(call given,INFRASTRUCTURE,--infrastructure) $(if $(call yes,$(STRICT)),--strict) $(if $(call yes,$(LAYERED)),--layered) \
+		$(call given,APISERVER,--apiserver) $(call given,HTTP01PROXY,--http01proxy) $(call given,INFRASTRUCTURE,--infrastructure) \
+		$(if $(call yes,$(STRICT)),--strict) $(if $(call yes,$(ALLOW_DISABLED)),--allow-disabled) $(if $(call yes,$(LAYERED)),--layered) \
 		$(if $(call yes,$(FCOS)),--fcos --binary $(BIN)/http01-proxyd) --output-dir '$(OUT)'
 
 # The schema of pkg/apis, as a patch. A test fails if it is not current. The test finds
@@ -206,6 +207,7 @@ docs:
 	$(GO) run -tags docs ./cmd/oc-http01 markdown docs/reference/cli
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
+	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
 
 # The console reads a Grafana dashboard from a ConfigMap.

@@ -4,6 +4,8 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,6 +43,16 @@ func TestClusterObjects(t *testing.T) {
 			[]string{"--strict", "--apiserver", "testdata/cluster.yaml"},
 			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
+		"an HTTP01Proxy": {
+			"",
+			[]string{"--strict", "--http01proxy", "testdata/http01proxy.yaml", "--infrastructure", files[1]},
+			"note: testdata/http01proxy.yaml: CustomDeployment, port 8888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+		},
+		"no HTTP01Proxy, allowed": {
+			"{apiVersion: v1, kind: List, items: []}",
+			[]string{"--strict", "--allow-disabled", "--http01proxy", "-", "--infrastructure", files[1]},
+			"note: standard input: contains no HTTP01Proxy: the configuration disables the proxy\n",
+		},
 		"one file, called in two ways": {
 			"",
 			[]string{"--strict", "--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
@@ -66,5 +78,27 @@ func TestClusterObjects(t *testing.T) {
 				t.Errorf("%+v (-want +got):\n%s", got, diff)
 			}
 		})
+	}
+}
+
+// TestHelpExampleEnables runs the example in the help that renders from the cluster's
+// objects. It writes an HTTP01Proxy that enables the proxy.
+func TestHelpExampleEnables(t *testing.T) {
+	t.Parallel()
+	_, example, found := strings.Cut(runLine(t, "", "render", "--help").out, "\n  printf ")
+	example, _, ended := strings.Cut(example, "\n  oc get infrastructure")
+	if !found || !ended {
+		t.Fatal("the help has no example with an object")
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "printf "+example)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got := runLine(t, "", "render", "--image", image, "--strict", "--http01proxy", filepath.Join(dir, "http01proxy.yaml"),
+		"--infrastructure", "testdata/infrastructure.yaml", "--output-dir", filepath.Join(dir, "rendered"))
+	if want := "http01proxy.yaml: DefaultDeployment, port 8888; "; got.code != cli.OK || !strings.Contains(got.err, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -39,6 +39,7 @@ func TestMake(t *testing.T) {
 			[]string{"--image", "i", "--trusted-ca", "t", "--proxy", "x", "--cluster-domain", "d", "--apiserver", "a", "--infrastructure", "n", "--output-dir", "o"},
 			"",
 		},
+		"an HTTP01Proxy":   {nil, []string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"}, []string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"}, ""},
 		"strictly":         {nil, []string{"IMAGE=i", "APISERVER=list", "STRICT=1", "OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--strict", "--output-dir", "o"}, ""},
 		"a List, exported": {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--output-dir", "o"}, ""},
 		"no objects":       {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"}, ""},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,8 @@ const (
 type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
 	trustedCA, proxy, domain                       string
-	apiServer, infrastructure                      string
-	allowTag, layered, fcos, strict                bool
+	apiServer, http01Proxy, infrastructure         string
+	allowTag, allowDisabled, layered, fcos, strict bool
 }
 
 func renderCommand() *cobra.Command {
@@ -56,11 +57,13 @@ file is written.`,
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
     --trusted-ca ca.yaml --proxy proxy.yaml --cluster-domain cluster.example.com
 
-  # with the settings of the cluster's objects: the mode in the APIServer's
-  # spec.http01ChallengeProxy, and the VIPs of the Infrastructure
-  oc get apiserver/cluster infrastructure/cluster -o yaml > cluster.yaml
+  # with the settings of the cluster's objects: the mode in an HTTP01Proxy that is
+  # kept as a file, and the VIPs of the Infrastructure
+  printf '%s\n' 'apiVersion: operator.openshift.io/v1alpha1' 'kind: HTTP01Proxy' \
+    'metadata: {name: cluster}' 'spec: {mode: DefaultDeployment}' > http01proxy.yaml
+  oc get infrastructure cluster -o yaml > infrastructure.yaml
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
-    --apiserver cluster.yaml --output-dir rendered
+    --http01proxy http01proxy.yaml --infrastructure infrastructure.yaml --output-dir rendered
 
   # for hosts whose operating system image contains the binary in /usr/bin
   oc http01 render --layered --output-dir rendered
@@ -81,8 +84,10 @@ file is written.`,
 	flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
 	flags.StringVar(&f.domain, "cluster-domain", "", "domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
 	flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+	flags.StringVar(&f.http01Proxy, "http01proxy", "", "`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
 	flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; default: none")
-	flags.BoolVar(&f.strict, "strict", false, "reject unknown fields in --apiserver and --infrastructure; default: ignore them with a warning")
+	flags.BoolVar(&f.strict, "strict", false, "reject unknown fields in the cluster's objects; default: ignore them with a warning")
+	flags.BoolVar(&f.allowDisabled, "allow-disabled", false, "accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
 	flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
 	flags.StringVar(&f.sums, "sums", "", "`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
 	flags.StringVar(&f.out, "output-dir", "machineconfigs", "`DIR` to write to; - prints the MachineConfigs without the policy")
@@ -113,8 +118,10 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 		return cli.UsageError("--fcos requires --binary FILE")
 	case !f.fcos && f.binary != "":
 		return cli.UsageError("--binary requires --fcos")
-	case f.strict && f.apiServer == "" && f.infrastructure == "":
-		return cli.UsageError("--strict requires --apiserver or --infrastructure")
+	case f.strict && !f.givesObjects():
+		return cli.UsageError("--strict requires --apiserver, --http01proxy or --infrastructure")
+	case f.allowDisabled && !f.givesObjects():
+		return cli.UsageError("--allow-disabled requires --apiserver, --http01proxy or --infrastructure")
 	case f.stdinCount() > 1:
 		return cli.UsageError("only one file can be read from standard input")
 	case !f.fcos && !f.layered && f.image == "":
@@ -123,11 +130,17 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 	return nil
 }
 
-// stdinCount returns the number of files to read from standard input.
+// givesObjects reports whether a file with objects of the cluster is given.
+func (f renderFlags) givesObjects() bool {
+	return f.apiServer != "" || f.http01Proxy != "" || f.infrastructure != ""
+}
+
+// stdinCount returns the number of files to read from standard input. The objects of
+// the cluster may be in one file.
 func (f renderFlags) stdinCount() (n int) {
-	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
-	if !f.sameFile() {
-		names = append(names, f.infrastructure)
+	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy}
+	if objects := []string{f.apiServer, f.http01Proxy, f.infrastructure}; slices.Contains(objects, stdin) {
+		names = append(names, stdin)
 	}
 	for _, name := range names {
 		if name == stdin {
@@ -192,31 +205,38 @@ func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
-// sameFile reports whether one file is given for both objects, possibly under two
-// paths.
-func (f renderFlags) sameFile() bool {
-	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
-		return f.infrastructure == f.apiServer
+// sameFile reports whether both names are given and name one file.
+func sameFile(a, b string) bool {
+	if a == "" || b == "" || a == stdin || b == stdin {
+		return a != "" && a == b
 	}
-	a, errA := os.Stat(f.apiServer)
-	b, errB := os.Stat(f.infrastructure)
-	return errA == nil && errB == nil && os.SameFile(a, b)
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// readCluster reads the cluster's objects, which may be in one file.
+// readCluster reads the cluster's objects. A file that is given for several objects is
+// read once.
 func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
-	if f.apiServer == "" && f.infrastructure == "" {
+	if !f.givesObjects() {
 		return nil, nil //nolint:nilnil // not requested
 	}
-	c := machineconfig.ClusterObjects{Strict: f.strict}
-	var apiErr, infrastructureErr error
-	c.APIServer, apiErr = readInput(in, f.apiServer, machineconfig.MaxObject)
-	if f.sameFile() {
-		c.Infrastructure = c.APIServer
-		return &c, apiErr
+	c := machineconfig.ClusterObjects{Strict: f.strict, AllowDisabled: f.allowDisabled}
+	var problems []error
+	var names []string
+	var inputs []*machineconfig.Input
+	for _, object := range []struct {
+		name string
+		into **machineconfig.Input
+	}{{f.apiServer, &c.APIServer}, {f.http01Proxy, &c.HTTP01Proxy}, {f.infrastructure, &c.Infrastructure}} {
+		if i := slices.IndexFunc(names, func(name string) bool { return sameFile(name, object.name) }); i >= 0 {
+			*object.into = inputs[i]
+			continue
+		}
+		input, err := readInput(in, object.name, machineconfig.MaxObject)
+		*object.into, names, inputs, problems = input, append(names, object.name), append(inputs, input), append(problems, err)
 	}
-	c.Infrastructure, infrastructureErr = readInput(in, f.infrastructure, machineconfig.MaxObject)
-	return &c, errors.Join(apiErr, infrastructureErr)
+	return &c, errors.Join(problems...)
 }
 
 // render creates all files in memory.

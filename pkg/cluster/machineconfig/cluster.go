@@ -3,6 +3,7 @@
 package machineconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,20 +17,34 @@ import (
 )
 
 // ClusterObjects are objects of the cluster, as "oc get -o yaml" prints them. One file
-// may be a List that contains both objects.
+// may be a List that contains several objects.
 type ClusterObjects struct {
-	APIServer, Infrastructure *Input
+	APIServer, HTTP01Proxy *Input // one of both provides the mode
+	Infrastructure         *Input // provides the VIPs
 	// Strict rejects unknown fields. Otherwise they are left out with a warning.
 	Strict bool
+	// AllowDisabled accepts that no object has the settings of the proxy, which
+	// disables it.
+	AllowDisabled bool
+}
+
+// A givenFile is a file and the kind of object that it was given for.
+type givenFile struct {
+	in   *Input
+	kind string
+}
+
+// files returns the files that were given.
+func (c ClusterObjects) files() []givenFile {
+	return slices.DeleteFunc([]givenFile{{c.APIServer, kindAPIServer}, {c.HTTP01Proxy, kindHTTP01Proxy}, {c.Infrastructure, kindInfrastructure}},
+		func(f givenFile) bool { return f.in == nil })
 }
 
 // fileNames returns the names of the files, without their folders.
 func (c ClusterObjects) fileNames() []string {
 	var all []string
-	for _, in := range []*Input{c.APIServer, c.Infrastructure} {
-		if in != nil {
-			all = append(all, path.Base(in.Name))
-		}
+	for _, f := range c.files() {
+		all = append(all, path.Base(f.in.Name))
 	}
 	return slices.Compact(all)
 }
@@ -38,22 +53,26 @@ type clusterSettings struct {
 	proxy challengeProxy
 	vips  clusterVIPs
 	apiDomain
-	modeSource    string // the file with the mode, for messages
-	vipsSource    string
+	vipsSource    string // the file with the VIPs, for messages
 	warnings      []string
 	maybeMisspelt bool // the field is absent, but may be one of the unknown fields
 }
 
 func (w clusterSettings) absentMessage() string {
-	return fmt.Sprintf("%s: %s is absent: the configuration disables the proxy", w.modeSource, challengeProxyField)
+	return fmt.Sprintf("%s: %s: the configuration disables the proxy", w.proxy.file, w.proxy.absence)
 }
 
 func (c ClusterObjects) resolve() (clusterSettings, error) {
 	r := clusterReader{strict: c.Strict}
-	apiServer, infrastructure := r.readObjects(c)
+	found, valid := r.readObjects(c)
+	infrastructure := found[kindInfrastructure]
 	var w clusterSettings
-	if apiServer != nil {
-		w.proxy, w.modeSource = r.readChallengeProxy(*apiServer), apiServer.file
+	if valid || found[kindAPIServer] != nil || found[kindHTTP01Proxy] != nil {
+		w.proxy = r.readProxy(c, found)
+	}
+	// An invalid file may contain the HTTP01Proxy.
+	if w.proxy.absence != "" && !c.AllowDisabled && (valid || c.HTTP01Proxy == nil) {
+		r.rejectAbsence(w.proxy)
 	}
 	// A disabled proxy needs no VIPs. So disabling works on every platform.
 	if infrastructure != nil && !w.proxy.disabled() {
@@ -66,9 +85,9 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 		w.warnings = append(w.warnings, unknown.String())
 	}
 	if owner := openShiftPorts()[w.proxy.port]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.modeSource, w.proxy.port, owner))
+		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file, w.proxy.port, owner))
 	}
-	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(unknown warning) bool { return strings.HasPrefix(unknown.where, apiServer.file+":") })
+	w.maybeMisspelt = w.proxy.absence == challengeProxyAbsent && slices.ContainsFunc(r.warnings, func(unknown warning) bool { return strings.HasPrefix(unknown.where, w.proxy.file+":") })
 	if w.maybeMisspelt {
 		w.warnings = append(w.warnings, w.absentMessage()+"; it may be one of the unknown fields that were left out")
 	}
@@ -88,13 +107,14 @@ func openShiftPorts() map[uint16]string {
 // values of the default configuration.
 func (w clusterSettings) edits() configEdits {
 	// The comments name the object that readers of the file on a host must change.
-	const doorFrom, vipsFrom = "from the " + kindAPIServer + " " + singleton + ", " + challengeProxyField, "from the " + kindInfrastructure + " " + singleton + ", " + platformPath
-	c := configEdits{{keys: modeKeys(), value: string(w.proxy.mode), tag: "!!str", replace: true, comment: doorFrom}}
-	if !w.proxy.present {
-		c[0].comment += ", which is absent"
+	const vipsFrom = "from the " + kindInfrastructure + " " + singleton + ", " + platformPath
+	modeFrom := "from the " + w.proxy.object
+	if w.proxy.absence != "" {
+		modeFrom += ", which is absent"
 	}
+	c := configEdits{{keys: modeKeys(), value: string(w.proxy.mode), tag: "!!str", replace: true, comment: modeFrom}}
 	if w.proxy.mode == configv1.HTTP01ChallengeProxyModeCustom {
-		c = append(c, configEdit{keys: []string{"customDeployment", "internalPort"}, value: strconv.Itoa(int(w.proxy.port)), tag: "!!int", replace: true, comment: doorFrom})
+		c = append(c, configEdit{keys: []string{"customDeployment", "internalPort"}, value: strconv.Itoa(int(w.proxy.port)), tag: "!!int", replace: true, comment: modeFrom})
 	}
 	if !w.proxy.disabled() {
 		c = append(
@@ -118,32 +138,28 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 			problems = append(problems, conflictProblem(configuration.Name, keys, at, source))
 		}
 	}
-	vipsFrom := w.vipsSource
-	if vipsFrom == "" {
-		vipsFrom = w.modeSource
-	}
-	reject(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
-	reject([]string{"customDeployment"}, w.modeSource, false)
+	vipsFrom := cmp.Or(w.vipsSource, w.proxy.file)
+	reject(modeKeys(), w.proxy.file, true) // an empty mode disables the proxy
+	reject([]string{"customDeployment"}, w.proxy.file, false)
 	reject([]string{"vips", "api"}, vipsFrom, false)
 	reject([]string{"vips", "ingress"}, vipsFrom, false)
 	return errors.Join(problems...)
 }
 
 func (w clusterSettings) notes() []string {
-	const field = challengeProxyField
 	switch {
 	case w.maybeMisspelt:
 		return nil // a warning is printed
-	case !w.proxy.present:
+	case w.proxy.absence != "":
 		return []string{w.absentMessage()}
 	case w.proxy.disabled():
-		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.modeSource, field)}
+		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.proxy.file, challengeProxyField)}
 	}
 	from := ""
-	if w.vipsSource != w.modeSource {
+	if w.vipsSource != w.proxy.file {
 		from = w.vipsSource + ": "
 	}
-	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.modeSource, w.proxy.mode, w.proxy.port,
+	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode, w.proxy.port,
 		from, strings.Join(addrStrings(w.vips.api), " and "), strings.Join(addrStrings(w.vips.ingress), " and "))}
 	shared := slices.DeleteFunc(slices.Clone(w.vips.api), func(a netip.Addr) bool { return !slices.Contains(w.vips.ingress, a) })
 	switch {

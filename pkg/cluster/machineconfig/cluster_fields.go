@@ -15,7 +15,15 @@ import (
 // would be ignored silently. test/suites/apis compares it with the
 // CRDs.
 func knownFields(kind string) map[string][]string {
-	if kind == kindAPIServer {
+	switch kind {
+	case kindHTTP01Proxy:
+		return map[string][]string{
+			"":                      {"apiVersion", "kind", "metadata", "spec", "status"},
+			"spec":                  {"mode", "customDeployment"},
+			"spec.customDeployment": {"internalPort"},
+			"status":                {"conditions", "proxyImage"},
+		}
+	case kindAPIServer:
 		return map[string][]string{
 			"": {"apiVersion", "kind", "metadata", "spec", "status"},
 			"spec": {
@@ -72,9 +80,11 @@ func (r *clusterReader) checkFields(o clusterObject) {
 }
 
 func suggestField(kind, path, key string, known []string) string {
-	if kind == kindAPIServer {
-		parents := map[string]string{
-			challengeProxyName: "spec", "mode": challengeProxyField, "customDeployment": challengeProxyField, "internalPort": challengeProxyField + ".customDeployment",
+	form := map[string]proxyForm{kindAPIServer: apiServerForm(), kindHTTP01Proxy: http01ProxyForm()}[kind]
+	if form.path != "" {
+		parents := map[string]string{"mode": form.path, "customDeployment": form.path, "internalPort": form.path + ".customDeployment"}
+		if kind == kindAPIServer {
+			parents[challengeProxyName] = "spec"
 		}
 		if parent := parents[key]; parent != "" && parent != path {
 			return "move it to " + parent

@@ -13,28 +13,27 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
+	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // The field of the APIServer.
 const (
-	challengeProxyName  = "http01ChallengeProxy"
-	challengeProxyField = "spec." + challengeProxyName
+	challengeProxyName   = "http01ChallengeProxy"
+	challengeProxyField  = "spec." + challengeProxyName
+	challengeProxyAbsent = challengeProxyField + " is absent"
 )
 
-// challengeProxyModes returns the values of the mode, in the order of the CRD.
-func challengeProxyModes() []configv1.HTTP01ChallengeProxyMode {
-	return []configv1.HTTP01ChallengeProxyMode{
-		configv1.HTTP01ChallengeProxyModeDefault, configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled,
-	}
-}
-
-// challengeProxy is the content of spec.http01ChallengeProxy.
+// challengeProxy is the content of the object with the settings of the proxy.
 type challengeProxy struct {
-	present bool // the field exists
-	valid   bool // the mode is a known value
-	mode    configv1.HTTP01ChallengeProxyMode
-	port    uint16
+	valid bool // the mode is a known value
+	mode  configv1.HTTP01ChallengeProxyMode
+	port  uint16
+
+	file    string // the file with the object, for messages
+	object  string // the object and its field, for comments
+	absence string // why there are no settings; empty: they are present
+	place   *yaml.Node
 }
 
 // disabled reports whether the mode disables the proxy. It is false for an invalid
@@ -43,10 +42,76 @@ func (d challengeProxy) disabled() bool {
 	return d.valid && d.mode == configv1.HTTP01ChallengeProxyModeDisabled
 }
 
+// absent returns settings that disable the proxy because they are absent. place is nil
+// if the whole object is absent.
+func absent(file, object, reason string, place *yaml.Node) challengeProxy {
+	return challengeProxy{valid: true, mode: configv1.HTTP01ChallengeProxyModeDisabled, file: file, object: object, absence: reason, place: place}
+}
+
+// rejectAbsence rejects absent settings: they are more often a mistake than the wish to
+// disable the proxy.
+func (r *clusterReader) rejectAbsence(d challengeProxy) {
+	const remediation = "give the object with its mode; to disable the proxy, give --allow-disabled (ALLOW_DISABLED=1 of make)"
+	message := d.absence + ", which would disable the proxy"
+	if d.place == nil {
+		r.reject(d.file, message, remediation)
+		return
+	}
+	r.rejectAt(d.file, d.place, message, remediation)
+}
+
+// readProxy returns the settings of the one object that has them.
+func (r *clusterReader) readProxy(c ClusterObjects, found map[string]*clusterObject) challengeProxy {
+	apiServer, object := found[kindAPIServer], found[kindHTTP01Proxy]
+	var field challengeProxy
+	if apiServer != nil {
+		field = r.readChallengeProxy(*apiServer)
+	}
+	switch {
+	case object == nil && c.HTTP01Proxy != nil && (apiServer == nil || field.absence != ""):
+		return absent(c.HTTP01Proxy.Name, kindHTTP01Proxy, "contains no "+kindHTTP01Proxy, nil)
+	case object == nil:
+		return field
+	case field.file != "" && field.absence == "":
+		r.rejectAt(object.file, object.node, "the "+kindAPIServer+" at "+position(apiServer.file, apiServer.node)+" also has the settings of the proxy", "remove "+challengeProxyField+" there, or this object")
+	}
+	return r.readHTTP01Proxy(*object)
+}
+
+// proxyForm is the form in which an object has the settings.
+type proxyForm struct {
+	path            string // of the settings
+	modes           []configv1.HTTP01ChallengeProxyMode
+	modeRemediation string
+	defaults        bool // the mode and the port have defaults
+}
+
+func apiServerForm() proxyForm {
+	return proxyForm{
+		challengeProxyField,
+		[]configv1.HTTP01ChallengeProxyMode{
+			configv1.HTTP01ChallengeProxyModeDefault, configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled,
+		},
+		`write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
+		false,
+	}
+}
+
+func http01ProxyForm() proxyForm {
+	return proxyForm{
+		"spec",
+		[]configv1.HTTP01ChallengeProxyMode{
+			configv1.HTTP01ChallengeProxyMode(operatorv1alpha1.HTTP01ProxyModeDefault), configv1.HTTP01ChallengeProxyMode(operatorv1alpha1.HTTP01ProxyModeCustom),
+		},
+		"write DefaultDeployment or CustomDeployment; to disable the proxy, delete the object",
+		true,
+	}
+}
+
 // readChallengeProxy validates the field by the rules of its CRD, and uses the API
 // server's messages. It accepts what the API server accepts.
 func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
-	absent := challengeProxy{valid: true, mode: configv1.HTTP01ChallengeProxyModeDisabled}
+	const object = kindAPIServer + " " + singleton + ", " + challengeProxyField
 	spec := nonNullMember(o.node, "spec")
 	if spec == nil {
 		r.rejectAt(o.file, o.node, "spec: Required value", objectRemediation(kindAPIServer))
@@ -57,24 +122,49 @@ func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
 	}
 	field := nonNullMember(spec, challengeProxyName)
 	if field == nil {
-		return absent
+		return absent(o.file, object, challengeProxyAbsent, spec)
 	}
-	if !r.requireObject(o.file, field, challengeProxyField) {
+	return r.readSettings(o.file, object, field, apiServerForm())
+}
+
+// readHTTP01Proxy validates the object by the rules of its types
+// (pkg/apis/operator/v1alpha1).
+func (r *clusterReader) readHTTP01Proxy(o clusterObject) challengeProxy {
+	object := kindHTTP01Proxy
+	if metadata := nonNullMember(o.node, "metadata"); metadata != nil {
+		if name := stringValue(member(metadata, "name")); slices.Contains(singletons(kindHTTP01Proxy), name) {
+			object += " " + name
+		}
+		if deleted := nonNullMember(metadata, "deletionTimestamp"); deleted != nil {
+			return absent(o.file, object, "the "+kindHTTP01Proxy+" is being deleted", deleted)
+		}
+	}
+	spec := nonNullMember(o.node, "spec")
+	if spec == nil {
+		r.rejectAt(o.file, o.node, "spec: Required value", "write spec: {mode: DefaultDeployment}")
 		return challengeProxy{}
 	}
-	d := challengeProxy{present: true}
-	d.mode, d.valid = r.readMode(o.file, field)
+	return r.readSettings(o.file, object+", spec", spec, http01ProxyForm())
+}
+
+// readSettings validates the mode and the port.
+func (r *clusterReader) readSettings(file, object string, field *yaml.Node, form proxyForm) challengeProxy {
+	if !r.requireObject(file, field, form.path) {
+		return challengeProxy{}
+	}
+	d := challengeProxy{file: file, object: object}
+	d.mode, d.valid = r.readMode(file, field, form)
 	custom := nonNullMember(field, "customDeployment")
 	if d.valid && (d.mode == configv1.HTTP01ChallengeProxyModeCustom) != (custom != nil) {
 		place, remediation := custom, "delete customDeployment, or set mode: CustomDeployment"
 		if custom == nil {
 			place, remediation = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
 		}
-		r.rejectAt(o.file, place, challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
+		r.rejectAt(file, place, form.path+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, remediation)
 	}
 	d.port = config.DefaultInternalPort
 	if custom != nil {
-		d.port = r.readInternalPort(o.file, custom)
+		d.port = r.readInternalPort(file, custom, form)
 	}
 	return d
 }
@@ -89,19 +179,21 @@ func nonNullMember(n *yaml.Node, key string) *yaml.Node {
 	return value
 }
 
-func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01ChallengeProxyMode, bool) {
-	const path, remediation = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
+func (r *clusterReader) readMode(file string, field *yaml.Node, form proxyForm) (configv1.HTTP01ChallengeProxyMode, bool) {
+	path, remediation := form.path+".mode", form.modeRemediation
 	n := nonNullMember(field, "mode")
 	switch {
+	case n == nil && form.defaults:
+		return configv1.HTTP01ChallengeProxyModeDefault, true
 	case n == nil:
 		r.rejectAt(file, field, path+": Required value", remediation)
 		return "", false
 	case jsonType(n) != "string":
 		r.rejectType(file, n, path, "string", remediation)
 		return "", false
-	case !slices.Contains(challengeProxyModes(), configv1.HTTP01ChallengeProxyMode(n.Value)):
-		values := make([]string, 0, len(challengeProxyModes()))
-		for _, m := range challengeProxyModes() {
+	case !slices.Contains(form.modes, configv1.HTTP01ChallengeProxyMode(n.Value)):
+		values := make([]string, 0, len(form.modes))
+		for _, m := range form.modes {
 			values = append(values, strconv.Quote(string(m)))
 		}
 		r.rejectAt(file, n, fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(values, ", ")), remediation)
@@ -110,15 +202,18 @@ func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01
 	return configv1.HTTP01ChallengeProxyMode(n.Value), true
 }
 
-func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 {
-	const path = challengeProxyField + ".customDeployment"
-	const portPath = path + ".internalPort"
+func (r *clusterReader) readInternalPort(file string, custom *yaml.Node, form proxyForm) uint16 {
+	path := form.path + ".customDeployment"
+	portPath := path + ".internalPort"
 	remediation := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
 	if !r.requireObject(file, custom, path) {
 		return 0
 	}
 	n := nonNullMember(custom, "internalPort")
-	if n == nil {
+	switch {
+	case n == nil && form.defaults:
+		return config.DefaultInternalPort
+	case n == nil:
 		r.rejectAt(file, custom, portPath+": Required value", remediation)
 		return 0
 	}

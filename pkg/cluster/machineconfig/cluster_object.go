@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
 )
 
 // Limits of a cluster object. Real objects have a few KiB and fewer than ten levels,
@@ -26,10 +28,31 @@ const (
 
 const (
 	configGroup        = "config.openshift.io/v1"
+	operatorGroup      = "operator.openshift.io/v1alpha1"
 	kindAPIServer      = "APIServer"
+	kindHTTP01Proxy    = "HTTP01Proxy"
 	kindInfrastructure = "Infrastructure"
-	singleton          = "cluster" // the name of both objects
+	singleton          = "cluster" // the name of the platform's objects
 )
+
+// allKinds returns the kinds of objects that a List may contain.
+func allKinds() []string { return []string{kindAPIServer, kindHTTP01Proxy, kindInfrastructure} }
+
+// apiVersionOf returns the group and version of a kind.
+func apiVersionOf(kind string) string {
+	if kind == kindHTTP01Proxy {
+		return operatorGroup
+	}
+	return configGroup
+}
+
+// singletons returns the names that the one object of a kind can have.
+func singletons(kind string) []string {
+	if kind == kindHTTP01Proxy {
+		return []string{operatorv1alpha1.NameCluster, operatorv1alpha1.NameDefault}
+	}
+	return []string{singleton}
+}
 
 type clusterObject struct {
 	file string
@@ -81,28 +104,23 @@ func position(file string, n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d:%d", file, max(n.Line, 1), max(n.Column, 1))
 }
 
-// readObjects finds both objects. A missing or invalid object is recorded as a problem
-// and returned as nil.
-func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure *clusterObject) {
+// readObjects finds the objects by their kind. A missing or invalid object is recorded
+// as a problem, except for a missing HTTP01Proxy. It reports whether all files are
+// valid.
+func (r *clusterReader) readObjects(c ClusterObjects) (found map[string]*clusterObject, valid bool) {
 	flags := map[*Input][]string{} // the kinds that a file was given for
 	var files []*Input
-	for _, given := range []struct {
-		in   *Input
-		kind string
-	}{{c.APIServer, kindAPIServer}, {c.Infrastructure, kindInfrastructure}} {
-		if given.in == nil {
-			continue
-		}
+	for _, given := range c.files() {
 		if flags[given.in] == nil {
 			files = append(files, given.in)
 		}
 		flags[given.in] = append(flags[given.in], given.kind)
 	}
-	found := map[string]*clusterObject{}
-	unfit := false
+	found = map[string]*clusterObject{}
+	valid = true
 	for _, in := range files {
 		all, ok := r.readFile(*in, flags[in])
-		unfit = unfit || !ok
+		valid = valid && ok
 		for _, o := range all {
 			if first := found[o.kind]; first != nil {
 				r.rejectAt(o.file, o.node, "a second "+o.kind+", after the one at "+position(first.file, first.node), "give one")
@@ -111,29 +129,44 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 			found[o.kind] = &o
 		}
 	}
-	for i, kind := range []string{kindAPIServer, kindInfrastructure} {
-		if found[kind] != nil || unfit { // an invalid file may contain it
-			continue
-		}
-		in := []*Input{c.APIServer, c.Infrastructure}[i]
-		if in != nil {
-			r.reject(in.Name, "contains no "+kind, objectRemediation(kind))
-			continue
-		}
-		r.reject(files[0].Name, "contains no "+kind+"", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with the output of \"%s\"", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
+	if !valid { // an invalid file may contain a missing object
+		return found, false
 	}
-	return found[kindAPIServer], found[kindInfrastructure]
+	switch {
+	case found[kindAPIServer] != nil || found[kindHTTP01Proxy] != nil || c.HTTP01Proxy != nil:
+	case c.APIServer != nil:
+		r.reject(c.APIServer.Name, "contains no "+kindAPIServer, objectRemediation(kindAPIServer))
+	default:
+		r.reject(files[0].Name, "contains no "+kindAPIServer+" and no "+kindHTTP01Proxy, "give --apiserver FILE or --http01proxy FILE (APISERVER=FILE or HTTP01PROXY=FILE of make) too")
+	}
+	switch {
+	case found[kindInfrastructure] != nil:
+	case c.Infrastructure != nil:
+		r.reject(c.Infrastructure.Name, "contains no "+kindInfrastructure, objectRemediation(kindInfrastructure))
+	default:
+		r.reject(files[0].Name, "contains no "+kindInfrastructure, fmt.Sprintf("give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of \"%s\"", ocGetCommand(kindInfrastructure)))
+	}
+	return found, true
 }
 
+// ocGetCommand returns the command that prints an object. The one for an HTTP01Proxy
+// prints a List, which is empty if there is no object.
 func ocGetCommand(kind string) string {
+	if kind == kindHTTP01Proxy {
+		return "oc get http01proxies -A -o yaml"
+	}
 	return "oc get " + strings.ToLower(kind) + " " + singleton + " -o yaml"
 }
 
 func objectRemediation(kinds ...string) string {
-	if len(kinds) == 1 {
-		return fmt.Sprintf("give the output of \"%s\"", ocGetCommand(kinds[0]))
+	command := "oc get apiserver/cluster infrastructure/cluster -o yaml"
+	switch {
+	case len(kinds) == 1:
+		command = ocGetCommand(kinds[0])
+	case slices.Contains(kinds, kindHTTP01Proxy):
+		command = "oc get http01proxies,infrastructures -A -o yaml"
 	}
-	return `give the output of "oc get apiserver/cluster infrastructure/cluster -o yaml"`
+	return "give the output of \"" + command + "\""
 }
 
 // readFile reads the objects of a file that was given for these kinds. It reports
@@ -149,9 +182,9 @@ func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject,
 	var items []*yaml.Node
 	switch {
 	case apiVersion == "v1" && kind == "List",
-		apiVersion == configGroup && (kind == kindAPIServer+"List" || kind == kindInfrastructure+"List"):
+		slices.ContainsFunc(allKinds(), func(k string) bool { return kind == k+"List" && apiVersion == apiVersionOf(k) }):
 		items = r.listItems(in.Name, root, remediation)
-		kinds = []string{kindAPIServer, kindInfrastructure} // "oc get" of both prints one List
+		kinds = allKinds() // "oc get" of several objects prints one List
 	default:
 		items = []*yaml.Node{root}
 	}
@@ -187,7 +220,7 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, re
 		if kind != nil {
 			place = kind
 		}
-	case stringValue(apiVersion) != configGroup:
+	case stringValue(apiVersion) != apiVersionOf(stringValue(kind)):
 		if apiVersion != nil {
 			place = apiVersion
 		}
@@ -196,7 +229,7 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, re
 		r.checkEnvelope(o)
 		return o, true
 	}
-	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
+	switch what := describeKinds(kinds); {
 	case kind == nil && apiVersion == nil:
 		r.rejectAt(file, place, "has no kind and no apiVersion, but must be "+what, remediation)
 	case kind == nil:
@@ -209,8 +242,20 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, re
 	return clusterObject{}, false
 }
 
+// describeKinds returns the kinds with their versions.
+func describeKinds(kinds []string) string {
+	var parts []string
+	if platform := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kindHTTP01Proxy }); len(platform) > 0 {
+		parts = append(parts, "an "+strings.Join(platform, " or ")+" of "+configGroup)
+	}
+	if slices.Contains(kinds, kindHTTP01Proxy) {
+		parts = append(parts, "an "+kindHTTP01Proxy+" of "+operatorGroup)
+	}
+	return strings.Join(parts, ", or ")
+}
+
 // checkEnvelope validates the fields that every object has, and the name, which is the
-// same in each cluster.
+// same in each cluster. The revisions of the HTTP01Proxy differ in its scope.
 func (r *clusterReader) checkEnvelope(o clusterObject) {
 	r.checkFields(o)
 	metadata := nonNullMember(o.node, "metadata")
@@ -224,10 +269,10 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 	switch name := nonNullMember(metadata, "name"); {
 	case name == nil:
 		r.rejectAt(o.file, metadata, "metadata.name: Required value", nameRemediation)
-	case stringValue(name) != singleton:
-		r.rejectAt(o.file, name, fmt.Sprintf("the name is %s, but a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
+	case !slices.Contains(singletons(o.kind), stringValue(name)):
+		r.rejectAt(o.file, name, fmt.Sprintf("the name is %s, but a cluster has only the %s \"%s\"", quotedValue(name), o.kind, strings.Join(singletons(o.kind), `" or "`)), objectRemediation(o.kind))
 	}
-	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) {
+	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) && o.kind != kindHTTP01Proxy {
 		r.rejectAt(o.file, namespace, "metadata.namespace: Forbidden: not allowed on this type", "delete it: the object is cluster-scoped")
 	}
 }
@@ -309,7 +354,7 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remedia
 			return nil, false
 		case len(doc.Content) == 0 || jsonType(doc.Content[0]) == "null":
 		case found != nil:
-			r.rejectAt(file, &doc, "a second document", "keep one, which may be a List of both: "+remediation)
+			r.rejectAt(file, &doc, "a second document", "keep one, which may be a List: "+remediation)
 			return nil, false
 		default:
 			found = &doc
@@ -380,11 +425,4 @@ func quotedValue(n *yaml.Node) string {
 		return `""`
 	}
 	return fmt.Sprintf("%.100q", n.Value)
-}
-
-func withArticle(noun string) string {
-	if strings.ContainsRune("AEIOU", rune(noun[0])) {
-		return "an " + noun
-	}
-	return "a " + noun
 }

@@ -88,6 +88,40 @@ func clusterOf(apiServer, infrastructure string) *machineconfig.ClusterObjects {
 	return &c
 }
 
+// http01Proxy is an HTTP01Proxy as oc prints it, with this spec.
+func http01Proxy(spec string) string {
+	return `apiVersion: operator.openshift.io/v1alpha1
+kind: HTTP01Proxy
+metadata:
+  name: cluster
+spec: ` + spec + `
+status:
+  conditions:
+  - {type: Ready, status: "True", reason: Ready, message: ""}
+`
+}
+
+// Line 5 is the spec.
+const (
+	defaultSpec = "{mode: DefaultDeployment}"
+	customSpec  = "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}"
+)
+
+// proxyOf has the mode in an HTTP01Proxy.
+func proxyOf(object, infrastructure string) *machineconfig.ClusterObjects {
+	c := clusterOf("", infrastructure)
+	c.HTTP01Proxy = &machineconfig.Input{Name: "p.yaml", Text: []byte(object)}
+	return c
+}
+
+// allowed accepts objects without the settings of the proxy.
+func allowed(c *machineconfig.ClusterObjects) *machineconfig.ClusterObjects {
+	c.AllowDisabled = true
+	return c
+}
+
+const emptyList = "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
+
 // TestCluster: the configuration contains the settings of the objects.
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -110,13 +144,13 @@ func TestCluster(t *testing.T) {
 		notes, warnings []string
 	}{
 		"the field is absent": {
-			clusterOf(apiServer(""), infrastructure("BareMetal", "baremetal", oneFamily)), nil,
+			allowed(clusterOf(apiServer(""), infrastructure("BareMetal", "baremetal", oneFamily))), nil,
 			head + absent,
 			[]string{"a.yaml: spec.http01ChallengeProxy is absent: the configuration disables the proxy"},
 			nil,
 		},
 		"the field is null": {
-			clusterOf(apiServer("  http01ChallengeProxy:\n"), infrastructure("BareMetal", "baremetal", oneFamily)), nil,
+			allowed(clusterOf(apiServer("  http01ChallengeProxy:\n"), infrastructure("BareMetal", "baremetal", oneFamily))), nil,
 			head + absent,
 			[]string{"a.yaml: spec.http01ChallengeProxy is absent: the configuration disables the proxy"},
 			nil,
@@ -203,7 +237,7 @@ func TestCluster(t *testing.T) {
 			},
 		},
 		"a field of another case": {
-			clusterOf(apiServer("  HTTP01ChallengeProxy: {mode: DefaultDeployment}\n"), infrastructure("BareMetal", "baremetal", oneFamily)), nil,
+			allowed(clusterOf(apiServer("  HTTP01ChallengeProxy: {mode: DefaultDeployment}\n"), infrastructure("BareMetal", "baremetal", oneFamily))), nil,
 			head + absent,
 			nil,
 			[]string{
@@ -242,6 +276,7 @@ const (
 	atCloud           = `: the API's address belongs to a load balancer of the cloud, not to a host: forward port 80 of that address to the routers, or use DNS-01 for the API's name`
 	atOwn             = `: no keepalived runs on the hosts, and there are no VIPs: on a single node the router already listens on the API's address; with several nodes, forward port 80 of your load balancer to the routers`
 	noVIPs            = ` cluster without VIPs has a load balancer of your own: forward port 80 of the API's address to the routers there`
+	absence           = `, which would disable the proxy: give the object with its mode; to disable the proxy, give --allow-disabled (ALLOW_DISABLED=1 of make)`
 	union             = `spec.http01ChallengeProxy: Invalid value: customDeployment is required when mode is CustomDeployment, and forbidden otherwise: `
 )
 
@@ -267,7 +302,7 @@ func TestClusterRefused(t *testing.T) {
 		"no YAML":           {"a: [x", metal, []string{"a.yaml:2:1: not valid YAML: did not find expected ',' or ']'" + getAPIServer}},
 		"nothing":           {"# only this\n", metal, []string{"a.yaml: contains no object" + getAPIServer}},
 		"a text":            {"hello", metal, []string{"a.yaml:1:1: not an object" + getAPIServer}},
-		"two documents":     {valid + "---\n" + valid, metal, []string{`a.yaml:16:1: a second document: keep one, which may be a List of both` + getAPIServer}},
+		"two documents":     {valid + "---\n" + valid, metal, []string{`a.yaml:16:1: a second document: keep one, which may be a List` + getAPIServer}},
 		"an anchor":         {apiServer("  x: &x {}\n"), metal, []string{"a.yaml:15:6: anchors, aliases and merge keys are not supported" + getAPIServer}},
 		"an unknown anchor": {apiServer("  x: *secret\n"), metal, []string{"a.yaml:15:6: not valid YAML: unknown anchor" + getAPIServer}},
 		"a key twice":       {valid + defaultMode, metal, []string{`a.yaml:16:3: duplicate key "http01ChallengeProxy": remove one of the two`}},
@@ -279,17 +314,23 @@ func TestClusterRefused(t *testing.T) {
 		"no kind":           {"spec: {}\n", metal, []string{`a.yaml:1:1: has no kind and no apiVersion, but must be an APIServer of config.openshift.io/v1` + getAPIServer}},
 		"another name":      {strings.Replace(valid, "name: cluster", "name: mine", 1), metal, []string{`a.yaml:11:9: the name is "mine", but a cluster has only the APIServer "cluster"` + getAPIServer}},
 		"no name":           {strings.Replace(valid, "  name: cluster\n", "", 1), metal, []string{"a.yaml:4:3: metadata.name: Required value: write metadata: {name: cluster}"}},
-		"no metadata":       {"{apiVersion: config.openshift.io/v1, kind: APIServer, spec: {}}", metal, []string{"a.yaml:1:1: metadata.name: Required value: write metadata: {name: cluster}"}},
-		"metadata of text":  {"{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: x, spec: {}}", metal, []string{`a.yaml:1:65: metadata: Invalid value: "string": metadata in body must be of type object: "string": write keys and values`}},
+		"no metadata":       {"{apiVersion: config.openshift.io/v1, kind: APIServer, spec: {}}", metal, []string{"a.yaml:1:1: metadata.name: Required value: write metadata: {name: cluster}", "a.yaml:1:61: spec.http01ChallengeProxy is absent" + absence}},
+		"metadata of text":  {"{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: x, spec: {}}", metal, []string{`a.yaml:1:65: metadata: Invalid value: "string": metadata in body must be of type object: "string": write keys and values`, "a.yaml:1:74: spec.http01ChallengeProxy is absent" + absence}},
 		"in a namespace":    {strings.Replace(valid, "name: cluster", "name: cluster\n  namespace: a", 1), metal, []string{"a.yaml:12:14: metadata.namespace: Forbidden: not allowed on this type: delete it: the object is cluster-scoped"}},
 		"an empty List":     {"apiVersion: v1\nkind: List\nitems: []\n", metal, []string{"a.yaml: contains no APIServer" + getAPIServer}},
-		"a List of others":  {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret}\n- 1\n", metal, []string{`a.yaml:4:26: "Secret" of "v1" is not an APIServer or Infrastructure of config.openshift.io/v1` + getAPIServer, "a.yaml:5:3: not an object" + getAPIServer}},
+		"a List of others":  {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret}\n- 1\n", metal, []string{`a.yaml:4:26: "Secret" of "v1" is not an APIServer or Infrastructure of config.openshift.io/v1, or an HTTP01Proxy of operator.openshift.io/v1alpha1` + getAPIServer, "a.yaml:5:3: not an object" + getAPIServer}},
 		"items of no list":  {"apiVersion: v1\nkind: List\nitems: {}\n", metal, []string{"a.yaml:3:8: items is not a list" + getAPIServer}},
 		"two of one kind":   {asList(valid, metal), metal, []string{"i.yaml:1:1: a second Infrastructure, after the one at a.yaml:18:3: give one"}},
 		"one file for one":  {valid, "", []string{`a.yaml: contains no Infrastructure: give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of "oc get infrastructure cluster -o yaml"`}},
-		"one file, other":   {"", metal, []string{`i.yaml: contains no APIServer: give --apiserver FILE (APISERVER=FILE of make) too, with the output of "oc get apiserver cluster -o yaml"`}},
+		"one file, other":   {"", metal, []string{`i.yaml: contains no APIServer and no HTTP01Proxy: give --apiserver FILE or --http01proxy FILE (APISERVER=FILE or HTTP01PROXY=FILE of make) too`}},
 
 		// The mode.
+		"no field":     {apiServer(""), metal, []string{"a.yaml:13:3: spec.http01ChallengeProxy is absent" + absence}},
+		"a null field": {field(""), metal, []string{"a.yaml:13:3: spec.http01ChallengeProxy is absent" + absence}},
+		"a misspelt field": {
+			apiServer("  http01ChallengProxy: {mode: DefaultDeployment}\n"), metal,
+			[]string{"a.yaml:13:3: spec.http01ChallengeProxy is absent" + absence, `a.yaml:15:3: warning: unknown field "spec.http01ChallengProxy": did you mean http01ChallengeProxy?`},
+		},
 		"no spec":         {"{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}}\n", metal, []string{"a.yaml:1:1: spec: Required value" + getAPIServer}},
 		"a spec of text":  {"apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: x\n", metal, []string{`a.yaml:4:7: spec: Invalid value: "string": spec in body must be of type object: "string": write keys and values`}},
 		"a field of text": {field("DefaultDeployment"), metal, []string{`a.yaml:15:25: spec.http01ChallengeProxy: Invalid value: "string": spec.http01ChallengeProxy in body must be of type object: "string": write keys and values`}},
@@ -325,7 +366,7 @@ func TestClusterRefused(t *testing.T) {
 		"Libvirt":      {valid, infrastructure("Libvirt", "external", ""), []string{"i.yaml:11:11: platform Libvirt: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
 		"EquinixMetal": {valid, infrastructure("EquinixMetal", "equinixMetal", ""), []string{"i.yaml:11:11: platform EquinixMetal: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
 		"KubeVirt":     {valid, infrastructure("KubeVirt", "kubevirt", ""), []string{"i.yaml:11:11: platform KubeVirt: no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster: forward port 80 of that address to the routers, or use DNS-01 for the API's name"}},
-		"unknown":      {valid, infrastructure("Moon", "external", ""), []string{`i.yaml:11:11: platform "Moon" is not known to this release: supported platforms are BareMetal, Nutanix, OpenStack, VSphere, oVirt; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf`}},
+		"unknown":      {valid, infrastructure("Moon", "external", ""), []string{`i.yaml:11:11: platform "Moon" is not known to this release: supported platforms are BareMetal, Nutanix, OpenStack, VSphere, oVirt; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf`}},
 		"no status":    {valid, "{apiVersion: config.openshift.io/v1, kind: Infrastructure, metadata: {name: cluster}}\n", []string{"i.yaml:1:1: status.platformStatus is absent" + getInfrastructure + ": the manifest of the installer has no status yet"}},
 		"a status of text": {
 			valid, "apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nstatus: {platformStatus: x}\n", []string{"i.yaml:4:26: status.platformStatus is not a mapping" + getInfrastructure},
@@ -345,7 +386,7 @@ func TestClusterRefused(t *testing.T) {
 		},
 		"managed by whom": {
 			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: OSPF"),
-			[]string{`i.yaml:12:92: ` + section + `.vipManagement has the value "OSPF", which this release does not support: use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf`},
+			[]string{`i.yaml:12:92: ` + section + `.vipManagement has the value "OSPF", which this release does not support: use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf`},
 		},
 
 		// The VIPs.
@@ -439,7 +480,7 @@ func TestClusterUnknownFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := clusterOf(tt.apiServer, tt.infrastructure)
+			c := allowed(clusterOf(tt.apiServer, tt.infrastructure))
 			object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: c}})[1]
 			if diff := cmp.Diff(tt.warnings, object.Warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
@@ -510,29 +551,43 @@ func TestClusterBounds(t *testing.T) {
 // a host accepts, with their settings.
 func FuzzCluster(f *testing.F) {
 	metal := infrastructure("BareMetal", "baremetal", twoFamily)
-	for _, door := range []string{"", defaultMode, customMode, disabled} {
-		f.Add(apiServer(door), metal)
+	for _, mode := range []string{"", defaultMode, customMode, disabled} {
+		f.Add(apiServer(mode), "", metal, true)
+	}
+	for _, spec := range []string{"{}", defaultSpec, customSpec, "{mode: CustomDeployment, customDeployment: {}}", "&a {mode: *a}"} {
+		f.Add("", http01Proxy(spec), metal, false)
 	}
 	both := asList(apiServer(customMode), metal)
-	f.Add(both, "")
-	f.Add("a: &a [*a]\n", both)
-	f.Add("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [[], null, 1]}", strings.Repeat("- ", 200))
-	f.Fuzz(func(t *testing.T, api, infrastructure string) {
-		if len(api) > machineconfig.MaxObject+1 || len(infrastructure) > machineconfig.MaxObject+1 || api == "" && infrastructure == "" {
+	f.Add(both, "", "", false)
+	f.Add("", asList(http01Proxy(customSpec), metal), "", false)
+	f.Add("", emptyList, metal, true)
+	f.Add(apiServer(""), strings.Replace(http01Proxy(defaultSpec), "name:", "deletionTimestamp: x\n  name:", 1), metal, true)
+	f.Add("a: &a [*a]\n", "a: &a [*a, *a]\nb: &b [*a, *a]\n", both, false)
+	f.Add("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [[], null, 1]}", "", strings.Repeat("- ", 200), false)
+	f.Fuzz(func(t *testing.T, api, object, infrastructure string, allow bool) {
+		if max(len(api), len(object), len(infrastructure)) > machineconfig.MaxObject+1 || api+object+infrastructure == "" {
 			return
 		}
-		text, err := machineconfig.ClusterConfig(sources.Files, clusterOf(api, infrastructure))
+		c := clusterOf(api, infrastructure)
+		if object != "" {
+			c.HTTP01Proxy = proxyOf(object, "").HTTP01Proxy
+		}
+		c.AllowDisabled = allow
+		text, err := machineconfig.ClusterConfig(sources.Files, c)
 		if err != nil {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
-				if !slices.ContainsFunc([]string{"a.yaml", "i.yaml", "and "}, func(begins string) bool { return strings.HasPrefix(line, begins) }) {
+				if !slices.ContainsFunc([]string{"a.yaml", "p.yaml", "i.yaml", "and "}, func(begins string) bool { return strings.HasPrefix(line, begins) }) {
 					t.Errorf("a line without its place: %q in %q", line, err)
 				}
 			}
 			return
 		}
-		c := must1(config.Parse("x", text))(t)
-		if c.Enabled() != (len(c.VIPs.API) > 0) || c.Mode == config.ModeCustom && c.InternalPort < 1024 {
-			t.Errorf("%+v", c)
+		accepted := must1(config.Parse("x", text))(t)
+		if accepted.Enabled() != (len(accepted.VIPs.API) > 0) || accepted.Mode == config.ModeCustom && accepted.InternalPort < 1024 {
+			t.Errorf("%+v", accepted)
+		}
+		if !allow && !accepted.Enabled() && !strings.Contains(api+infrastructure, "mode") {
+			t.Errorf("disabled without a mode:\n%s", text)
 		}
 	})
 }

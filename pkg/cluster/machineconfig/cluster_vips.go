@@ -108,7 +108,7 @@ func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (
 		r.rejectAt(file, platform, "platform "+name+": "+why[0], why[1])
 		return "", false
 	}
-	r.rejectAt(file, platform, fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
+	r.rejectAt(file, platform, fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
 	return "", false
 }
 
@@ -140,7 +140,7 @@ func (r *clusterReader) checkManagement(file string, section *yaml.Node, path st
 			r.rejectAt(file, n, name+" is "+one.bad+": "+one.reason, one.remedy)
 			return false
 		default:
-			r.rejectAt(file, n, fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without --apiserver and --infrastructure, and the hosts read keepalived.conf")
+			r.rejectAt(file, n, fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
 			return false
 		}
 	}

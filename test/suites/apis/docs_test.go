@@ -37,8 +37,12 @@ func TestDocumentedObjects(t *testing.T) {
 		switch {
 		case o.Kind == "ClusterVersion":
 			checkOverrides(t, block)
+		case o.Kind == "HTTP01Proxy":
+			if err := proxyServers(t)["types"].Object(block); err != nil {
+				t.Errorf("%v:\n%s", err, block)
+			}
 		case o.Spec.HTTP01ChallengeProxy == nil:
-			t.Errorf("neither an APIServer with the field nor a ClusterVersion:\n%s", block)
+			t.Errorf("not an APIServer with the field, an HTTP01Proxy or a ClusterVersion:\n%s", block)
 		default:
 			seen[o.Spec.HTTP01ChallengeProxy.Mode] = true
 			if err := testServers(t).patched.Object(block); err != nil {

@@ -59,11 +59,11 @@ func controllerGen(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// generatedSchema returns the generated schema of the field.
-func generatedSchema(t *testing.T, program string) apiextensionsv1.JSONSchemaProps {
+// generatedCRD returns the CRD that controller-gen generates from the types of a package.
+func generatedCRD(t *testing.T, program, folder string) apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program, "crd", "paths=./pkg/apis/config/v1", "output:crd:stdout")
+	cmd := exec.CommandContext(t.Context(), program, "crd", "paths="+folder, "output:crd:stdout")
 	cmd.Dir, cmd.Stderr = root, &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -71,6 +71,13 @@ func generatedSchema(t *testing.T, program string) apiextensionsv1.JSONSchemaPro
 	}
 	var crd apiextensionsv1.CustomResourceDefinition
 	must(t, yaml.UnmarshalStrict(out, &crd))
+	return crd
+}
+
+// generatedSchema returns the generated schema of the field.
+func generatedSchema(t *testing.T, program string) apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	crd := generatedCRD(t, program, "./pkg/apis/config/v1")
 	if crd.Name != "apiservers.config.openshift.io" || len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Name != "v1" {
 		t.Fatalf("controller-gen made %s with %d versions", crd.Name, len(crd.Spec.Versions))
 	}

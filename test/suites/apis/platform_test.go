@@ -53,7 +53,7 @@ func allFieldsNull(s schema) map[string]any {
 // TestRendererAcceptsPlatformFields holds that the renderer accepts with --strict every
 // field that an object has in any feature set.
 func TestRendererAcceptsPlatformFields(t *testing.T) {
-	render := buildRenderer(t)
+	render := buildRenderer(t, "--apiserver")
 	for set, s := range schemas(t, "apiservers") {
 		t.Run(set, func(t *testing.T) {
 			spec := allFieldsNull(s.Properties["spec"])

@@ -33,24 +33,25 @@ status:
 type renderResult struct {
 	refused  bool
 	config   any      // configuration for the hosts
-	messages []string // about the APIServer, without the position
+	messages []string // about the object, without the position
 }
 
-// buildRenderer builds oc-http01 and returns a function that runs it as an
-// administrator does.
-func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) renderResult {
+// buildRenderer builds oc-http01 and returns a function that runs it as an administrator
+// does. The flag is that of the object with the mode. Absent settings are accepted, as by
+// the API server.
+func buildRenderer(t *testing.T, flag string) func(t *testing.T, object []byte, flags ...string) renderResult {
 	t.Helper()
 	program, err := lab.BuildCommand(t.Context(), "oc-http01")
 	must(t, err)
-	return func(t *testing.T, apiServer []byte, flags ...string) renderResult {
+	return func(t *testing.T, object []byte, flags ...string) renderResult {
 		t.Helper()
 		dir := t.TempDir()
-		for name, text := range map[string][]byte{"a.yaml": apiServer, "i.yaml": []byte(infrastructure)} {
+		for name, text := range map[string][]byte{"a.yaml": object, "i.yaml": []byte(infrastructure)} {
 			must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), program, append([]string{
-			"render", "--layered", "--apiserver", "a.yaml", "--infrastructure", "i.yaml", "--output-dir", "out",
+			"render", "--layered", "--allow-disabled", flag, "a.yaml", "--infrastructure", "i.yaml", "--output-dir", "out",
 		}, flags...)...)
 		cmd.Dir, cmd.Stderr = dir, &stderr
 		err := cmd.Run()
@@ -153,7 +154,7 @@ func differences() map[string]expectedDifference {
 // same message, a position before it and a remediation after it. It accepts what the API
 // server accepts.
 func TestRendererAgrees(t *testing.T) {
-	render, differ := buildRenderer(t), differences()
+	render, differ := buildRenderer(t, "--apiserver"), differences()
 	agrees := func(t *testing.T, name string, document []byte, messages []string, stored string) {
 		t.Helper()
 		d, differs := differ[name]
@@ -215,7 +216,7 @@ func wantConfig(t *testing.T, document []byte) any {
 // TestRendererWarns holds that without strict validation (`oc --validate=warn`) the
 // renderer reports unknown fields with the words of the API server.
 func TestRendererWarns(t *testing.T) {
-	render := buildRenderer(t)
+	render := buildRenderer(t, "--apiserver")
 	const unknown = `unknown field "`
 	for _, tt := range objectCases() {
 		if !strings.HasPrefix(tt.want, unknown) {
@@ -246,7 +247,7 @@ func TestRendererWarns(t *testing.T) {
 // TestRendererReadsStoredObjects renders objects as the API server prints them. An object
 // stored without the patch renders to disabled.
 func TestRendererReadsStoredObjects(t *testing.T) {
-	render := buildRenderer(t)
+	render := buildRenderer(t, "--apiserver")
 	for name, value := range fieldStates() {
 		t.Run(name, func(t *testing.T) {
 			stored := must1(testServers(t).patched.Apply(nil, objectWith(value), "admin", false))(t)

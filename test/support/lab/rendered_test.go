@@ -66,7 +66,7 @@ items:
       type: BareMetal
       baremetal: {apiServerInternalIPs: [%q, %q], ingressIPs: [%q, %q]}
 `, field, api.V4, api.V6, ingress.V4, ingress.V6))
-	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--apiserver", "cluster.yaml", "--output-dir", "rendered")
+	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--allow-disabled", "--apiserver", "cluster.yaml", "--output-dir", "rendered")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
