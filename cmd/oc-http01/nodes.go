@@ -21,7 +21,7 @@ import (
 // image must be pulled.
 const defaultTimeout = 2 * time.Minute
 
-// nodeFlags select the nodes of status and check.
+// nodeFlags select the nodes of status, check and verify.
 type nodeFlags struct {
 	oc              nodes.OC
 	names, selector string
@@ -31,6 +31,11 @@ type nodeFlags struct {
 
 func (f *nodeFlags) add(c *cobra.Command) {
 	f.text.Add(c)
+	f.addSelection(c)
+}
+
+// addSelection adds the flags of a command that prints no table.
+func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas; default: those of --selector")
 	flags.StringVar(&f.selector, "selector", "", "`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")

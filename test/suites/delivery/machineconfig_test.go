@@ -112,7 +112,7 @@ func newAdmin(t *testing.T) *admin {
 	c.Rollouts() // of the base configuration
 	a := &admin{testbed: s, t: t, guide: openDocument(t, machineConfigGuide, installMark), life: openDocument(t, lifeGuide, installMark), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
-	handlers["oc"] = c.Run
+	handlers["oc"] = withPlatform(c.Run, s.Lab.API.V4.String())
 	a.shell = newShell(t, handlers)
 	a.env = append(a.env, "IMAGE="+s.images[first])
 	t.Cleanup(func() {
@@ -219,6 +219,7 @@ func TestByMachineConfig(t *testing.T) {
 	a.expectCertificate("installed")
 	a.printStatus()
 	a.expectClusterReports()
+	a.expectVerification()
 	a.expectJournalCatalog(t, a.ControlPlane[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
