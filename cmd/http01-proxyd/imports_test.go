@@ -144,7 +144,7 @@ func TestLibraryImporters(t *testing.T) {
 		"github.com/prometheus/common":       "pkg/exporter/metrics",
 		"github.com/prometheus/client_model": "pkg/exporter/metrics",
 		"github.com/coreos/ignition/":        "pkg/cluster/machineconfig",
-		"k8s.io/apimachinery/":               "pkg/apis/config/v1",
+		"k8s.io/apimachinery/":               "pkg/apis/config/v1 pkg/apis/operator/v1alpha1",
 		"github.com/coreos/vcontext/":        "pkg/cluster/machineconfig",
 		"github.com/distribution/":           "pkg/cluster/machineconfig",
 		"github.com/opencontainers/":         "pkg/cluster/machineconfig",
@@ -198,7 +198,7 @@ func TestHostBinaryDependencies(t *testing.T) {
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
 		// Only the administrator's tool renders MachineConfigs.
-		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1",
+		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1", module + "pkg/apis/operator/v1alpha1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
 	for _, p := range listPackages(t, "-deps", module+"cmd/http01-proxyd") {

@@ -157,6 +157,7 @@ func fuzzers() []fuzzer {
 		{"pkg/ingress/trust", "FuzzFilter", "200000x"},
 		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},
 		{"pkg/cluster/machineconfig", "FuzzCluster", "40000x"},
+		{"pkg/cluster/verify", "FuzzParseNode", "40000x"},
 		{"pkg/host/microshift", "FuzzRead", "100000x"},
 		{"cmd/internal/page", "FuzzReport", "15000x"},
 	}
