@@ -80,11 +80,11 @@ func findRule(listing []string, handle uint64) string {
 	if first < 0 {
 		return ""
 	}
-	whole := strings.TrimSpace(listing[first]) + " "
+	var inner []string
 	for _, line := range listing[first+1 : last] {
-		whole += strings.TrimSpace(line) + "; "
+		inner = append(inner, strings.TrimSpace(line))
 	}
-	return whole + rule
+	return strings.TrimSpace(listing[first]) + " " + strings.Join(inner, "; ") + "; " + rule
 }
 
 // limitedWriter accepts a limited number of bytes and rejects more.
