@@ -170,11 +170,37 @@ func (o *observations) reported() report.Report {
 func (o *observations) recentChallenges() ingress.Challenges { return o.reported().Challenges.Recent }
 
 func checkRuleset(ctx context.Context, o *observations) result.Result {
-	var targets []ruleset.VIP
+	s := ruleset.Service{InternalPort: o.config.InternalPort, MetricsPort: o.config.Metrics.ListenAddress.Port()}
 	for _, vip := range slices.Concat(o.VIPs.Held, o.VIPs.Standby) {
-		targets = append(targets, ruleset.VIP{Addr: vip, Link: o.inputLink(vip)})
+		s.VIPs = append(s.VIPs, ruleset.Address{Addr: vip, Link: o.inputLink(vip)})
 	}
-	return ruleset.Check(ctx, targets, o.config.InternalPort, o.privileged)
+	for _, addr := range o.metricsAddresses() {
+		s.Metrics = append(s.Metrics, ruleset.Address{Addr: addr, Link: o.inputLink(addr)})
+	}
+	return ruleset.Check(ctx, s, o.privileged)
+}
+
+// metricsAddresses are the addresses at which Prometheus reads the metrics: the configured
+// one, or those of this host in the networks of the VIPs.
+func (o *observations) metricsAddresses() []netip.Addr {
+	configured := o.config.Metrics.ListenAddress
+	switch {
+	case !configured.IsValid():
+		return nil
+	case !configured.Addr().IsUnspecified():
+		return []netip.Addr{configured.Addr().Unmap()}
+	}
+	return o.ownAddresses()
+}
+
+// ownAddresses are this host's addresses in the networks of the API VIPs, without VIPs.
+func (o *observations) ownAddresses() (all []netip.Addr) {
+	for _, vip := range o.VIPs.API {
+		if w, err := o.PathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
+			all = append(all, w.Source)
+		}
+	}
+	return all
 }
 
 // inputLink is the link by which external packets for a VIP arrive: the one with the
@@ -266,13 +292,7 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 // VIP is one API server. Behind the host's own address is the one on this host, if it is
 // a control-plane node.
 func (o *observations) apiServers(ctx context.Context) []netip.Addr {
-	all := slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx))
-	for _, vip := range o.VIPs.API {
-		if w, err := o.PathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
-			all = append(all, w.Source)
-		}
-	}
-	return all
+	return slices.Concat(slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx)), o.ownAddresses())
 }
 
 const (
