@@ -36,6 +36,7 @@ const (
 	localTimeout        = 2 * time.Second                      // a check of this host only
 	networkTimeout      = 10 * time.Second                     // a check that contacts the network
 	serviceCheckTimeout = service.ReportTimeout + localTimeout // a check of this host that also queries the service
+	traceTimeout        = selfcheck.WatchTime + localTimeout   // a check that waits for a request of cert-manager
 )
 
 // check is one entry of the list of checks. run collects the observations that the check
@@ -139,7 +140,7 @@ func allChecks() []check {
 		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
 			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
 		}},
-		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, networkTimeout, checkSelfCheck},
+		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
 		{"certificate", "The API servers present valid certificates for their names.", needsVIPs, networkTimeout, checkCertificate},
 		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
@@ -273,7 +274,8 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(), Recent: o.recentChallenges(), IsOwn: o.Has,
 	}
 	if o.Token != "" {
-		s.Challenges, s.Ingress = o.challengePages.await(ctx), o.observeIngress(ctx)
+		s.Token, s.Challenges, s.Ingress = o.Token, o.challengePages.await(ctx), o.observeIngress(ctx)
+		s.Log, _ = o.challengeLog.await(ctx)
 	}
 	return s.Check()
 }
@@ -404,5 +406,6 @@ func (o *observations) traceChallenge(ctx context.Context) []result.Step {
 		t.Answers = append(t.Answers, trace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
 	}
 	t.Ingress = o.observeIngress(ctx).Responses
+	t.Log, _ = o.challengeLog.await(ctx)
 	return t.Steps()
 }
