@@ -99,7 +99,7 @@ func explain(e findings.Entry) terminal.Finding {
 	}
 	return terminal.Finding{
 		ID: string(e.ID), Level: string(e.Level), Check: e.Check, Cause: cause, Symptom: e.Symptom,
-		Message: e.Message + ".", Remediation: e.Remediation, Verification: verification,
+		Message: e.Message + ".", Remediation: e.Remediation, Example: e.Example, Verification: verification,
 		Documentation: docurl.Troubleshooting + "#" + string(e.ID),
 	}
 }

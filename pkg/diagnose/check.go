@@ -50,7 +50,7 @@ func run(ctx context.Context, opts Options, progress func(Progress)) (result.Rep
 	defer client.Close()
 	o := newObservations(bounded, h, client)
 	trace := newFuture(func() []result.Step {
-		within, cancel := context.WithTimeout(bounded, networkTimeout)
+		within, cancel := context.WithTimeout(bounded, traceTimeout)
 		defer cancel()
 		return o.traceChallenge(within)
 	})

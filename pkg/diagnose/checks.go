@@ -36,6 +36,7 @@ const (
 	localTimeout        = 2 * time.Second                      // a check of this host only
 	networkTimeout      = 10 * time.Second                     // a check that contacts the network
 	serviceCheckTimeout = service.ReportTimeout + localTimeout // a check of this host that also queries the service
+	traceTimeout        = selfcheck.WatchTime + localTimeout   // a check that waits for a request of cert-manager
 )
 
 // check is one entry of the list of checks. run collects the observations that the check
@@ -139,7 +140,7 @@ func allChecks() []check {
 		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
 			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
 		}},
-		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, networkTimeout, checkSelfCheck},
+		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
 		{"certificate", "The API servers present valid certificates for their names.", needsVIPs, networkTimeout, checkCertificate},
 		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
@@ -170,11 +171,37 @@ func (o *observations) reported() report.Report {
 func (o *observations) recentChallenges() ingress.Challenges { return o.reported().Challenges.Recent }
 
 func checkRuleset(ctx context.Context, o *observations) result.Result {
-	var targets []ruleset.VIP
+	s := ruleset.Service{InternalPort: o.config.InternalPort, MetricsPort: o.config.Metrics.ListenAddress.Port()}
 	for _, vip := range slices.Concat(o.VIPs.Held, o.VIPs.Standby) {
-		targets = append(targets, ruleset.VIP{Addr: vip, Link: o.inputLink(vip)})
+		s.VIPs = append(s.VIPs, ruleset.Address{Addr: vip, Link: o.inputLink(vip)})
 	}
-	return ruleset.Check(ctx, targets, o.config.InternalPort, o.privileged)
+	for _, addr := range o.metricsAddresses() {
+		s.Metrics = append(s.Metrics, ruleset.Address{Addr: addr, Link: o.inputLink(addr)})
+	}
+	return ruleset.Check(ctx, s, o.privileged)
+}
+
+// metricsAddresses are the addresses at which Prometheus reads the metrics: the configured
+// one, or those of this host in the networks of the VIPs.
+func (o *observations) metricsAddresses() []netip.Addr {
+	configured := o.config.Metrics.ListenAddress
+	switch {
+	case !configured.IsValid():
+		return nil
+	case !configured.Addr().IsUnspecified():
+		return []netip.Addr{configured.Addr().Unmap()}
+	}
+	return o.ownAddresses()
+}
+
+// ownAddresses are this host's addresses in the networks of the API VIPs, without VIPs.
+func (o *observations) ownAddresses() (all []netip.Addr) {
+	for _, vip := range o.VIPs.API {
+		if w, err := o.PathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
+			all = append(all, w.Source)
+		}
+	}
+	return all
 }
 
 // inputLink is the link by which external packets for a VIP arrive: the one with the
@@ -247,7 +274,8 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(), Recent: o.recentChallenges(), IsOwn: o.Has,
 	}
 	if o.Token != "" {
-		s.Challenges, s.Ingress = o.challengePages.await(ctx), o.observeIngress(ctx)
+		s.Token, s.Challenges, s.Ingress = o.Token, o.challengePages.await(ctx), o.observeIngress(ctx)
+		s.Log, _ = o.challengeLog.await(ctx)
 	}
 	return s.Check()
 }
@@ -266,13 +294,7 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 // VIP is one API server. Behind the host's own address is the one on this host, if it is
 // a control-plane node.
 func (o *observations) apiServers(ctx context.Context) []netip.Addr {
-	all := slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx))
-	for _, vip := range o.VIPs.API {
-		if w, err := o.PathTo(vip); err == nil && w.Source.IsValid() && !slices.Contains(all, w.Source) {
-			all = append(all, w.Source)
-		}
-	}
-	return all
+	return slices.Concat(slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx)), o.ownAddresses())
 }
 
 const (
@@ -384,5 +406,6 @@ func (o *observations) traceChallenge(ctx context.Context) []result.Step {
 		t.Answers = append(t.Answers, trace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
 	}
 	t.Ingress = o.observeIngress(ctx).Responses
+	t.Log, _ = o.challengeLog.await(ctx)
 	return t.Steps()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
@@ -51,6 +52,7 @@ type observations struct {
 	vipRoots       pages                                   // of each API VIP, to a request that is not a challenge
 	ingressPages   pages                                   // of each ingress VIP, to a challenge
 	challengePages pages                                   // of each API VIP, to the challenge of --token; empty without one
+	challengeLog   *future[selfcheck.Log]                  // about the challenge of --token
 	dns            *future[dns.Answers]
 	trust          *future[trust.Sources]
 	route          *future[egress.Route] // to the ingress
@@ -84,6 +86,11 @@ func newObservations(ctx context.Context, h host, client *prober.Client) *observ
 			o.challengePages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchChallenge(ctx, vip) })
 		}
 	}
+	o.challengeLog = newFuture(func() selfcheck.Log {
+		ctx, cancel := context.WithTimeout(ctx, traceTimeout-time.Second)
+		defer cancel()
+		return o.watchChallengeLog(ctx)
+	})
 	token := h.Token
 	if token == "" {
 		// This token does not exist, so that whatever responds is not its solver.
@@ -172,6 +179,24 @@ func (o *observations) vipResponses(ctx context.Context) (all selfcheck.Response
 		}
 	}
 	return all
+}
+
+// watchChallengeLog waits for a request of cert-manager for the challenge of --token. It
+// expects one if this host holds all API VIPs and serves the key of the token there: the
+// log of this host has the requests at its own VIPs only.
+func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
+	served := o.VIPs.Served()
+	if o.Token == "" || len(served) == 0 || !o.service.IsServing() {
+		return selfcheck.Log{}
+	}
+	known := o.challengePages.await(ctx)
+	for _, vip := range served {
+		page := known[vip]
+		if fault, _ := response.KeyFault(page.Body, page.Length, o.Token); !o.VIPs.Holds(vip) || !response.IsCompleteOK(page) || fault != "" {
+			return selfcheck.Log{}
+		}
+	}
+	return selfcheck.WatchLog(ctx, service.NewSource(ctx, o.StatusSocket, heldNow).Report, o.Token)
 }
 
 // downLinks are the networks of the links that are down and have a VIP.

@@ -31,6 +31,7 @@ type Entry struct {
 	Symptom     string // visible without check, for the documentation
 	Message     string // the cause
 	Remediation string
+	Example     string // YAML that the remediation mentions, for the documentation; usually empty
 	// Exchange: an exchange with the ingress can show this fault. Its ID is then the cause
 	// in the journal (CAUSE), the status and the metrics.
 	Exchange    bool

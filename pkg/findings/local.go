@@ -128,18 +128,20 @@ const (
 	VIPPortDropped          ID = "vip-port-dropped"
 	InputDrops              ID = "input-drops"
 	InputDropsForSome       ID = "input-drops-for-some"
+	MetricsPortDropped      ID = "metrics-port-dropped"
 	LocalTrafficBlocked     ID = "local-traffic-blocked"
 )
 
 // {chain} is family, table and name of a chain, {rule} a rule of it or its policy,
-// {vip} the API VIPs, {port} the service's.
+// {vip} the API VIPs or the addresses of the metrics, {port} the service's.
 func rulesetEntries() []Entry {
 	const (
 		check   = "ruleset"
 		exclude = "Exclude port 80 of {vip} from that rule, or run its chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service."
 		tracked = "Exclude tcp dport 80 of {vip} from that rule, at the source of the ruleset."
-		open    = "Accept port {port} before that rule: tcp dport {port} accept, or ct status dnat accept for all redirected connections. " +
-			"Change it at the source of the ruleset (a MachineConfig, /etc/sysconfig/nftables.conf)."
+		source  = "Change it at the source of the ruleset (a MachineConfig, /etc/sysconfig/nftables.conf). " +
+			"With oc commatrix, regenerate the rules with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
+		open = "Accept port {port} before that rule: tcp dport {port} accept, or ct status dnat accept for all redirected connections. " + source
 	)
 	return []Entry{
 		{
@@ -183,6 +185,12 @@ func rulesetEntries() []Entry {
 			Symptom:     "The state is `Serving`, but challenges time out for some clients.",
 			Message:     "Connections of some clients to {vip} are redirected to port {port} and then dropped in chain {chain}: {rule}",
 			Remediation: open,
+		},
+		{
+			ID: MetricsPortDropped, Check: check, Level: Warning,
+			Symptom:     "Prometheus reports the target http01-proxyd of this host as down (`TargetDown`). Challenges are answered.",
+			Message:     "Connections to the metrics at port {port} of {vip} are dropped in chain {chain}: {rule}",
+			Remediation: "Accept tcp dport {port} before that rule. " + source,
 		},
 		{
 			ID: LocalTrafficBlocked, Check: check, Level: Warning,

@@ -2,7 +2,11 @@
 
 package findings
 
-import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
+import (
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
+)
 
 // packetLossCauses are the findings on this host that explain any lost packet.
 func packetLossCauses() []ID { return []ID{ConntrackDrops} }
@@ -56,7 +60,35 @@ const (
 	SelfCheckFails       ID = "self-check-fails"
 	ProxyResponseDiffers ID = "proxy-response-differs"
 	NameNotAllowed       ID = "name-not-in-hosts"
+	SelfCheckMissing     ID = "self-check-missing"
 )
+
+// networkPolicyExample permits cert-manager's controller what the operator's default
+// network policy denies (openshift/cert-manager-operator, api/operator/v1alpha1).
+const networkPolicyExample = `apiVersion: operator.openshift.io/v1alpha1
+kind: CertManager
+metadata:
+  name: cluster
+spec:
+  networkPolicies:
+  - name: http01-self-check
+    componentName: CoreController
+    egress:
+    - to:
+      - ipBlock:
+          cidr: 192.0.2.5/32
+      - ipBlock:
+          cidr: 2001:db8::5/128
+      ports:
+      - protocol: TCP
+        port: 80
+  - name: acme-ca
+    componentName: CoreController
+    egress:
+    - ports:
+      - protocol: TCP
+        port: 443
+`
 
 // {endpoint} is address and port of an API VIP, {how} the result of a request to it.
 func vipPortEntries() []Entry {
@@ -96,6 +128,19 @@ func vipPortEntries() []Entry {
 			Symptom:     "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`.",
 			Message:     "The proxy at {endpoint} does not accept challenges for {name}",
 			Remediation: "Add the name to hosts in /etc/http01-proxyd/config.yaml on every control-plane node, or remove hosts.",
+		},
+		{
+			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: slices.Concat(packetLossCauses(), []ID{
+				NoProxyLacksAPI, EarlierNATForSome, VIPPortUntrackedForSome, InputDropsForSome, AddressFamilyBroken,
+				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress, DNSOtherAddressUnreachable,
+			}),
+			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal has no request of cert-manager for the challenge. " +
+				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
+			Message: "The challenge {token}… is served at {vip}, but cert-manager has sent no request for it within {time}",
+			Remediation: "Run oc get certmanager cluster -o yaml. With defaultNetworkPolicy: \"true\", cert-manager reaches neither the VIP nor the CA: " +
+				"add entries to spec.networkPolicies that permit TCP port 80 of {vip} and port 443 of the CA. http01-proxyd explain self-check-missing prints an example. " +
+				"Otherwise oc describe challenge -A shows the error of the self check.",
+			Example: networkPolicyExample,
 		},
 	}
 }

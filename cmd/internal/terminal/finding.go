@@ -18,15 +18,16 @@ type FindingList struct {
 
 // Finding describes a finding that can occur. Names in braces are values of the host.
 type Finding struct {
-	ID            string `json:"id"`              // never changes
-	Level         string `json:"level"`           // warning: challenges may fail later or for some clients; problem: challenges fail
-	Check         string `json:"check"`           // the check that detects it
-	Cause         string `json:"cause,omitempty"` // the value of CAUSE in the journal, and of a label of the metrics
-	Symptom       string `json:"symptom"`         // what is visible without check
-	Message       string `json:"message"`         // what is wrong
-	Remediation   string `json:"remediation"`     // how to fix it
-	Verification  string `json:"verification"`    // how to verify that it is fixed
-	Documentation string `json:"documentation"`   // URL
+	ID            string `json:"id"`                // never changes
+	Level         string `json:"level"`             // warning: challenges may fail later or for some clients; problem: challenges fail
+	Check         string `json:"check"`             // the check that detects it
+	Cause         string `json:"cause,omitempty"`   // the value of CAUSE in the journal, and of a label of the metrics
+	Symptom       string `json:"symptom"`           // what is visible without check
+	Message       string `json:"message"`           // what is wrong
+	Remediation   string `json:"remediation"`       // how to fix it
+	Example       string `json:"example,omitempty"` // YAML that the remediation mentions
+	Verification  string `json:"verification"`      // how to verify that it is fixed
+	Documentation string `json:"documentation"`     // URL
 }
 
 // WriteFindings explains the findings.
@@ -44,6 +45,7 @@ func WriteFindings(w io.Writer, findings []Finding, view View) error {
 		p.writeRow("Symptom", span{}, f.Symptom)
 		p.writeRow("Cause", span{}, f.Message)
 		p.writeRow("Remediation", span{}, f.Remediation)
+		p.writeBlock("Example", f.Example)
 		p.writeRow("Verification", span{}, f.Verification)
 		p.writeRow("Check", span{}, f.Check)
 		if f.Cause != "" {

@@ -37,7 +37,7 @@ type span struct {
 }
 
 // page collects lines. Every line is written by writeLine, which replaces characters
-// that are not printable.
+// that are not printable, except constant texts of the program (writeBlock).
 type page struct {
 	view View
 	text strings.Builder
@@ -64,6 +64,18 @@ func (p *page) writeLine(spans ...span) {
 		p.text.WriteString(text)
 	}
 	p.text.WriteByte('\n')
+}
+
+// writeBlock writes the lines of a constant text without truncation, so that they can be
+// copied. An empty text has no label.
+func (p *page) writeBlock(label, text string) {
+	if text == "" {
+		return
+	}
+	p.writeLine(span{text: label + ":"})
+	for line := range strings.Lines(text) {
+		p.text.WriteString("  " + strings.TrimSuffix(line, "\n") + "\n")
+	}
 }
 
 // writeRow writes "label: mark text", wrapped to the width. The following lines are

@@ -50,6 +50,16 @@ func (c Challenges) LastRemote(vip netip.Addr, isOwn func(netip.Addr) bool) *rep
 	})
 }
 
+// LastWithToken is the last request of cert-manager or a CA for a token.
+func (c Challenges) LastWithToken(token string) *report.RecentChallenge {
+	for _, one := range slices.Backward(c) {
+		if one.TokenPrefix != "" && strings.HasPrefix(token, one.TokenPrefix) && isRelevant(one, c) {
+			return &one
+		}
+	}
+	return nil
+}
+
 // isRelevant reports whether cert-manager or a CA requested a challenge. Other clients,
 // including check itself, use invented tokens.
 func isRelevant(c report.RecentChallenge, all Challenges) bool {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,13 +57,34 @@ func nftRuleText(ctx context.Context, o simulator.Outcome) string {
 	if cmd.Run() != nil {
 		return ""
 	}
-	end := fmt.Sprintf(" # handle %d", o.Handle)
-	for line := range strings.Lines(out.String()) {
-		if rule, ok := strings.CutSuffix(strings.TrimSpace(line), end); ok {
-			return rule
-		}
+	return findRule(strings.Split(out.String(), "\n"), o.Handle)
+}
+
+// findRule finds a rule in nft's listing by its handle, and returns it as one line. A rule
+// with an anonymous chain, which nft does not nest, takes several lines. Its handle is in the
+// last one.
+func findRule(listing []string, handle uint64) string {
+	end := fmt.Sprintf(" # handle %d", handle)
+	last := slices.IndexFunc(listing, func(line string) bool { return strings.HasSuffix(line, end) })
+	if last < 0 {
+		return ""
 	}
-	return ""
+	rule := strings.TrimSpace(strings.TrimSuffix(listing[last], end))
+	if rule != "}" {
+		return rule
+	}
+	first := last - 1
+	for first >= 0 && !strings.HasSuffix(listing[first], "{") {
+		first--
+	}
+	if first < 0 {
+		return ""
+	}
+	var inner []string
+	for _, line := range listing[first+1 : last] {
+		inner = append(inner, strings.TrimSpace(line))
+	}
+	return strings.TrimSpace(listing[first]) + " " + strings.Join(inner, "; ") + "; " + rule
 }
 
 // limitedWriter accepts a limited number of bytes and rejects more.

@@ -67,6 +67,8 @@ type SelfCheck struct {
 	// is requested, because that would be counted as one.
 	Challenges map[netip.Addr]protocol.FetchResult
 	Ingress    ingress.Ingress
+	Token      string
+	Log        Log // about that challenge
 }
 
 // Check compares the responses with those of the ingress.
@@ -83,8 +85,25 @@ func (s SelfCheck) Check() result.Result {
 		f.Level = findings.Warning
 		all.Find(f)
 	}
-	return all.Result("no API VIP could be checked")
+	if s.Log.Missing() {
+		var vips []netip.Addr
+		for _, r := range s.Open {
+			vips = append(vips, r.VIP)
+		}
+		all.Find(findings.New(findings.SelfCheckMissing, findings.Values{
+			"token": s.Token[:min(len(s.Token)/2, shownToken)], "vip": result.JoinAddresses(vips), "time": s.Log.Watched.Round(time.Second).String(),
+		}))
+	}
+	r := all.Result("no API VIP could be checked")
+	if s.Log.Unknown != "" {
+		return r.WithNotChecked("whether cert-manager requests the challenge: " + s.Log.Unknown)
+	}
+	return r
 }
+
+// shownToken is the length of the part of a token that a report contains, as in the
+// journal.
+const shownToken = 8
 
 // judgeClosed evaluates a VIP where http01-proxyd does not respond.
 func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {

@@ -16,8 +16,9 @@ import (
 
 // KernelRuleset is the ruleset of this host. Chains and sets are read on first use.
 type KernelRuleset struct {
-	conn   *netlink.Conn
-	chains []Chain
+	conn      *netlink.Conn
+	chains    []Chain
+	anonymous map[chainKey]bool
 
 	rulesByChain  map[chainKey][]Rule
 	setsByName    map[setKey]set
@@ -41,6 +42,8 @@ const (
 	setKeyEnd       = 10 // NFTA_SET_ELEM_KEY_END
 	setExpressions  = 11 // NFTA_SET_ELEM_EXPRESSIONS
 	elementCatchAll = 2  // NFT_SET_ELEM_CATCHALL
+	chainFlags      = 10 // NFTA_CHAIN_FLAGS
+	chainBinding    = 4  // NFT_CHAIN_BINDING: the chain belongs to one rule
 	policyDrop      = 0  // NF_DROP
 	tableDormant    = 1  // NFT_TABLE_F_DORMANT
 )
@@ -52,7 +55,10 @@ func OpenKernelRuleset(deadline time.Time) (*KernelRuleset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open a netfilter netlink socket: %w", err)
 	}
-	k := &KernelRuleset{conn: conn, rulesByChain: make(map[chainKey][]Rule), setsByName: make(map[setKey]set), setProperties: make(map[Table]map[string]set)}
+	k := &KernelRuleset{
+		conn: conn, anonymous: make(map[chainKey]bool), rulesByChain: make(map[chainKey][]Rule),
+		setsByName: make(map[setKey]set), setProperties: make(map[Table]map[string]set),
+	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot set the deadline of a netlink socket: %w", err), conn.Close())
 	}
@@ -76,6 +82,10 @@ func (k *KernelRuleset) Generation() (uint32, error) {
 
 // BaseChains lists the base chains.
 func (k *KernelRuleset) BaseChains() []Chain { return k.chains }
+
+func (k *KernelRuleset) isAnonymous(t Table, chain string) bool {
+	return k.anonymous[chainKey{t, chain}]
+}
 
 // query sends a struct nfgenmsg with attributes and returns the replies.
 func (k *KernelRuleset) query(kind uint16, family Family, flags netlink.HeaderFlags, put func(*netlink.AttributeEncoder)) ([]reply, error) {
@@ -137,6 +147,9 @@ func (k *KernelRuleset) listChains() ([]Chain, error) {
 	var list []Chain
 	for _, a := range answers {
 		table := Table{a.family, a.stringAt(unix.NFTA_CHAIN_TABLE)}
+		if a.uint32At(chainFlags)&chainBinding != 0 {
+			k.anonymous[chainKey{table, a.stringAt(unix.NFTA_CHAIN_NAME)}] = true
+		}
 		hook := parseAttributes(a.attributes[unix.NFTA_CHAIN_HOOK])
 		if !a.has(unix.NFTA_CHAIN_HOOK) || off[table] {
 			continue

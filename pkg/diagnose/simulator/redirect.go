@@ -6,17 +6,24 @@ package simulator
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
 )
 
 // Redirect is a redirection of a port of this host by a nat chain, existing or planned.
 type Redirect struct {
-	VIP              netip.Addr
+	VIP              netip.Addr // the address that clients connect to
 	Port, TargetPort uint16
 	Priority         int32 // of the nat chain
 	OwnTable         Table // that has the nat chain; its chains are skipped
 	Link             Link  // by which external packets for the VIP arrive, if known
+}
+
+// Direct is a port of this host that no nat chain of the service redirects. Rules apply
+// to it as to a redirection to the same port after all nat chains.
+func Direct(at netip.AddrPort, own Table, link Link) Redirect {
+	return Redirect{VIP: at.Addr(), Port: at.Port(), TargetPort: at.Port(), Priority: math.MaxInt32, OwnTable: own, Link: link}
 }
 
 // Obstacle is a rule or policy that keeps packets from the redirection target.

@@ -70,6 +70,24 @@ table inet firewalld {
 }
 `
 
+// commatrix has the shape of the rules of oc commatrix (openshift-kni/commatrix, pkg/types,
+// ToNFTables): a list of ports, and drops in anonymous chains. The ports are an argument.
+const commatrix = `
+table inet openshift_filter {
+    chain OPENSHIFT {
+        type filter hook input priority 1; policy accept;
+        iif lo accept
+        ct state established,related accept
+        ip protocol icmp accept
+        ip6 nexthdr ipv6-icmp accept
+        tcp dport { %s } accept
+        udp dport { 53, 30000-32767 } accept
+        ip daddr 255.255.255.255 jump { limit rate 1/minute log prefix "firewall "; drop; }
+        jump { limit rate 1/minute log prefix "firewall "; drop; }
+    }
+}
+`
+
 func otherTable(text string) string { return "table inet other {\n" + text + "\n}\n" }
 
 func inputAccept(rules string) string {
@@ -88,6 +106,11 @@ var rulesets = map[string]struct {
 }{
 	"nothing":                             {"", nil},
 	"firewalld":                           {firewalld, nil},
+	"oc commatrix without the port":       {fmt.Sprintf(commatrix, "22, 80, 443, 30000-32767"), []string{"certain outside dropped 8888 inet openshift_filter OPENSHIFT rule 8"}},
+	"oc commatrix with the port":          {fmt.Sprintf(commatrix, "22, 8888, 30000-32767"), nil},
+	"an anonymous chain of a jump":        {otherTable("chain a { tcp dport 80 accept; tcp dport 8888 jump { counter; drop; }\n}\nchain input { type filter hook input priority 0; iif lo accept; jump a; }"), []string{"certain outside dropped 8888 inet other a rule 2"}},
+	"an anonymous chain that returns":     {inputAccept("ct state established accept\njump { tcp dport 80 drop; return; drop; }\ntcp dport 8888 accept\ngoto { drop; }"), nil},
+	"notrack in an anonymous chain":       {otherTable("chain pre { type filter hook prerouting priority raw; jump { tcp dport 80 notrack; }\n}"), []string{"certain outside untracked 80 inet other pre rule 1"}},
 	"a firewall without the port":         {inputDrop("ct state established,related accept\niif lo accept\ntcp dport { 22, 80, 443, 6443 } accept"), []string{"certain outside dropped 8888 inet other input policy"}},
 	"one that opens the port":             {inputDrop("ct state established,related accept\ntcp dport { 22, 80, 8000-9000 } accept"), nil},
 	"one that drops local clients":        {inputDrop("tcp dport 22 accept"), []string{"certain outside dropped 8888 inet other input policy", "certain local dropped 8888 inet other input policy"}},
@@ -302,6 +325,29 @@ func TestIPv6(t *testing.T) {
 		got := simulateRuleset(t, Redirect{VIP: netip.MustParseAddr("2001:db8::5"), Port: 80, TargetPort: 8888, Priority: -110, OwnTable: Table{INet, "http01-proxyd"}})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestDirect covers a port that the service does not redirect.
+func TestDirect(t *testing.T) {
+	nstest.Require(t)
+	own := Table{INet, "http01-proxyd"}
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":               {"", nil},
+		"a firewall without it": {fmt.Sprintf(commatrix, "22, 8888"), []string{"certain outside dropped 9645 inet openshift_filter OPENSHIFT rule 8"}},
+		"a firewall with it":    {fmt.Sprintf(commatrix, "22, 9645"), nil},
+		"only redirected ports": {firewalld, []string{"certain outside dropped 9645 inet firewalld filter_INPUT rule 6"}},
+		"a nat chain":           {otherTable("chain pre { type nat hook prerouting priority dstnat; tcp dport 9645 redirect to :1; }"), []string{"certain outside translated 9645 inet other pre rule 1"}},
+		"other addresses":       {inputAccept("ip daddr 192.0.2.5 tcp dport 9645 reject with tcp reset"), nil},
+	} {
+		nstest.RunWithInput(t, "flush ruleset\n"+serviceTable+tt.text, "nft", "-f", "-")
+		got := simulateRuleset(t, Direct(netip.MustParseAddrPort("192.0.2.11:9645"), own, Link{7, "br-ex"}))
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -113,6 +113,9 @@ type element struct {
 type Ruleset interface {
 	// BaseChains lists the base chains.
 	BaseChains() []Chain
+	// isAnonymous reports whether a chain is the block of a single rule (jump { … }). nft
+	// cannot list it by name.
+	isAnonymous(t Table, chain string) bool
 	// chainRules are the rules of a chain, in order.
 	chainRules(t Table, chain string) ([]Rule, error)
 	// namedSet is a set of a table by name.

@@ -35,7 +35,7 @@ type Outcome struct {
 	Kind        Kind
 	BaseChain   Chain
 	ChainName   string // the chain of the rule, reached from the base chain by jumps
-	Handle      uint64 // of the rule; 0: the policy of the base chain
+	Handle      uint64 // of the rule, or of the rule with the anonymous chain that decides; 0: the policy of the base chain
 	Uncertainty Uncertainty
 }
 
@@ -62,7 +62,7 @@ type baseChainWalk struct {
 // for it.
 func simulate(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, err error) {
 	w := &baseChainWalk{evaluator: evaluator{packet: p, hook: base.Hook, table: base.Table, ruleset: r}, base: base, rulesLeft: maxRules}
-	done, err := w.walkChain(base.Name, 0)
+	done, err := w.walkChain(chainEntry{chain: base.Name})
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot simulate a packet in chain %s: %w", base, err)
 	}
@@ -71,13 +71,26 @@ func simulate(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, e
 		if base.PolicyDrop {
 			kind = Dropped
 		}
-		w.addOutcome(kind, base.Name, 0, done.decided)
+		w.addOutcome(kind, place{chain: base.Name}, done.decided)
 	}
 	return w.outcomes, w.untracked, nil
 }
 
-func (w *baseChainWalk) addOutcome(kind Kind, in string, handle uint64, why Uncertainty) {
-	w.outcomes = append(w.outcomes, Outcome{Kind: kind, BaseChain: w.base, ChainName: in, Handle: handle, Uncertainty: why})
+func (w *baseChainWalk) addOutcome(kind Kind, at place, why Uncertainty) {
+	w.outcomes = append(w.outcomes, Outcome{Kind: kind, BaseChain: w.base, ChainName: at.chain, Handle: at.handle, Uncertainty: why})
+}
+
+// place is a rule that nft can list.
+type place struct {
+	chain  string
+	handle uint64
+}
+
+// chainEntry is how a packet enters a chain.
+type chainEntry struct {
+	chain       string
+	from        place       // the rule that jumps to the chain; zero for a base chain
+	uncertainty Uncertainty // of entering the chain
 }
 
 // chainResult is the result of traversing a chain.
@@ -86,18 +99,17 @@ type chainResult struct {
 	decided      Uncertainty // why an earlier rule may have decided already
 }
 
-// walkChain follows the packet through one chain. entry is the uncertainty of reaching
-// the chain.
-func (w *baseChainWalk) walkChain(name string, entry Uncertainty) (chainResult, error) {
+// walkChain follows the packet through one chain.
+func (w *baseChainWalk) walkChain(e chainEntry) (chainResult, error) {
 	if w.depth++; w.depth > maxJumpDepth {
 		return chainResult{}, errRulesetTooLarge
 	}
 	defer func() { w.depth-- }()
-	rules, err := w.ruleset.chainRules(w.table, name)
+	rules, err := w.ruleset.chainRules(w.table, e.chain)
 	if err != nil {
 		return chainResult{}, err
 	}
-	c := chainWalk{baseChainWalk: w, name: name, entered: entry}
+	c := chainWalk{baseChainWalk: w, chainEntry: e, anonymous: w.ruleset.isAnonymous(w.table, e.chain)}
 	for _, r := range rules {
 		if w.rulesLeft--; w.rulesLeft < 0 {
 			return chainResult{}, errRulesetTooLarge
@@ -107,7 +119,8 @@ func (w *baseChainWalk) walkChain(name string, entry Uncertainty) (chainResult, 
 			return chainResult{}, err
 		}
 		if j.notrack {
-			w.untracked = append(w.untracked, Outcome{Kind: Untracked, BaseChain: w.base, ChainName: name, Handle: r.Handle, Uncertainty: c.entered | c.decided | c.leftEarly | j.uncertainty})
+			at := c.place(r)
+			w.untracked = append(w.untracked, Outcome{Kind: Untracked, BaseChain: w.base, ChainName: at.chain, Handle: at.handle, Uncertainty: c.uncertainty | c.decided | c.leftEarly | j.uncertainty})
 		}
 		for _, v := range j.verdicts {
 			over, err := c.applyVerdict(r, v)
@@ -156,17 +169,25 @@ func (w *baseChainWalk) evaluateRule(r Rule) (ruleResult, error) {
 // chainWalk is the traversal of the rules of one chain.
 type chainWalk struct {
 	*baseChainWalk
+	chainEntry
 
-	name      string
-	entered   Uncertainty // uncertainty of having entered this chain
+	anonymous bool
 	decided   Uncertainty // uncertainty that a verdict was reached already
 	leftEarly Uncertainty // uncertainty of having left this chain without a verdict
 	mayReturn bool        // the packet may have returned from the chain
 }
 
+// place is the rule, or the rule with the anonymous chain that contains it.
+func (c *chainWalk) place(r Rule) place {
+	if c.anonymous {
+		return c.from
+	}
+	return place{c.chain, r.Handle}
+}
+
 // applyVerdict applies a verdict. over means that no packet reaches the next rule.
 func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err error) {
-	why := c.entered | c.decided | c.leftEarly | v.uncertainty
+	why := c.uncertainty | c.decided | c.leftEarly | v.uncertainty
 	certain := v.uncertainty == 0
 	switch v.code {
 	case unix.NFT_CONTINUE, unix.NFT_BREAK:
@@ -176,14 +197,14 @@ func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err erro
 		c.leftEarly |= v.uncertainty
 		return certain, nil
 	case unix.NFT_JUMP:
-		done, err := c.walkChain(v.chain, why)
+		done, err := c.walkChain(chainEntry{v.chain, c.place(r), why})
 		if err != nil {
 			return false, err
 		}
 		c.mergeResult(done, v.uncertainty)
 		return certain && !done.fallsThrough, nil
 	case unix.NFT_GOTO:
-		done, err := c.walkChain(v.chain, why)
+		done, err := c.walkChain(chainEntry{v.chain, c.place(r), why})
 		if err != nil {
 			return false, err
 		}
@@ -194,15 +215,15 @@ func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err erro
 	}
 	switch v.code & 0xff {
 	case verdictAccept:
-		c.addOutcome(Accepted, c.name, r.Handle, why)
+		c.addOutcome(Accepted, c.place(r), why)
 	case verdictTranslated:
-		c.addOutcome(Translated, c.name, r.Handle, why)
+		c.addOutcome(Translated, c.place(r), why)
 	case verdictQueue:
 		// A user-space program decides.
-		c.addOutcome(Accepted, c.name, r.Handle, why|NotSimulated)
-		c.addOutcome(Dropped, c.name, r.Handle, why|NotSimulated)
+		c.addOutcome(Accepted, c.place(r), why|NotSimulated)
+		c.addOutcome(Dropped, c.place(r), why|NotSimulated)
 	default:
-		c.addOutcome(Dropped, c.name, r.Handle, why)
+		c.addOutcome(Dropped, c.place(r), why)
 	}
 	c.decided |= v.uncertainty
 	return certain, nil

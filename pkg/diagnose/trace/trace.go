@@ -9,11 +9,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
@@ -26,12 +28,14 @@ type Answer struct {
 }
 
 // Trace is one challenge as a validator sees it: the addresses of the name, and the
-// proxy's response at each. Ingress are the responses to compare with.
+// proxy's response at each. Ingress are the responses to compare with, and Log shows
+// whether cert-manager requests the challenge.
 type Trace struct {
 	Token   string
 	DNS     []result.Step
 	Answers []Answer
 	Ingress []ingress.Response
+	Log     selfcheck.Log
 }
 
 // Steps evaluates the responses like Let's Encrypt and cert-manager.
@@ -181,7 +185,13 @@ func (t Trace) certManager() result.Step {
 		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: status %d", w.Page.Status)
 	case !response.KeyPattern(t.Token).Match(w.Page.Body) || w.Page.Length != len(w.Page.Body):
 		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
+	case t.Log.Missing():
+		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would pass, but cert-manager has sent no request within %v", t.Log.Watched.Round(time.Second))
 	default:
-		return result.NewStep(step, w.Addr.String(), true, 0, "the self check would pass if the thumbprint is that of the account")
+		text := "the self check would pass if the thumbprint is that of the account"
+		if c := t.Log.Request; c != nil {
+			text += fmt.Sprintf("; at %s, %s got status %d", c.Time.Format(time.TimeOnly), c.ClientKind, c.Status)
+		}
+		return result.NewStep(step, w.Addr.String(), true, 0, "%s", text)
 	}
 }

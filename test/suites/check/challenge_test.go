@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
@@ -26,6 +27,39 @@ func (c *cluster) requestChallenge(agent, token string, status int) {
 		return nil
 	})
 	must(c.t, err)
+}
+
+// TestSelfCheckMissing withholds the requests of cert-manager, as the default network policy
+// of cert-manager-operator does. The CA would get the key, but cert-manager never starts its validation.
+func TestSelfCheckMissing(t *testing.T) {
+	c := healthy(t, nil)
+	c.startSolver(token)
+	check := func(want, last string) lab.CheckReport {
+		t.Helper()
+		ids := []string{}
+		if want != "" {
+			ids = append(ids, want)
+		}
+		r := c.expectFindings(c.holder(), ids, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
+			"solver ok", "solver ok", "lets-encrypt ok", last)
+		return r
+	}
+	r := check("self-check-missing", "cert-manager problem")
+	c.expectText(r, "self-check-missing", "The challenge evaGxfAD… is served at ", c.API.V4.String(), c.API.V6.String(), "no request for it within 11s",
+		`With defaultNetworkPolicy: "true"`, "explain self-check-missing")
+	if last := r.Trace[len(r.Trace)-1]; !strings.Contains(last.Text, "cert-manager has sent no request within 11s") {
+		t.Errorf("last step: %+v", last)
+	}
+	// Only the log of the node that holds the VIPs has the requests. Without a token, nothing
+	// shows that a challenge is pending.
+	c.expectFindings(c.standby(), []string{}, "--token", token)
+	c.expectFindings(c.holder(), []string{})
+	c.requestChallenge(lab.SelfCheckAgent, token, 200)
+	r = check("", "cert-manager ok")
+	if last := r.Trace[len(r.Trace)-1]; !strings.Contains(last.Text, "cert-manager got status 200") {
+		t.Errorf("last step: %+v", last)
+	}
 }
 
 // TestRecentChallenges holds that recent requests of cert-manager's self check explain a

@@ -85,9 +85,10 @@ var (
 // TestHealthyOpenShift repeats TestHealthy on nodes as OpenShift has them: tables of
 // kubelet and OVN-Kubernetes, a firewall with the needed ports, a single IPv6 address on
 // br-ex beside OVN-Kubernetes's own, a second NIC in the same network, a resolver on the
-// node that answers with the VIPs, and an egress proxy.
+// node that answers with the VIPs, and an egress proxy. A firewall that was generated before
+// the installation lacks the ports.
 func TestHealthyOpenShift(t *testing.T) {
-	c := healthy(t, nil)
+	c := healthy(t, withMetrics)
 	for _, m := range []*lab.ControlPlaneNode{c.ControlPlane[0], c.ControlPlane[2]} {
 		n := m.Node
 		c.loadOpenShiftRules(n)
@@ -99,9 +100,15 @@ func TestHealthyOpenShift(t *testing.T) {
 		writeTestFile(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
 			"NO_PROXY=.cluster.local,.svc,10.128.0.0/14,127.0.0.1,192.0.2.0/24,api-int.lab.test,api.lab.test,localhost\n")
 	}
+	nodes := []*lab.Node{c.ControlPlane[0].Node, c.ControlPlane[2].Node}
 	c.awaitReason(c.Services[0], "Serving")
+	for _, n := range nodes {
+		c.loadNodeFirewall(n, machineConfigForm, "before")
+		c.expectFindings(n, []string{"input-drops", "metrics-port-dropped"})
+		c.loadNodeFirewall(n, machineConfigForm, "after")
+	}
 	c.connectTo(c.standby(), c.holder())
-	for _, n := range []*lab.Node{c.ControlPlane[0].Node, c.ControlPlane[2].Node} {
+	for _, n := range nodes {
 		c.expectHealthy(n)
 		text, _, err := n.CheckText(t.Context(), shared.binary)
 		must(t, err)
@@ -120,7 +127,7 @@ func (c *cluster) loadOpenShiftRules(n *lab.Node) {
 		must(c.t, err)
 	}
 	c.onCleanup(func(ctx context.Context) error {
-		tables := []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes", "inet openshift_filter"}
+		tables := []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes"}
 		_, err := n.Run(ctx, "nft", "delete table "+strings.Join(tables, "; delete table "))
 		return err
 	})

@@ -302,6 +302,7 @@ func TestTrace(t *testing.T) {
 	t.Run("well", func(t *testing.T) {
 		c := c.forSubtest(t)
 		c.startSolver(token)
+		c.requestChallenge(lab.SelfCheckAgent, token, 200)
 		r := c.expectFindings(c.holder(), []string{}, "--token", token)
 		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
 			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")

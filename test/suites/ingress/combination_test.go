@@ -192,6 +192,8 @@ func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	s, err := p.Solve(t.Context(), apiName, token, token+"."+strings.Repeat("x", 43))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
+	_, err = p.Internet.GetAs(t.Context(), lab.SelfCheckAgent, "http://"+apiName+acmePath+token)
+	must(t, err)
 	port := map[bool]string{false: ":80", true: ":443"}[f.secure]
 	for _, hop := range p.check(t, nil, "--token", token).Trace {
 		if hop.Outcome != "ok" || hop.Step == "ingress" && !strings.HasSuffix(hop.To, port) {

@@ -26,6 +26,8 @@ func (h *host) expectTrace() {
 	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 	solver, err := h.Solve(h.t.Context(), apiName, token, token+"."+strings.Repeat("x", 43))
 	must(h.t, err)
+	_, err = h.Internet.GetAs(h.t.Context(), lab.SelfCheckAgent, "http://"+apiName+"/.well-known/acme-challenge/"+token)
+	must(h.t, err)
 	r, code, err := h.node().Check(h.t.Context(), shared.binary, "--token", token)
 	must(h.t, err)
 	if code != 0 || len(r.Trace) == 0 || len(r.IDs()) > 0 {

@@ -20,6 +20,13 @@ type Status struct {
 	Config     Config      `json:"config"`
 	Egress     EgressProxy `json:"egressProxy"`
 	Events     Events      `json:"events"`
+	Metrics    Metrics     `json:"metrics"`
+}
+
+// Metrics is the state of the exporter.
+type Metrics struct {
+	Address string `json:"address"`
+	Served  bool   `json:"served"`
 }
 
 // Events are what has happened since the start.

@@ -19,9 +19,9 @@ const (
 	maxFile = 64 << 20
 )
 
-// contents decodes the contents of a file. The MCO supports only data URLs, optionally
+// Contents decodes the contents of a file. The MCO supports only data URLs, optionally
 // compressed with gzip (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
-func contents(f types.File) (string, error) {
+func Contents(f types.File) (string, error) {
 	if f.Contents.Source == nil {
 		return "", nil
 	}

@@ -25,7 +25,7 @@ func (d *Daemon) Drift(ctx context.Context) error {
 		if isWrittenElsewhere(f.Path) {
 			continue
 		}
-		content, err := contents(f)
+		content, err := Contents(f)
 		if err == nil {
 			err = d.checkFile(ctx, f.Path, content, fileMode(f))
 		}

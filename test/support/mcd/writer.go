@@ -37,7 +37,7 @@ func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Un
 
 // writeFile follows pkg/daemon/file_writers.go, writeFiles.
 func (w *writer) writeFile(f types.File) error {
-	content, err := contents(f)
+	content, err := Contents(f)
 	if err != nil {
 		return err
 	}
