@@ -101,26 +101,25 @@ func TestForeignMergePatch(t *testing.T) {
 		a.expectPreflight()
 	}
 	a.expectCertificate("patched")
+	a.expectReleaseTooEarly()
 	a.patchPolicy()
 	a.expectPreflight("policy-entries-missing")
 	a.remove(nil)
 	a.expectUnchanged(before)
 }
 
-// TestReleaseTooEarly: the script does not remove the entries while the MachineConfigs
-// exist.
-func TestReleaseTooEarly(t *testing.T) {
-	a := newAdmin(t)
-	a.install()
+// expectReleaseTooEarly expects that the script does not remove the entries while the
+// MachineConfigs exist.
+func (a *admin) expectReleaseTooEarly() {
+	a.t.Helper()
 	policy := a.cluster.Policy()
-	_, err := a.run(t.Context(), a.life.block(t, "Remove", 1, 2))
+	_, err := a.run(a.t.Context(), a.life.block(a.t, "Remove", 1, 2))
 	if err == nil || !strings.Contains(err.Error(), "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd ") {
-		t.Errorf("got %v", err)
+		a.t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(string(policy), string(a.cluster.Policy())); diff != "" {
-		t.Errorf("the policy (-before +after):\n%s", diff)
+		a.t.Errorf("the policy (-before +after):\n%s", diff)
 	}
-	a.remove(nil)
 }
 
 // TestLayeredPool: with a MachineOSConfig, each change of a pool of 4.19 reboots its nodes,
@@ -180,7 +179,7 @@ func TestPausedPool(t *testing.T) {
 	a.install()
 	a.cluster.Pause()
 	a.expectPreflight("pool-paused")
-	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9889}\n")
 	a.step("configuration, paused pool", expect{}, func() { a.section(a.life, "Change the configuration") })
 	a.patchPolicy()
 	a.expectPreflight("policy-entries-missing", "pool-paused")
@@ -188,7 +187,7 @@ func TestPausedPool(t *testing.T) {
 		must1(a.run(t.Context(), a.guide.onlyBlock(t, "2. The node disruption policy, first")))(t)
 		must(t, a.cluster.Resume(t.Context()))
 	})
-	a.awaitPort(9888)
+	a.awaitPort(9889)
 	a.remove(nil)
 	a.expectUnchanged(before)
 }

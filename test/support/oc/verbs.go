@@ -87,7 +87,10 @@ type object struct {
 // read reads the objects of -f: the files of a folder without its subfolders, with the
 // extensions that oc accepts (cli-runtime's pkg/resource/builder.go).
 func read(dir, name string) (map[object][]byte, error) {
-	path := filepath.Join(dir, name)
+	path := name
+	if !filepath.IsAbs(name) {
+		path = filepath.Join(dir, name)
+	}
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("read the files of -f: %w", err)
