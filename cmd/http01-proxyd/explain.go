@@ -90,6 +90,8 @@ func explain(e findings.Entry) terminal.Finding {
 	switch {
 	case e.JournalOnly:
 		verification = fmt.Sprintf("Repeat the challenge: the journal has no new entry with CAUSE=%s.", e.ID)
+	case e.Check == findings.PreflightCheck:
+		verification = `Run "oc http01 preflight" with new output of oc: it no longer reports the finding.`
 	case e.ClusterOnly:
 		verification = `Run "oc http01 status": it no longer lists the finding.`
 	}

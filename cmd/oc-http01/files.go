@@ -89,7 +89,8 @@ func writeFiles(dir string, outputs []outputFile) error {
 }
 
 // checkStaleFiles rejects a folder with MachineConfigs of earlier renderings that this
-// one does not overwrite: oc applies all files of a folder.
+// one does not overwrite: oc applies all files of a folder. The folder policy of an
+// early release removes the policy if a tool applies it recursively.
 func checkStaleFiles(dir string, outputs []outputFile) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +105,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	}
 	var stale []string
 	for _, e := range entries {
-		if isMachineConfig(e.Name()) && !ours[e.Name()] {
+		if isMachineConfig(e.Name()) && !ours[e.Name()] || e.IsDir() && e.Name() == "policy" {
 			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -113,7 +114,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	}
 	return config.Problem{
 		Where:       dir,
-		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(stale, " and "), dir),
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which would also be applied", strings.Join(stale, " and ")),
 		Remediation: "give another folder with --output-dir, or remove them",
 	}
 }

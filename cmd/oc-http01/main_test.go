@@ -199,7 +199,7 @@ func TestReport(t *testing.T) {
 			total += f.Bytes
 		}
 	}
-	want := []string{dir + "/98-infra-http01-proxyd.yaml", dir + "/98-infra-http01-proxyd-config.yaml", dir + "/policy/policy.yaml", dir + "/policy/removal/policy.yaml"}
+	want := []string{dir + "/10-policy/policy.yaml", dir + "/10-policy/apply.sh", dir + "/98-infra-http01-proxyd.yaml", dir + "/98-infra-http01-proxyd-config.yaml"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -209,8 +209,7 @@ func TestReport(t *testing.T) {
 
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--output-dir", dir)
 	for _, want := range []string{
-		"\nThe commands that apply these files:\n  oc apply --server-side --field-manager=http01-proxyd -f " + dir + "/policy/policy.yaml\n  timeout 2m ",
-		"\n  oc apply -f " + dir + "\n  oc wait mcp/infra ",
+		"\nThe commands that apply these files:\n  sh " + dir + "/10-policy/apply.sh\n  oc apply -f " + dir + "\n  oc wait mcp/infra ",
 		dir + "/98-infra-http01-proxyd.yaml",
 		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the machine-config-operator's limit of 1572864 for a pool",
 	} {
@@ -240,26 +239,29 @@ func TestPrintToStdout(t *testing.T) {
 	}
 }
 
-// TestPolicyIsWrittenFirst: rendered files name no folder, which may be another one,
-// and each policy contains its command once.
-func TestPolicyIsWrittenFirst(t *testing.T) {
+// TestPolicyIsFirst: the paths of the files are in the order of application. Rendered
+// files name no folder, which may be another one, and no file removes the policy.
+func TestPolicyIsFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if got := runLine(t, "", "render", "--image", image, "--output-dir", dir); got.code != cli.OK {
 		t.Fatalf("%+v", got)
 	}
-	for name, text := range tree(t, dir) {
+	files := tree(t, dir)
+	want := []string{"10-policy/apply.sh", "10-policy/policy.yaml", "98-master-http01-proxyd-config.yaml", "98-master-http01-proxyd.yaml"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, text := range files {
 		if strings.Contains(text, "machineconfigs/") {
 			t.Errorf("%s speaks of a folder that it may not be in:\n%s", name, text)
 		}
-		commands := regexp.MustCompile(`(?m)^#.*\boc apply.*$`).FindAllString(text, -1)
-		var want []string
-		if strings.HasPrefix(name, "policy") {
-			want = []string{"#   oc apply --server-side --field-manager=http01-proxyd -f policy.yaml"}
+		if strings.HasSuffix(name, ".yaml") && strings.Contains(text, "\nspec: {}") {
+			t.Errorf("%s removes the policy:\n%s", name, text)
 		}
-		if diff := cmp.Diff(want, commands); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+	}
+	if !strings.Contains(files["10-policy/policy.yaml"], "\n#   sh apply.sh\n") {
+		t.Errorf("the policy does not name its script:\n%s", files["10-policy/policy.yaml"])
 	}
 }
 
@@ -279,11 +281,15 @@ func TestStaleFilesAreRejected(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	must(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
+	if got := render("--image", image); got.code != cli.Failure || !strings.Contains(got.err, dir+"/policy of another rendering") {
+		t.Errorf("the policy of an early release: %+v", got)
+	}
+	must(t, os.Remove(filepath.Join(dir, "policy")))
 	before := tree(t, dir)
 	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
 		want := outcome{cli.Failure, "", "oc http01 render: " + dir + ": the folder has " +
-			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml of another rendering, which \"oc apply -f " + dir +
-			"\" would also apply: give another folder with --output-dir, or remove them\n"}
+			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml of another rendering, which would also be applied: give another folder with --output-dir, or remove them\n"}
 		if diff := cmp.Diff(want, render(more...), cmp.AllowUnexported(outcome{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", more, diff)
 		}
@@ -305,7 +311,7 @@ func TestNoFolder(t *testing.T) {
 		}
 	}
 	proc := runLine(t, "", "render", "--image", image, "--output-dir", "/proc/http01-proxyd") // takes no directory, root's neither
-	if want := "oc http01 render: cannot write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != cli.Failure ||
+	if want := "oc http01 render: cannot write /proc/http01-proxyd/10-policy/policy.yaml: mkdir /proc/http01-proxyd: "; proc.code != cli.Failure ||
 		!strings.HasPrefix(proc.err, want) || !strings.HasSuffix(proc.err, ": give another folder with --output-dir\n") {
 		t.Errorf("%+v", proc)
 	}

@@ -24,13 +24,11 @@ func policyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "policy", Short: "print the entries of the node disruption policy",
 		Long: `Print the entries of the cluster's node disruption policy, for server-side apply.
-With them, a change of the MachineConfigs does not reboot hosts. Server-side apply
-keeps all other entries, and reports an entry of another field manager for the same
-path or unit as a conflict.`,
-		Example: `  # add or update the entries
-  oc http01 policy | oc apply --server-side --field-manager=http01-proxyd -f -
-
-  # show the result without changing the cluster
+As long as they are in force, a change of the MachineConfigs does not reboot hosts.
+Server-side apply keeps all other entries, and reports an entry of another field manager
+for the same path or unit as a conflict. The script 10-policy/apply.sh of "oc http01
+render" applies the entries, and waits until they are in force.`,
+		Example: `  # show the result without changing the cluster
   oc http01 policy | oc apply --server-side --field-manager=http01-proxyd --dry-run=server -o yaml -f -
 
   # remove the entries, after the MachineConfigs have been deleted

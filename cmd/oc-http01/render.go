@@ -39,11 +39,15 @@ func renderCommand() *cobra.Command {
 	var f renderFlags
 	c := &cobra.Command{
 		Use: "render", Short: "render the MachineConfigs of a pool, and the policy that they require",
-		Long: `Render 98-POOL-http01-proxyd.yaml (units and installer),
-98-POOL-http01-proxyd-config.yaml (the hosts' configuration), policy/policy.yaml,
-and policy/removal/policy.yaml for the removal. The configuration is validated as on
-a host, and the result as by the machine-config-operator. If there is a problem, no
-file is written.`,
+		Long: `Render the files of a pool. Their names begin with the order of application.
+
+  10-policy/policy.yaml              entries of the node disruption policy
+  10-policy/apply.sh                 the script that puts the entries into force
+  98-POOL-http01-proxyd.yaml         units and installer
+  98-POOL-http01-proxyd-config.yaml  the hosts' configuration
+
+The configuration is validated as on a host, and the result as by the
+machine-config-operator. If there is a problem, no file is written.`,
 		Example: `  # for the master pool, with the default configuration, into ./machineconfigs
   oc http01 render --image quay.io/me/http01-proxyd@sha256:...
 
@@ -275,12 +279,9 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := disruption.RemovalManifest()
-	if err != nil {
-		return nil, err
-	}
-	// Each in a separate folder: oc applies all files of a folder.
-	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
+	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes
+	// the policy, because tools for GitOps apply folders recursively.
+	return append([]outputFile{policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script())}, outputs...), nil
 }
 
 func policyOutput(file string, text []byte) outputFile {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -80,15 +79,13 @@ func (f renderFlags) nextCommands(dir string) []string {
 		return nil
 	}
 	pool := "oc wait mcp/" + f.pool
-	return slices.Concat(
-		disruption.Commands(shellQuote(filepath.Join(dir, "policy", "policy.yaml"))),
-		[]string{
-			"oc apply -f " + shellQuote(dir),
-			pool + " --for=condition=Updating --timeout=2m",
-			pool + " --for=condition=Updated --timeout=30m",
-			"oc http01 status",
-		},
-	)
+	return []string{
+		"sh " + shellQuote(filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile))),
+		"oc apply -f " + shellQuote(dir),
+		pool + " --for=condition=Updating --timeout=2m",
+		pool + " --for=condition=Updated --timeout=30m",
+		"oc http01 status",
+	}
 }
 
 // shellQuote quotes a path for a shell, if that is necessary.

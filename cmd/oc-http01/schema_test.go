@@ -35,6 +35,14 @@ func TestSchemas(t *testing.T) {
 	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
 	schematest.Check[report.ClusterCondition](t, *update, "cluster-condition", "ClusterCondition", nil,
 		output(nil, "condition", path), output(nil, "condition", path+".absent"))
+	full := filepath.Join(dir, "full.yaml")
+	must(t, os.WriteFile(full, []byte(clusterList(policyLists(t))), 0o600))
+	pool := filepath.Join(dir, "pool.yaml")
+	must(t, os.WriteFile(pool, []byte(poolObject), 0o600))
+	patched := filepath.Join(dir, "patched.yaml")
+	must(t, os.WriteFile(patched, []byte(clusterList("    files: []\n")), 0o600))
+	schematest.Check[report.Preflight](t, *update, "preflight", "Preflight", nil,
+		output(nil, "preflight", full), output(nil, "preflight", pool), output(nil, "preflight", patched))
 	schematest.Check[renderedFiles](t, *update, "rendered-files", "RenderedFiles", []string{"cmd/oc-http01"},
 		output(nil, "render", "--image", image, "--output-dir", dir),
 		output(nil, "render", "--layered", "--output-dir", dir))

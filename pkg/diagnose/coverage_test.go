@@ -36,6 +36,8 @@ func TestEveryFindingHasTest(t *testing.T) {
 		switch folder := unreal[e.ID]; {
 		case e.JournalOnly:
 			tested = named.Match(readTests(t, "../proxy/upstream"))
+		case e.Check == findings.PreflightCheck:
+			tested = named.Match(readTests(t, "../cluster/preflight"))
 		case e.ClusterOnly:
 			tested = named.Match(readTests(t, "../cluster/condition"))
 		case folder != "":

@@ -126,7 +126,10 @@ func newPage(t *testing.T) page {
 		}
 		p.Symptoms[i].Entries = append(p.Symptoms[i].Entries, e)
 		title := "The check " + e.Check
-		if e.ClusterOnly {
+		switch {
+		case e.Check == findings.PreflightCheck:
+			title = "Before a change"
+		case e.ClusterOnly:
 			title = "The cluster"
 		}
 		if n := len(p.Checks); n == 0 || p.Checks[n-1].Title != title {

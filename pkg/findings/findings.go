@@ -19,7 +19,7 @@ type Level string
 // The levels.
 const (
 	Warning Level = "warning" // challenges succeed now, but may fail later or for some clients
-	Problem Level = "problem" // challenges fail, or the certificate does
+	Problem Level = "problem" // challenges fail, or the certificate does; or a change reboots nodes
 )
 
 // Entry is the text of one finding. Message and Remediation may contain placeholders such
@@ -37,7 +37,7 @@ type Entry struct {
 	Exchange    bool
 	Reply       string // response body to the client of such an exchange; empty if it gets the ingress's response
 	JournalOnly bool   // no check detects it, because it is about a challenge that the service handled
-	ClusterOnly bool   // no check of one host detects it; "oc http01 status" and "oc http01 check" report it
+	ClusterOnly bool   // no check of one host detects it; "oc http01 status", "oc http01 check" or, with [PreflightCheck], "oc http01 preflight" reports it
 	// CausedBy lists findings that explain this one. If one of them is found, this one is
 	// redundant.
 	CausedBy []ID
@@ -147,6 +147,6 @@ func entries() []Entry {
 		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(), rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
 		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(), conntrackEntries(), clockEntries(),
-		configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(),
+		configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), preflightEntries(),
 	)
 }

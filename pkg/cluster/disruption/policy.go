@@ -4,6 +4,7 @@ package disruption
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,8 @@ const (
 	DaemonReload = "DaemonReload"
 	Restart      = "Restart"
 	Reload       = "Reload"
+	Drain        = "Drain"
+	Reboot       = "Reboot"
 )
 
 // Action is one step of the machine-config-daemon.
@@ -72,44 +75,50 @@ func LayeredPolicy() Policy {
 	}
 }
 
+// File returns the entry that applies to a file. The longest key applies that is the
+// path of the file or of a parent directory, and the first of several (the
+// machine-config-operator's pkg/controller/common/helpers.go,
+// FindClosestFilePolicyPathMatch and IsSubdirectory).
+func (p Policy) File(file string) (Entry, bool) {
+	var found Entry
+	for _, e := range p.Files {
+		if file != e.Key && !strings.HasPrefix(path.Clean(file), path.Clean(e.Key)+"/") {
+			continue
+		}
+		if len(e.Key) > len(found.Key) {
+			found = e
+		}
+	}
+	return found, found.Key != ""
+}
+
+// Unit returns the entry that applies to a unit.
+func (p Policy) Unit(name string) (Entry, bool) {
+	i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Key == name })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return p.Units[i], true
+}
+
 // Uncovered returns the files and units without an entry in the policy: a change of
 // them reboots a host.
 func (p Policy) Uncovered(paths, units []string) []string {
 	var out []string
 	for _, file := range paths {
-		if closestEntry(p.Files, file) == nil {
+		if _, found := p.File(file); !found {
 			out = append(out, file)
 		}
 	}
 	for _, unit := range units {
-		if entryFor(p.Units, unit) == nil {
+		if _, found := p.Unit(unit); !found {
 			out = append(out, unit)
 		}
 	}
 	return out
 }
 
-func entryFor(entries []Entry, key string) *Entry {
-	for i := range entries {
-		if entries[i].Key == key {
-			return &entries[i]
-		}
-	}
-	return nil
-}
-
-// closestEntry returns the entry that applies to a file: the longest key that is its
-// path or a parent directory, the first of several (the machine-config-operator's
-// pkg/controller/common/helpers.go, FindClosestFilePolicyPathMatch and IsSubdirectory).
-func closestEntry(entries []Entry, file string) *Entry {
-	var found *Entry
-	for i, e := range entries {
-		if file != e.Key && !strings.HasPrefix(path.Clean(file), path.Clean(e.Key)+"/") {
-			continue
-		}
-		if found == nil || len(e.Key) > len(found.Key) {
-			found = &entries[i]
-		}
-	}
-	return found
+// Reboots reports whether the actions drain or reboot a host.
+func (e Entry) Reboots() bool {
+	return slices.ContainsFunc(e.Actions, func(a Action) bool { return a.Type == Reboot || a.Type == Drain })
 }

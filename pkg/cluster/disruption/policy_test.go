@@ -3,10 +3,13 @@
 package disruption_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,47 +83,106 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestWaitCommand: the command in the policy's header returns when the operator has
-// observed this generation, and not before. The test runs it unchanged, with a fake oc
-// that prints one line after another.
-func TestWaitCommand(t *testing.T) {
+// TestScript: the script returns when each entry is in force and the operator has
+// observed the newest generation, and not before. It runs unchanged, beside a policy,
+// with a fake oc: each "oc get machineconfiguration" prints the next answer, and the last
+// one again.
+func TestScript(t *testing.T) {
 	t.Parallel()
-	manifest, err := disruption.InstallerPolicy().Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^#   (timeout .+)$`).FindSubmatch(manifest)
-	if found == nil {
-		t.Fatalf("no wait command in\n%s", manifest)
-	}
-	for name, tt := range map[string]struct{ answers, left string }{
-		"seen":            {"3=3\nleft\n", "left\n"},
-		"behind":          {"13=12\n13=13\nleft\n", "left\n"},
-		"longer at left":  {"13=3\n13=13\nleft\n", "left\n"},
-		"longer at right": {"3=31\n31=31\nleft\n", "left\n"},
-		"no status yet":   {"1=\n=\n\n1=1\nleft\n", "left\n"},
+	const (
+		entries = "path: /etc/a\nname: a.service\n"
+		applied = "apply --server-side --field-manager=http01-proxyd -f policy.yaml\n"
+	)
+	for name, tt := range map[string]struct {
+		args    []string
+		answers []string // of oc get machineconfiguration
+		names   string   // of oc get machineconfigs
+		fails   string   // the verb of oc that fails
+		gets    int      // how often the object was read
+		out     string   // in the output
+		calls   string   // of oc apply
+		status  int
+	}{
+		"in force":          {answers: []string{"3 3\n" + entries}, gets: 1, out: "are in force", calls: applied},
+		"among others":      {answers: []string{"3 3\npath: /etc\n" + entries + "name: b.service\n"}, gets: 1, out: "are in force", calls: applied},
+		"behind":            {answers: []string{"13 12\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force", calls: applied},
+		"longer at left":    {answers: []string{"13 3\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force", calls: applied},
+		"no status yet":     {answers: []string{"1 \n", " \n", "\n", "1 1\n" + entries}, gets: 4, out: "are in force", calls: applied},
+		"an entry is late":  {answers: []string{"3 3\npath: /etc/a\n", "3 3\n" + entries}, gets: 2, out: "are in force", calls: applied},
+		"never":             {answers: []string{"3 3\npath: /etc/ab\nname: a.service\n"}, gets: 60, out: "apply.sh: the policy in force has no entry for: path: /etc/a , after 2 minutes. Do not apply", calls: applied, status: 1},
+		"never observed":    {answers: []string{"3 2\n" + entries}, gets: 60, out: "apply.sh: the operator has observed the generation 2 of 3, after 2 minutes.", calls: applied, status: 1},
+		"get fails":         {fails: "get", gets: 60, out: "apply.sh: the MachineConfiguration cluster cannot be read, after 2 minutes.", calls: applied, status: 1},
+		"a conflict":        {fails: "apply", out: "apply.sh: oc cannot apply policy.yaml. After a conflict, agree", calls: applied, status: 1},
+		"release":           {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n", calls: "spec: {}\n"},
+		"release too early": {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config\n", out: "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config . Delete them", status: 1},
+		"release, no list":  {args: []string{"release"}, fails: "get", out: "apply.sh: oc cannot list the MachineConfigs.", status: 1},
+		"a typo":            {args: []string{"relase"}, out: "usage: ", status: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for file, text := range map[string]string{
-				"answers": tt.answers,
-				"oc":      "#!/bin/sh\ncd " + dir + " && head -n 1 answers && sed -i 1d answers\n",
-				"sleep":   "#!/bin/sh\n",
-			} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
+			must := func(err error) {
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", string(found[1]))
-			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+			for i, text := range tt.answers {
+				must(os.WriteFile(filepath.Join(dir, strconv.Itoa(i+1)), []byte(text), 0o600))
 			}
-			left, err := os.ReadFile(filepath.Join(dir, "answers"))
-			if diff := cmp.Diff(tt.left, string(left)); err != nil || diff != "" {
-				t.Errorf("%v: unread answers (-want +got):\n%s", err, diff)
+			for file, text := range map[string]string{
+				"apply.sh":    string(disruption.Script()),
+				"policy.yaml": "metadata:\n  name: cluster\nspec:\n  - path: /etc/a\n    actions: []\n  - actions:\n    - restart:\n        serviceName: b.service\n    name: a.service\n",
+				"names":       tt.names,
+				"sleep":       "#!/bin/sh\n",
+				"oc": `#!/bin/sh
+dir=` + dir + `
+case "$1 $2" in
+"apply "*) echo "$@" >>$dir/calls; case $5 in /*) tail -n 1 "$5" >$dir/calls ;; esac ;;
+"get machineconfigs") cat $dir/names ;;
+"get machineconfiguration")
+	echo >>$dir/gets
+	next=$(wc -l <$dir/gets)
+	while [ $next -gt 1 ] && [ ! -e $dir/$next ]; do next=$((next - 1)); done
+	cat $dir/$next 2>/dev/null ;;
+esac
+[ "$1" != "` + tt.fails + `" ]
+`,
+			} {
+				must(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755))
+			}
+			cmd := exec.CommandContext(t.Context(), "sh", append([]string{filepath.Join(dir, "apply.sh")}, tt.args...)...)
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + dir}
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if cmd.ProcessState.ExitCode() != tt.status || !strings.Contains(string(out), tt.out) {
+				t.Errorf("exit status %d, want %d and %q:\n%s", cmd.ProcessState.ExitCode(), tt.status, tt.out, out)
+			}
+			read := func(name string) string {
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				if !errors.Is(err, fs.ErrNotExist) {
+					must(err)
+				}
+				return string(text)
+			}
+			if diff := cmp.Diff([]string{tt.calls, strings.Repeat("\n", tt.gets)}, []string{read("calls"), read("gets")}); diff != "" {
+				t.Errorf("oc apply and oc get (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestScriptRemoves: the object in the script is the one of "oc http01 policy --release".
+func TestScriptRemoves(t *testing.T) {
+	t.Parallel()
+	text, err := disruption.RemovalManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, object, _ := strings.Cut(string(text), "\napiVersion")
+	if inScript := strings.ReplaceAll(string(disruption.Script()), "\n\t\t", "\n"); !strings.Contains(inScript, "\napiVersion"+object) {
+		t.Errorf("the script has no\napiVersion%s", object)
 	}
 }

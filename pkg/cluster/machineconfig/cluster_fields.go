@@ -60,9 +60,22 @@ func knownFields(kind string) map[string][]string {
 }
 
 func (r *clusterReader) checkFields(o clusterObject) {
-	fields := knownFields(o.kind)
+	walkFields(o.node, knownFields(o.kind), func(key *yaml.Node, at, path string, known []string) {
+		r.recordUnknownField(o.file, key, at, suggestField(o.kind, path, key.Value, known))
+	})
+}
+
+// walkFields reports each field that is not in the list of its parent. The path of the
+// elements of a list ends with "[]".
+func walkFields(root *yaml.Node, fields map[string][]string, report func(key *yaml.Node, at, parent string, known []string)) {
 	var walk func(n *yaml.Node, path string)
 	walk = func(n *yaml.Node, path string) {
+		if n.Kind == yaml.SequenceNode {
+			for _, element := range n.Content {
+				walk(element, path+"[]")
+			}
+			return
+		}
 		known, checked := fields[path]
 		if !checked || n.Kind != yaml.MappingNode {
 			return
@@ -73,10 +86,10 @@ func (r *clusterReader) checkFields(o clusterObject) {
 				walk(n.Content[i+1], at)
 				continue
 			}
-			r.recordUnknownField(o.file, key, at, suggestField(o.kind, path, key.Value, known))
+			report(key, at, path, known)
 		}
 	}
-	walk(o.node, "")
+	walk(root, "")
 }
 
 func suggestField(kind, path, key string, known []string) string {

@@ -63,6 +63,7 @@ type clusterObject struct {
 // clusterReader reads objects and collects all problems.
 type clusterReader struct {
 	strict          bool
+	limit           int // bytes of a file; 0: MaxObject
 	warnings        []warning
 	problems        []error
 	omittedProblems int // number of problems beyond the limit
@@ -302,8 +303,8 @@ func (w warning) String() string {
 }
 
 func (r *clusterReader) readDocument(in Input, remediation string) *yaml.Node {
-	if len(in.Text) > MaxObject {
-		r.reject(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), remediation)
+	if limit := cmp.Or(r.limit, MaxObject); len(in.Text) > limit {
+		r.reject(in.Name, fmt.Sprintf("longer than %d bytes", limit), remediation)
 		return nil
 	}
 	if !utf8.Valid(in.Text) {
@@ -354,7 +355,7 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, remedia
 			return nil, false
 		case len(doc.Content) == 0 || jsonType(doc.Content[0]) == "null":
 		case found != nil:
-			r.rejectAt(file, &doc, "a second document", "keep one, which may be a List: "+remediation)
+			r.rejectAt(file, &doc, "a second document", "keep one object or one List: "+remediation)
 			return nil, false
 		default:
 			found = &doc

@@ -302,7 +302,7 @@ func TestClusterRefused(t *testing.T) {
 		"no YAML":           {"a: [x", metal, []string{"a.yaml:2:1: not valid YAML: did not find expected ',' or ']'" + getAPIServer}},
 		"nothing":           {"# only this\n", metal, []string{"a.yaml: contains no object" + getAPIServer}},
 		"a text":            {"hello", metal, []string{"a.yaml:1:1: not an object" + getAPIServer}},
-		"two documents":     {valid + "---\n" + valid, metal, []string{`a.yaml:16:1: a second document: keep one, which may be a List` + getAPIServer}},
+		"two documents":     {valid + "---\n" + valid, metal, []string{`a.yaml:16:1: a second document: keep one object or one List` + getAPIServer}},
 		"an anchor":         {apiServer("  x: &x {}\n"), metal, []string{"a.yaml:15:6: anchors, aliases and merge keys are not supported" + getAPIServer}},
 		"an unknown anchor": {apiServer("  x: *secret\n"), metal, []string{"a.yaml:15:6: not valid YAML: unknown anchor" + getAPIServer}},
 		"a key twice":       {valid + defaultMode, metal, []string{`a.yaml:16:3: duplicate key "http01ChallengeProxy": remove one of the two`}},

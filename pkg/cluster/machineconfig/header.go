@@ -20,7 +20,7 @@ func fileHeader(name, source, description string, size int, example bool) []byte
 	if source == layeredSource {
 		b.WriteString("# Every host reboots when it changes, as for a new operating system image.\n")
 	} else {
-		b.WriteString("# Apply it after policy/policy.yaml is in force, or every host reboots.\n")
+		b.WriteString("# Apply it after 10-policy/apply.sh has succeeded, or every host reboots.\n")
 	}
 	return []byte(b.String())
 }

@@ -3,10 +3,8 @@
 package machineconfig
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -57,26 +55,25 @@ func (p egressProxySpec) edits(name string) configEdits {
 // readManifest reads the one object of a file. Errors never quote the content.
 func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
 	remediation := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
-	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
-	if err != nil {
-		return manifest{}, problem(in.Name, "not valid YAML", remediation)
-	}
-	var doc, second yaml.Node
-	if err := loader.Load(&doc); err != nil {
-		return manifest{}, problem(in.Name, "not valid YAML", remediation)
-	}
-	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
-		return manifest{}, problem(in.Name, "more than one object", remediation)
-	}
-	if at := findAlias(&doc); at != nil {
-		return manifest{}, problemAt(in.Name, at, "anchors, aliases and merge keys are not supported", remediation)
+	r := clusterReader{limit: maxManifest}
+	root := r.readDocument(in, remediation)
+	if root == nil {
+		return manifest{}, r.joinedProblems()
 	}
 	var m manifest
-	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
-		return manifest{}, problem(in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation)
+	if err := root.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
+		at := root
+		if given := member(root, "kind"); given != nil && given.Value != kind {
+			at = given
+		}
+		return manifest{}, problemAt(in.Name, at, fmt.Sprintf("not a %s of %s", kind, apiVersion), remediation)
 	}
 	return m, nil
 }
+
+// maxManifest is the limit of a ConfigMap or a Proxy: etcd accepts objects up to 1.5 MiB,
+// and YAML adds indentation.
+const maxManifest = 2 << 20
 
 func findAlias(n *yaml.Node) *yaml.Node {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {

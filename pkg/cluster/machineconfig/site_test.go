@@ -185,13 +185,13 @@ func TestSiteRefused(t *testing.T) {
 		site machineconfig.Site
 		want string
 	}{
-		"no YAML":               {bundle("a: [secret"), "ca.yaml: not valid YAML" + configMapMend},
-		"nothing":               {bundle(""), "ca.yaml: not valid YAML" + configMapMend},
-		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml: more than one object" + configMapMend},
+		"no YAML":               {bundle("a: [secret"), "ca.yaml:2:1: not valid YAML: did not find expected ',' or ']'" + configMapMend},
+		"nothing":               {bundle(""), "ca.yaml: contains no object" + configMapMend},
+		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml:2:1: a second document: keep one object or one List" + configMapMend},
 		"an alias":              {bundle("a: &x {}\nb: *x\n"), "ca.yaml:1:4: anchors, aliases and merge keys are not supported" + configMapMend},
-		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
-		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
-		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
+		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), "ca.yaml:2:7: not a ConfigMap of v1" + configMapMend},
+		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml:2:7: not a ConfigMap of v1" + configMapMend},
+		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml:1:1: not a ConfigMap of v1" + configMapMend},
 		"no data":               {bundle("apiVersion: v1\nkind: ConfigMap\n"), "ca.yaml: the ConfigMap has no data: put the CAs in PEM under the key ca-bundle.crt"},
 		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: y}\n"), `ca.yaml: the ConfigMap has the additional key "service-ca.crt": keep only the key ca-bundle.crt, with all CAs in PEM`},
 		"a key in binary":       {bundle("apiVersion: v1\nkind: ConfigMap\nbinaryData: {ca-bundle.crt: AAAA}\n"), "ca.yaml: ca-bundle.crt is binary, probably a certificate in DER: convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"},
@@ -208,7 +208,7 @@ func TestSiteRefused(t *testing.T) {
 		"the API's name":        {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` + domainMend},
 		"the ingress's domain":  {machineconfig.Site{Domain: "Apps.a.example"}, `cluster domain "Apps.a.example": ` + domainMend},
 		"no DNS name":           {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
-		"another object":        {machineconfig.Site{Proxy: configMap(good)}, "proxy.yaml: not a Proxy of config.openshift.io/v1" + proxyMend},
+		"another object":        {machineconfig.Site{Proxy: configMap(good)}, "proxy.yaml:14:7: not a Proxy of config.openshift.io/v1" + proxyMend},
 		"no proxy":              {proxy("", "  noProxy: a.example\n"), "proxy.yaml: the cluster has no egress proxy: the status has none: leave --proxy out"},
 		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), `proxy.yaml: the cluster has not accepted the proxy of its spec: the status has none: check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`},
 		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy is also set by proxy.yaml: remove one of the two"},

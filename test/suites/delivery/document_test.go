@@ -166,7 +166,7 @@ func unusedBlocks(ran map[string]bool) ([]string, error) {
 // runs.
 func TestEveryCommandIsMarked(t *testing.T) {
 	// The beginning of a command line, optionally after a prompt.
-	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
+	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|sh|timeout|` + renderer + `) `)
 	for name, mark := range must1(testedDocuments())(t) {
 		marks := []string{mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig"}
 		if name == readmeDocument {

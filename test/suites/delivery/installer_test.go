@@ -64,7 +64,7 @@ func newServingNode(t *testing.T) *node {
 func (n *node) apply(image string, more ...string) mcd.Report {
 	n.t.Helper()
 	must1(n.shell.run(n.t.Context(), renderer+` render --output-dir rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image))(n.t)
-	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/policy/policy.yaml"))))(n.t)
+	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/10-policy/policy.yaml"))))(n.t)
 	n.daemon.Policy = policy
 	return n.update()
 }

@@ -97,6 +97,13 @@ type admin struct {
 
 func newAdmin(t *testing.T) *admin {
 	t.Helper()
+	return newAdminOf(t, mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417)
+}
+
+// newAdminOf returns the administrator of a cluster whose nodes run daemons of these
+// releases.
+func newAdminOf(t *testing.T, flavours ...mcd.Flavour) *admin {
+	t.Helper()
 	s := useCluster(t)
 	seed := rand.Uint64()
 	t.Logf("the order of changes is shuffled with seed %d", seed)
@@ -104,7 +111,7 @@ func newAdmin(t *testing.T) *admin {
 	for i, m := range s.ControlPlane {
 		nodes = append(nodes, oc.Node{Name: m.Name, Daemon: &mcd.Daemon{
 			Machine: m,
-			Flavour: []mcd.Flavour{mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417}[i],
+			Flavour: flavours[i],
 			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
 		}})
 	}
@@ -286,8 +293,8 @@ func TestRemovalReboots(t *testing.T) {
 	before := a.snapshots(t)
 	a.install()
 	a.write("kernel.yaml", kernelConfig)
-	removal, _, found := strings.Cut(a.life.block(t, "Remove", 0, 2), "\n")
-	if !found || !strings.HasPrefix(removal, "oc delete ") {
+	removal, _, found := strings.Cut(a.life.block(t, "Remove", 0, 2), "\noc wait ")
+	if !found || !strings.Contains(removal, "\noc delete ") {
 		t.Fatalf("the removal begins with %q", removal)
 	}
 	a.step("remove, with a kernel argument in the same update", expect{changes: true, reboots: true}, func() {

@@ -45,7 +45,7 @@ func nextReleaseHandlers() map[string]oc.Handler {
 		anotherUnit: func(_ context.Context, dir string, _ ...string) (string, error) {
 			return "", errors.Join(
 				editFile(rendered(dir, "98-master-http01-proxyd.yaml"), withAnotherUnit),
-				editFile(rendered(dir, "policy", "policy.yaml"), withUnitPolicy),
+				editFile(rendered(dir, "10-policy", "policy.yaml"), withUnitPolicy),
 			)
 		},
 	}

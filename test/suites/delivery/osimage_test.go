@@ -70,7 +70,7 @@ func TestOSImage(t *testing.T) {
 			w.expectJournalCatalog(t, w.Host)
 
 			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/"))(t)
+			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && sh rendered/10-policy/apply.sh && oc apply -f rendered/"))(t)
 			w.expectRollout(c, false)
 			w.awaitPort(9888)
 			w.expectServing(inOSImage, s.sums[first], "in-the-os-image-9888")

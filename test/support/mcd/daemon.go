@@ -16,6 +16,8 @@ type Daemon struct {
 	Machine Machine
 	Policy  Policy
 	Flavour Flavour
+	// Layered: the pool has a MachineOSConfig.
+	Layered bool
 	// Shuffle sets the order of changes, such as rand.Shuffle: the real daemon iterates
 	// over Go maps. Without it changes keep the order of the rendered config.
 	Shuffle func(n int, swap func(i, j int))
@@ -106,7 +108,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 // decide follows pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionAction.
 func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
-	if !from.host.equal(to.host) {
+	if !from.host.equal(to.host) || d.Layered && d.Flavour.buildsEveryChange() && from.Name != to.Name {
 		return []Action{{Type: Reboot}}
 	}
 	files, units := changes.files(), changes.units(d.Flavour)

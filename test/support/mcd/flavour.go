@@ -30,6 +30,11 @@ func (f Flavour) String() string {
 // only changed ones (pkg/daemon/update.go, updateFiles).
 func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
 
+// buildsEveryChange reports whether every change of a pool with a MachineOSConfig builds an
+// image and reboots its nodes, whatever the policy (pkg/daemon/update.go,
+// updateOnClusterLayering). From 4.20, changes of files and units follow the policy.
+func (f Flavour) buildsEveryChange() bool { return f != OpenShift420 }
+
 // skipsUnitsWithoutFile reports whether a unit without contents is enabled or disabled only
 // if the host has it (pkg/daemon/update.go, writeUnits; OCPBUGS-56648).
 func (f Flavour) skipsUnitsWithoutFile() bool { return f == OpenShift420 }

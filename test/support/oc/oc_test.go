@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,66 @@ func TestPolicyTakesEffectOnNextWrite(t *testing.T) {
 	}
 }
 
+// TestMergePatchReboots holds that a merge patch of another tool removes entries without a
+// message, and that the next change then reboots. Applying the policy again prevents that.
+func TestMergePatchReboots(t *testing.T) {
+	t.Parallel()
+	const patch = "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"
+	for name, tt := range map[string]struct {
+		between []string
+		reboots bool
+	}{
+		"patched":                       {[]string{patch, getGenerations, getGenerations}, true},
+		"patched, not observed":         {[]string{patch}, false},
+		"patched, applied, not awaited": {[]string{patch, getGenerations, getGenerations, applyPolicy}, true},
+		"patched, applied":              {[]string{patch, applyPolicy, getGenerations, getGenerations}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _, run := newTestCluster(t, map[string]string{
+				"policy.yaml": entry, "config.yaml": motd,
+				"patch.yaml": "spec: {nodeDisruptionPolicy: {files: [{path: /etc/sysconfig/nftables.conf, actions: [{type: None}]}]}}\n",
+			})
+			for _, command := range slices.Concat([]string{applyPolicy, getGenerations, getGenerations}, tt.between, []string{applyConfig}) {
+				run(command)
+			}
+			if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{tt.reboots}, got) {
+				t.Errorf("reboots: %v, want one update with %v", got, tt.reboots)
+			}
+			// The foreign entry stays.
+			if policy := string(c.Policy()); !strings.Contains(policy, "/etc/sysconfig/nftables.conf") {
+				t.Errorf("the policy:\n%s", policy)
+			}
+		})
+	}
+}
+
+// TestLayeredPool holds that a pool with a MachineOSConfig reboots for every change before
+// 4.20, and follows the policy from 4.20.
+func TestLayeredPool(t *testing.T) {
+	t.Parallel()
+	for flavour, want := range map[mcd.Flavour]bool{mcd.OpenShift418: true, mcd.OpenShift420: false} {
+		t.Run(flavour.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, content := range map[string]string{"policy.yaml": entry, "config.yaml": motd} {
+				must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+			}
+			c, err := oc.New(t.Context(), []byte(noEntries), []oc.Node{{Name: "master0", Daemon: &mcd.Daemon{Machine: disk{}, Flavour: flavour}}})
+			must(t, err)
+			c.Rollouts()
+			c.Layer()
+			for _, command := range []string{applyPolicy, getGenerations, getGenerations, applyConfig} {
+				_, err := c.Run(t.Context(), dir, strings.Fields(command)[1:]...)
+				must(t, err)
+			}
+			if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{want}, got) {
+				t.Errorf("reboots: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // TestPause holds that changes of a paused pool come in one update.
 func TestPause(t *testing.T) {
 	t.Parallel()
@@ -180,7 +241,8 @@ func TestUnknownCommands(t *testing.T) {
 	c, dir, _ := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
 	for command, want := range map[string]string{
 		"oc":                                    "a verb is missing",
-		"oc patch mcp/master":                   "no such verb",
+		"oc patch mcp/master":                   "no test patches",
+		"oc edit mcp/master":                    "no such verb",
 		"oc apply -f policy.yaml":               "does not apply a MachineConfiguration like this",
 		"oc apply --server-side -f config.yaml": "does not apply a MachineConfig like this",
 		"oc apply --force-conflicts -f config.yaml":        "force-conflicts",

@@ -39,7 +39,7 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 		defer c.mu.Unlock()
 	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "run": c.runPod,
+		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "run": c.runPod,
 	}
 	verb, known := verbs[args[0]]
 	if !known {
@@ -87,7 +87,10 @@ type object struct {
 // read reads the objects of -f: the files of a folder without its subfolders, with the
 // extensions that oc accepts (cli-runtime's pkg/resource/builder.go).
 func read(dir, name string) (map[object][]byte, error) {
-	path := filepath.Join(dir, name)
+	path := name
+	if !filepath.IsAbs(name) {
+		path = filepath.Join(dir, name)
+	}
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("read the files of -f: %w", err)
@@ -160,6 +163,30 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 	return out.String(), c.rollOut(ctx)
 }
 
+// patch replaces lists of the policy, as another tool does. The operator observes the
+// result later.
+func (c *Cluster) patch(_ context.Context, dir string, args []string) (string, error) {
+	flags := flag.NewFlagSet("patch", flag.ContinueOnError)
+	kind := flags.String("type", "strategic", "")
+	file := flags.String("patch-file", "", "")
+	rest, err := parse(flags, args)
+	if err != nil {
+		return "", err
+	}
+	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) || *kind != "merge" {
+		return "", fmt.Errorf("no test patches %q with the type %s", rest, *kind)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, *file))
+	if err != nil {
+		return "", fmt.Errorf("read the patch: %w", err)
+	}
+	stored, err := c.validator.MergePatch(c.policy.applied, text, "kubectl-patch")
+	if err != nil {
+		return "", err
+	}
+	return "machineconfiguration.operator.openshift.io/cluster patched\n", c.policy.apply(stored)
+}
+
 func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string, error) {
 	flags := flag.NewFlagSet("delete", flag.ContinueOnError)
 	file := flags.String("f", "", "")
@@ -215,6 +242,9 @@ func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error
 	}
 	if len(rest) > 0 && rest[0] == "nodes" && *format == "json" {
 		return c.getNodes(*selector, rest[1:])
+	}
+	if out, found, err := c.getLists(rest, *selector, *format); found {
+		return out, err
 	}
 	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
 		return "", fmt.Errorf("the documentation does not get %q", rest)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,45 @@ func (j *Validator) Apply(live, applied []byte, manager string, force bool) ([]b
 		err = k.update(old, result)
 	}
 	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(result.Object)
+}
+
+// MergePatch does what `oc patch --type=merge` does: a list in the patch replaces the
+// stored list, and the fields of the new list belong to the manager. live and the result
+// are as in Apply, patch is JSON or YAML.
+func (j *Validator) MergePatch(live, patch []byte, manager string) ([]byte, error) {
+	old, k, err := j.decode(live)
+	if err != nil {
+		return nil, fmt.Errorf("the live object: %w", err)
+	}
+	before, err := old.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := yaml.YAMLToJSONStrict(patch)
+	if err != nil {
+		return nil, fmt.Errorf("the patch: %w", err)
+	}
+	after, err := jsonpatch.MergePatch(before, raw)
+	if err != nil {
+		return nil, fmt.Errorf("the patch: %w", err)
+	}
+	patched, _, err := j.decode(after)
+	if err != nil {
+		return nil, err
+	}
+	updated, err := k.fields.Update(old, patched, manager)
+	if err != nil {
+		return nil, err
+	}
+	result, ok := updated.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("the patch gave a %T", updated)
+	}
+	k.setDefaults(result)
+	if err := k.update(old, result); err != nil {
 		return nil, err
 	}
 	return yaml.Marshal(result.Object)

@@ -16,6 +16,8 @@ import (
 
 const root = "../../.."
 
+const removal = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec: {}\n"
+
 // TestRepositoryMachineConfigs validates all objects that `oc apply -f machineconfigs/`
 // sends.
 func TestRepositoryMachineConfigs(t *testing.T) {
@@ -42,7 +44,7 @@ func TestRepositoryPolicy(t *testing.T) {
     sshkey: {actions: [{type: Drain}]}
   managedBootImages: {machineManagers: []}
 `
-	for name, fragment := range shippedObjects(t, "machineconfigs/policy/*.yaml") {
+	for name, fragment := range shippedObjects(t, "machineconfigs/10-policy/*.yaml") {
 		t.Run(name, func(t *testing.T) {
 			must(t, j.Object(fragment))
 			if u := decodeObject(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
@@ -69,14 +71,11 @@ func TestRepositoryPolicy(t *testing.T) {
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
-			for file, release := range shippedObjects(t, "machineconfigs/policy/removal/*.yaml") {
-				gone, err := j.Apply(again, release, manager, false)
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
-				if diff := cmp.Diff(nodeDisruption(t, live), nodeDisruption(t, gone)); diff != "" {
-					t.Errorf("policy after %s (-before +after):\n%s", file, diff)
-				}
+			// The object in apply.sh, as pkg/cluster/disruption tests.
+			gone, err := j.Apply(again, []byte(removal), manager, false)
+			must(t, err)
+			if diff := cmp.Diff(nodeDisruption(t, live), nodeDisruption(t, gone)); diff != "" {
+				t.Errorf("policy after the removal (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -86,7 +85,7 @@ func TestRepositoryPolicy(t *testing.T) {
 // causes a conflict and is not overwritten.
 func TestRepositoryPolicyConflict(t *testing.T) {
 	j := testValidator(t)
-	for name, fragment := range shippedObjects(t, "machineconfigs/policy/*.yaml") {
+	for name, fragment := range shippedObjects(t, "machineconfigs/10-policy/*.yaml") {
 		own := nodeDisruption(t, fragment)
 		for _, list := range []string{"files", "units"} {
 			for _, item := range items(own, list) {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/preflight"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// preflightFlags are the flags of preflight.
+type preflightFlags struct {
+	pool, format string
+	strict       bool
+	text         cli.TextFlags
+}
+
+func preflightCommand() *cobra.Command {
+	var f preflightFlags
+	c := &cobra.Command{
+		Use: "preflight FILE|DIR...", Short: "find out whether a change of the MachineConfigs would reboot nodes",
+		Long: `Examine objects of the cluster and rendered files, before MachineConfigs are applied or
+deleted. The command changes nothing, and does not connect to a cluster. A FILE has one
+object or one List; - is standard input. A DIR is the output of "oc http01 render".
+
+It reports:
+
+  - entries of the node disruption policy that are missing, not observed or changed
+  - a MachineOSConfig: releases before 4.20 reboot the nodes for every change
+  - a paused or degraded pool
+  - MachineConfigs of others with files or units of this service
+  - the MachineConfig of cert-manager-operator's HTTP01Proxy
+
+The ClusterVersion has the release. Without rendered files, the entries are those that
+this version of the service needs.
+
+A List of all kinds, as in the last example, also shows that there is no MachineOSConfig.
+OpenShift 4.17 may not have that kind: leave it out.
+
+The exit code is 3 if there is a problem. It is 4 if no problem was found, but an object
+is missing. With 1 or 2, nothing was examined.`,
+		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version -o yaml > cluster.yaml
+  oc get machineosconfig -o yaml > machineosconfigs.yaml
+  oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml > machineconfigs.yaml
+  oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml rendered
+
+  # one List of all kinds
+  oc get machineconfiguration,machineosconfig,mcp,mc,clusterversion -o yaml | oc http01 preflight - rendered`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			if err := validatePreflight(names); err != nil {
+				return err
+			}
+			result, err := f.run(cli.Streams{In: c.InOrStdin(), Out: c.OutOrStdout(), Err: c.ErrOrStderr()}, names)
+			if err != nil {
+				return indentProblems(err)
+			}
+			return preflightExitCode(result.Outcome)
+		},
+	}
+	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
+	c.Flags().StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
+	c.Flags().BoolVar(&f.strict, "strict", false, "reject unknown fields; default: ignore them with a warning")
+	f.text.Add(c)
+	return c
+}
+
+func validatePreflight(names []string) error {
+	fromStdin := 0
+	for _, name := range names {
+		if name == stdin {
+			fromStdin++
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return cli.UsageError("no file given: name the objects of the cluster and the rendered files, or - for standard input")
+	case fromStdin > 1:
+		return cli.UsageError("only one file can be read from standard input")
+	}
+	return nil
+}
+
+func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, error) {
+	files, err := readObjectFiles(s.In, names)
+	if err != nil {
+		return report.Preflight{}, err
+	}
+	objects, warnings, err := preflight.Parse(files, f.strict)
+	if err != nil {
+		return report.Preflight{}, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(s.Err, "warning: "+w)
+	}
+	result := preflight.Check(objects, f.pool)
+	if f.format == cli.Text {
+		err = terminal.WritePreflight(s.Out, result, f.text.View(s.Out, f.format))
+	} else {
+		err = cli.WriteDocument(s.Out, f.format, result)
+	}
+	if err != nil {
+		return report.Preflight{}, fmt.Errorf("cannot print the result: %w", err)
+	}
+	return result, nil
+}
+
+// readObjectFiles reads the files, and those that render has written to the folders.
+func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input, err error) {
+	var problems []error
+	for _, name := range names {
+		paths := []string{name}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if paths = renderedFilesIn(name); len(paths) == 0 {
+				problems = append(problems, fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", name))
+			}
+		}
+		for _, path := range paths {
+			file, err := readInput(in, path, machineconfig.MaxList)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			files = append(files, *file)
+		}
+	}
+	return files, errors.Join(problems...)
+}
+
+// renderedFilesIn returns the objects that render has written to a folder. A release has
+// other objects in the same folder.
+func renderedFilesIn(dir string) (all []string) {
+	policy := filepath.Join(dir, filepath.FromSlash(disruption.PolicyFile))
+	if _, err := os.Stat(policy); err == nil {
+		all = append(all, policy)
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if isMachineConfig(e.Name()) {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
+	}
+	return all
+}
+
+func preflightExitCode(outcome report.ClusterOutcome) error {
+	switch outcome {
+	case report.ClusterProblems:
+		return cli.ExitCode(cli.Unhealthy)
+	case report.ClusterIncomplete:
+		return cli.ExitCode(cli.Unknown)
+	case report.ClusterOK, report.ClusterWarnings:
+	}
+	return nil
+}

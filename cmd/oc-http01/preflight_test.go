@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const poolObject = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: master}\nspec: {paused: false}\n"
+
+// clusterList returns one List for all objects of a cluster: the policy with these lists in
+// force, a pool, and a MachineConfig.
+func clusterList(lists string) string {
+	indented := strings.ReplaceAll(strings.TrimSuffix(lists, "\n"), "\n", "\n    ")
+	return `apiVersion: v1
+kind: List
+items:
+- apiVersion: operator.openshift.io/v1
+  kind: MachineConfiguration
+  metadata: {name: cluster, generation: 2}
+  spec:
+    nodeDisruptionPolicy:
+    ` + indented + `
+  status:
+    observedGeneration: 2
+    nodeDisruptionPolicyStatus:
+     clusterPolicies:
+    ` + indented + `
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: MachineConfigPool
+  metadata: {name: master}
+  spec: {paused: false}
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: MachineConfig
+  metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}
+`
+}
+
+// policyLists returns the lists of the rendered policy.
+func policyLists(t *testing.T) string {
+	t.Helper()
+	_, lists, _ := strings.Cut(runLine(t, "", "policy").out, "  nodeDisruptionPolicy:\n")
+	return lists
+}
+
+// TestPreflight: files, folders and standard input, and the exit code.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rendered := filepath.Join(dir, "rendered")
+	if got := runLine(t, "", "render", "--image", image, "--output-dir", rendered); got.code != cli.OK {
+		t.Fatalf("%+v", got)
+	}
+	// A release has other objects in the folder.
+	must(t, os.WriteFile(filepath.Join(rendered, "other.yaml"), []byte("kind: PrometheusRule\n"), 0o600))
+	full := clusterList(policyLists(t))
+	patched := clusterList("    files:\n    - path: /etc/sysconfig/nftables.conf\n      actions: [{type: None}]\n")
+	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "typo.yaml": strings.Replace(poolObject, "paused", "pausd", 1)}
+	for name, text := range files {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "none"), 0o700))
+	at := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, filepath.Join(dir, name))
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		stdin    string
+		args     []string
+		code     int
+		out, err []string
+	}{
+		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"}, nil},
+		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
+		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
+		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},
+		"another pool":        {"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown, []string{"oc get mcp infra -o yaml"}, nil},
+		"a misspelt field":    {"", at("typo.yaml"), cli.Unknown, nil, []string{"warning: " + dir + `/typo.yaml:4:8: unknown field "spec.pausd": did you mean paused?`}},
+		"strict":              {"", append(at("typo.yaml"), "--strict"), cli.Failure, nil, []string{`typo.yaml:4:8: unknown field "spec.pausd": did you mean paused?`}},
+		"an empty file":       {"", at("full.yaml", "empty"), cli.Failure, nil, []string{dir + "/empty: contains no object: give the output of"}},
+		"two documents":       {"", at("two.yaml"), cli.Failure, nil, []string{dir + "/two.yaml:5:1: a second document"}},
+		"no rendered files":   {"", at("none", "missing"), cli.Failure, nil, []string{dir + `/none has no rendered files: name the folder of "oc http01 render", or files`, dir + "/missing: no such file or directory: name a readable file"}},
+		"truncated, on stdin": {full[:len(full)-10] + "\n\t", []string{"-"}, cli.Failure, nil, []string{"standard input:"}},
+		"stdin twice":         {"", []string{"-", "-"}, cli.Usage, nil, []string{"only one file can be read from standard input"}},
+		"nothing":             {"", nil, cli.Usage, nil, []string{"no file given: name the objects of the cluster"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := runLine(t, tt.stdin, append([]string{"preflight"}, tt.args...)...)
+			if got.code != tt.code || tt.code <= cli.Usage && tt.code != cli.OK && got.out != "" {
+				t.Errorf("exit code %d, want %d\n%s%s", got.code, tt.code, got.out, got.err)
+			}
+			for _, want := range tt.out {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("no %q in\n%s", want, got.out)
+				}
+			}
+			for _, want := range tt.err {
+				if !strings.Contains(got.err, want) {
+					t.Errorf("no %q in\n%s", want, got.err)
+				}
+			}
+			if tt.err == nil && got.err != "" {
+				t.Errorf("on standard error: %s", got.err)
+			}
+		})
+	}
+	var document report.Preflight
+	must(t, json.Unmarshal([]byte(runLine(t, patched, "preflight", "-o", "json", "-").out), &document))
+	if document.Kind != "Preflight" || document.Outcome != report.ClusterProblems || len(document.Findings) != 1 {
+		t.Errorf("%+v", document)
+	}
+	if diff := cmp.Diff([]string{}, document.NotExamined); diff != "" {
+		t.Errorf("not examined (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	roleLabel     = "machineconfiguration.openshift.io/role"
+	installerUnit = "http01-proxyd-install.service"
+	// dnatConfig is the MachineConfig of cert-manager-operator's HTTP01Proxy (pull
+	// request 459).
+	dnatConfig = "98-nftables-crtmgr-http01-dnat"
+	// layeringRelease is the first 4.x release in which changes of files and units of a
+	// pool with a MachineOSConfig follow the policy (the machine-config-operator's
+	// pkg/daemon/update.go, updateOnClusterLayering).
+	layeringRelease = 20
+)
+
+// Check reports why a change of the MachineConfigs of a pool would drain or reboot its
+// nodes, or not arrive there.
+func Check(o Objects, poolName string) report.Preflight {
+	c := checker{objects: o, pool: poolName, report: report.Preflight{
+		Header: report.NewHeader("Preflight"), Pool: poolName, Release: o.version.release(),
+		Examined: []string{}, NotExamined: []string{}, Findings: []report.PreflightFinding{},
+	}}
+	c.ours = c.ownConfigs()
+	c.checkPolicy()
+	c.checkPool()
+	c.checkLayering()
+	c.checkOthers()
+	c.report.Outcome = c.outcome()
+	c.report.Summary = c.summary()
+	return c.report
+}
+
+type checker struct {
+	objects Objects
+	pool    string
+	ours    []machineConfig // MachineConfigs of this service, rendered or in the cluster
+	report  report.Preflight
+}
+
+func (c *checker) find(id findings.ID, values findings.Values) {
+	f := findings.New(id, values)
+	c.report.Findings = append(c.report.Findings, report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation})
+}
+
+func (c *checker) examined(format string, args ...any) {
+	c.report.Examined = append(c.report.Examined, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) notExamined(format string, args ...any) {
+	c.report.NotExamined = append(c.report.NotExamined, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) isOwn(m machineConfig) bool {
+	return m.Metadata.Name == "98-"+c.pool+"-http01-proxyd" || m.Metadata.Name == "98-"+c.pool+"-http01-proxyd-config"
+}
+
+func (c *checker) ownConfigs() (all []machineConfig) {
+	for _, m := range c.objects.configs {
+		if c.isOwn(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// required returns the policy that the MachineConfigs need.
+func (c *checker) required() disruption.Policy {
+	if c.objects.rendered != nil {
+		c.examined("the rendered policy")
+		return c.objects.rendered.Spec.Policy.policy()
+	}
+	hasInstaller := slices.ContainsFunc(c.ours, func(m machineConfig) bool { return slices.Contains(m.units(), installerUnit) })
+	if len(c.ours) > 0 && !hasInstaller {
+		return disruption.LayeredPolicy()
+	}
+	return disruption.InstallerPolicy()
+}
+
+// checkPolicy compares the policy in force with the entries that the MachineConfigs
+// need.
+func (c *checker) checkPolicy() {
+	live := c.objects.live
+	required := c.required()
+	if live == nil {
+		c.notExamined(`the node disruption policy: give the output of "oc get machineconfiguration cluster -o yaml"`)
+		return
+	}
+	c.examined("MachineConfiguration cluster")
+	var inForce disruption.Policy
+	var observed int64
+	if live.Status != nil {
+		inForce, observed = live.Status.PolicyStatus.Policies.policy(), live.Status.ObservedGeneration
+	}
+	spec := live.Spec.Policy.policy()
+	var missing, late, reboots, differ []string
+	judge := func(want disruption.Entry, key string, in func(disruption.Policy) (disruption.Entry, bool)) {
+		name := cmp.Or(want.Key, key)
+		got, found := in(inForce)
+		switch _, inSpec := in(spec); {
+		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not in force, or not for long
+			missing = append(missing, name)
+		case !found:
+			late = append(late, name)
+		case got.Reboots():
+			reboots = append(reboots, got.Key)
+		case want.Key != "" && !slices.Equal(want.Actions, got.Actions):
+			differ = append(differ, got.Key)
+		}
+	}
+	paths, units := c.contents(required)
+	for _, file := range paths {
+		want, _ := required.File(file)
+		judge(want, file, func(p disruption.Policy) (disruption.Entry, bool) { return p.File(file) })
+	}
+	for _, unit := range units {
+		want, _ := required.Unit(unit)
+		judge(want, unit, func(p disruption.Policy) (disruption.Entry, bool) { return p.Unit(unit) })
+	}
+	for _, f := range []struct {
+		id      findings.ID
+		entries []string
+	}{
+		{findings.PolicyEntriesMissing, missing},
+		{findings.PolicyEntriesReboot, reboots},
+		{findings.PolicyEntriesDiffer, differ},
+	} {
+		if len(f.entries) > 0 {
+			c.find(f.id, findings.Values{"entries": join(f.entries)})
+		}
+	}
+	switch {
+	case observed != live.Metadata.Generation:
+		c.find(findings.PolicyNotObserved, findings.Values{"state": fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)})
+	case len(late) > 0:
+		c.find(findings.PolicyNotObserved, findings.Values{"state": "the policy in force has no entry for " + join(late)})
+	}
+}
+
+// contents returns the files and units whose changes the policy must cover: those of the
+// entries, and those of the MachineConfigs.
+func (c *checker) contents(required disruption.Policy) (paths, units []string) {
+	for _, e := range required.Files {
+		paths = append(paths, e.Key)
+	}
+	for _, e := range required.Units {
+		units = append(units, e.Key)
+	}
+	layered := len(required.Units) == 0 // a change of a unit comes with another image
+	for _, m := range c.ours {
+		paths = append(paths, m.paths()...)
+		if !layered {
+			units = append(units, m.units()...)
+		}
+	}
+	return paths, units
+}
+
+func (c *checker) checkPool() {
+	i := slices.IndexFunc(c.objects.pools, func(p pool) bool { return p.Metadata.Name == c.pool })
+	if i < 0 {
+		c.notExamined(`the pool: give the output of "oc get mcp %s -o yaml"`, c.pool)
+		return
+	}
+	c.examined("MachineConfigPool %s", c.pool)
+	p := c.objects.pools[i]
+	if p.Spec.Paused {
+		c.find(findings.PoolPaused, findings.Values{"pool": c.pool})
+	}
+	degraded, message := false, ""
+	for _, condition := range p.Status.Conditions {
+		if condition.Status == "True" && strings.HasSuffix(condition.Type, "Degraded") {
+			degraded, message = true, cmp.Or(message, strings.TrimSpace(condition.Message))
+		}
+	}
+	if degraded {
+		c.find(findings.PoolDegraded, findings.Values{"pool": c.pool, "reason": cmp.Or(strings.TrimSuffix(message, "."), "the condition has no message")})
+	}
+}
+
+func (c *checker) checkLayering() {
+	i := slices.IndexFunc(c.objects.layered, func(l layeredPool) bool { return l.Spec.Pool.Name == c.pool })
+	minor, known := minorRelease(c.report.Release)
+	switch {
+	case i < 0 && !c.objects.layeredKnown:
+		c.notExamined(`MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`)
+	case i < 0:
+		c.examined("no MachineOSConfig of the pool")
+	case known && minor >= layeringRelease:
+		c.examined("MachineOSConfig %s: OpenShift %s reboots no node for files and units with an entry in the policy", c.objects.layered[i].Metadata.Name, c.report.Release)
+	default:
+		release := "OpenShift " + c.report.Release
+		if !known {
+			release = "OpenShift before 4.20 (no ClusterVersion was given)"
+		}
+		c.find(findings.PoolLayered, findings.Values{"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": release})
+	}
+}
+
+// minorRelease returns the 18 of 4.18.3. Releases from 5.0 count as later than all of 4.
+func minorRelease(release string) (minor int, known bool) {
+	parts := strings.SplitN(release, ".", 3)
+	if len(parts) < 2 {
+		return 0, false
+	}
+	major, err := strconv.Atoi(parts[0])
+	minor, minorErr := strconv.Atoi(parts[1])
+	if err != nil || minorErr != nil {
+		return 0, false
+	}
+	return minor + 100*(major-4), true
+}
+
+// checkOthers looks for MachineConfigs of others with our files and units.
+func (c *checker) checkOthers() {
+	policy := disruption.InstallerPolicy()
+	var paths, units []string
+	for _, m := range c.ours {
+		paths, units = append(paths, m.paths()...), append(units, m.units()...)
+	}
+	count := 0
+	for _, m := range c.objects.configs {
+		role := m.Metadata.Labels[roleLabel]
+		if m.Metadata.Name == dnatConfig {
+			c.find(findings.DNATMachineConfig, findings.Values{"config": dnatConfig})
+		}
+		// A custom pool also has the MachineConfigs of the workers.
+		if c.isOwn(m) || role != c.pool && (role != "worker" || c.pool == machineconfig.DefaultPool) {
+			continue
+		}
+		count++
+		var shared []string
+		for _, file := range m.paths() {
+			if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
+				shared = append(shared, file)
+			}
+		}
+		for _, unit := range m.units() {
+			if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
+				shared = append(shared, unit)
+			}
+		}
+		if len(shared) > 0 {
+			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
+		}
+	}
+	if count == 0 {
+		c.notExamined(`other MachineConfigs: give the output of "oc get mc --selector=%s=%s -o yaml"`, roleLabel, c.pool)
+		return
+	}
+	c.examined("%d MachineConfigs of others, %d of this service", count, len(c.ours))
+}
+
+func (c *checker) outcome() report.ClusterOutcome {
+	has := func(level string) bool {
+		return slices.ContainsFunc(c.report.Findings, func(f report.PreflightFinding) bool { return f.Level == level })
+	}
+	switch {
+	case has(report.LevelProblem):
+		return report.ClusterProblems
+	case len(c.report.NotExamined) > 0:
+		return report.ClusterIncomplete
+	case has(report.LevelWarning):
+		return report.ClusterWarnings
+	}
+	return report.ClusterOK
+}
+
+func (c *checker) summary() string {
+	switch n := len(c.report.Findings); {
+	case n == 1:
+		return "1 finding"
+	case n > 1:
+		return fmt.Sprintf("%d findings", n)
+	case len(c.report.NotExamined) > 0:
+		return "no problem found, but not everything was examined"
+	}
+	return "no problem found: a change of these MachineConfigs reboots no node of the pool " + c.pool
+}
+
+// join returns the first distinct names in their order.
+func join(names []string) string {
+	const most = 20
+	var all []string
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, ", ")
+}

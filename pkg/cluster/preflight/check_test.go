@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/preflight"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// policyText returns the lists of the policy that the service needs, indented for the
+// spec.
+func policyText(t *testing.T) string {
+	t.Helper()
+	text, err := disruption.InstallerPolicy().Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lists, _ := strings.Cut(string(text), "  nodeDisruptionPolicy:\n")
+	return lists
+}
+
+// configuration returns the MachineConfiguration of a cluster with these lists in the spec
+// and in the status, and the observed generation.
+func configuration(spec, status, observed string) string {
+	return "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n  generation: 7\nspec:\n  managementState: Managed\n" +
+		"  nodeDisruptionPolicy:\n" + spec + "status:\n  observedGeneration: " + observed + "\n  nodeDisruptionPolicyStatus:\n   clusterPolicies:\n" + status
+}
+
+// without removes the entry of a key.
+func without(t *testing.T, lists, key string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^    - (path|name): ` + regexp.QuoteMeta(key) + `\n(      .*\n)+`)
+	if !found.MatchString(lists) {
+		t.Fatalf("no %s in\n%s", key, lists)
+	}
+	return found.ReplaceAllString(lists, "")
+}
+
+func pool(spec, conditions string) string {
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: master}\nspec: {" + spec + "}\nstatus: {conditions: [" + conditions + "]}\n"
+}
+
+func osConfig(of string) string {
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineOSConfig\nmetadata: {name: layered}\nspec: {machineConfigPool: {name: " + of + "}}\n"
+}
+
+func version(release string) string {
+	return "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: 4.99.0}, history: [{state: Partial, version: 4.99.0}, {state: Completed, version: " + release + "}]}\n"
+}
+
+func machineConfig(name, role, config string) string {
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: " + name + ", labels: {machineconfiguration.openshift.io/role: " + role + "}}\nspec: {config: {" + config + "}}\n"
+}
+
+const (
+	none  = "apiVersion: v1\nkind: List\nitems: []\n"
+	chony = "storage: {files: [{path: /etc/chrony.conf}]}, systemd: {units: [{name: chronyd.service}]}"
+)
+
+// inputs names the files a.yaml, b.yaml and so on.
+func inputs(texts ...string) (files []machineconfig.Input) {
+	for i, text := range texts {
+		files = append(files, machineconfig.Input{Name: string(rune('a'+i)) + ".yaml", Text: []byte(text)})
+	}
+	return files
+}
+
+func examine(t *testing.T, texts ...string) report.Preflight {
+	t.Helper()
+	objects, warnings, err := preflight.Parse(inputs(texts...), false)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	return preflight.Check(objects, "master")
+}
+
+// TestCheck: each fault gives its finding. The objects of a healthy cluster give none.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	full := policyText(t)
+	live := configuration(full, full, "7")
+	healthy := func(live string, more ...string) []string {
+		return append([]string{live, pool("paused: false", "{type: Degraded, status: \"False\"}"), none, machineConfig("00-master", "master", chony)}, more...)
+	}
+	withEntry := func(lists, entry string) string {
+		return strings.Replace(lists, "    files:\n", "    files:\n"+entry, 1)
+	}
+	rendered, err := os.ReadFile("../../../machineconfigs/98-master-http01-proxyd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderedPolicy, err := os.ReadFile("../../../machineconfigs/10-policy/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const timer, directory = "http01-proxyd-install.timer", "/etc/http01-proxyd"
+	reboot := "    - path: /etc/http01-proxyd/config.yaml\n      actions: [{type: Reboot}]\n"
+	for name, tt := range map[string]struct {
+		objects []string
+		ids     []string
+		text    string // in a message or a remediation
+	}{
+		"healthy":                 {healthy(live), nil, ""},
+		"with rendered files":     {healthy(live, string(rendered), string(renderedPolicy)), nil, ""},
+		"a unit's entry missing":  {healthy(configuration(without(t, full, timer), without(t, full, timer), "7")), []string{"policy-entries-missing"}, "no entry for http01-proxyd-install.timer. A merge patch"},
+		"all entries missing":     {healthy(configuration("    files: []\n", "    files: [{path: /etc/motd, actions: [{type: None}]}]\n", "7")), []string{"policy-entries-missing"}, directory + ", /usr/local/bin/http01-proxyd-install, "},
+		"no policy and no status": {healthy("apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster, generation: 1}\nspec: {}\n"), []string{"policy-entries-missing", "policy-not-observed"}, "generation 0 of 1"},
+		"removed, not observed":   {healthy(configuration(without(t, full, timer), full, "6")), []string{"policy-entries-missing", "policy-not-observed"}, timer},
+		"applied, not observed":   {healthy(configuration(full, without(t, full, timer), "6")), []string{"policy-not-observed"}, "it has observed the generation 6 of 7"},
+		"observed, not in force":  {healthy(configuration(full, without(t, full, directory), "7")), []string{"policy-not-observed"}, "the policy in force has no entry for " + directory},
+		"Reboot for a deeper path": {
+			healthy(configuration(withEntry(full, reboot), withEntry(full, reboot), "7"), machineConfig("98-master-http01-proxyd-config", "master", "storage: {files: [{path: /etc/http01-proxyd/config.yaml}]}")),
+			[]string{"policy-entries-reboot"},
+			"for /etc/http01-proxyd/config.yaml",
+		},
+		"other actions": {
+			healthy(configuration(full, withEntry(without(t, full, directory), "    - {path: /etc/http01-proxyd, actions: [{type: Restart, restart: {serviceName: a.service}}]}\n"), "7")),
+			[]string{"policy-entries-differ"},
+			"for " + directory,
+		},
+		"a rendered unit is new": {healthy(live, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")), []string{"policy-entries-missing"}, "http01-proxyd-new.service"},
+		"paused":                 {[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)}, []string{"pool-paused"}, "oc patch mcp/master --type=merge"},
+		"degraded": {
+			[]string{live, pool("", `{type: NodeDegraded, status: "True", message: "Node m0: unexpected on-disk state."}, {type: Degraded, status: "True", message: ""}`), none, machineConfig("a", "master", chony)},
+			[]string{"pool-degraded"},
+			"is degraded: Node m0: unexpected on-disk state",
+		},
+		"layered, 4.18":    {healthy(live, osConfig("master"), version("4.18.22")), []string{"pool-layered"}, "MachineOSConfig layered: OpenShift 4.18.22 drains"},
+		"layered, 4.19":    {healthy(live, osConfig("master"), version("4.19.1-rc.2")), []string{"pool-layered"}, "4.19.1-rc.2"},
+		"layered, 4.20":    {healthy(live, osConfig("master"), version("4.20.0")), nil, ""},
+		"layered, 5.0":     {healthy(live, osConfig("master"), version("5.0.1")), nil, ""},
+		"layered, unknown": {healthy(live, osConfig("master")), []string{"pool-layered"}, "OpenShift before 4.20 (no ClusterVersion was given)"},
+		"layered workers":  {healthy(live, osConfig("worker"), version("4.18.22")), nil, ""},
+		"our file elsewhere": {
+			healthy(live, machineConfig("99-mine", "master", "storage: {files: [{path: /etc/http01-proxyd/config.yaml}, {path: /etc/other}]}")),
+			[]string{"machineconfig-overlaps"},
+			"99-mine also contains /etc/http01-proxyd/config.yaml: ",
+		},
+		"our unit elsewhere":  {healthy(live, machineConfig("99-mine", "master", "systemd: {units: [{name: http01-proxyd.service, dropins: [{name: a.conf}]}]}")), []string{"machineconfig-overlaps"}, "http01-proxyd.service"},
+		"in another pool":     {healthy(live, machineConfig("99-worker", "worker", "systemd: {units: [{name: http01-proxyd.service}]}")), nil, ""},
+		"rendered for a pool": {healthy(live, "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: rendered-master-1}\nspec: {config: {systemd: {units: [{name: http01-proxyd.service}]}}}\n"), nil, ""},
+		"PR 459":              {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := examine(t, tt.objects...)
+			var ids []string
+			var text strings.Builder
+			for _, f := range got.Findings {
+				ids = append(ids, f.ID)
+				text.WriteString(f.Message + "\n" + f.Remediation + "\n")
+			}
+			if diff := cmp.Diff(tt.ids, ids); diff != "" || !strings.Contains(text.String(), tt.text) || strings.ContainsAny(strings.ReplaceAll(text.String(), `'{"spec":{"paused":false}}'`, ""), "{}") {
+				t.Errorf("findings (-want +got):\n%swant %q in\n%s", diff, tt.text, text.String())
+			}
+			want := report.ClusterOK
+			switch {
+			case len(tt.ids) == 1 && tt.ids[0] == "policy-entries-differ":
+				want = report.ClusterWarnings
+			case len(tt.ids) > 0:
+				want = report.ClusterProblems
+			}
+			if got.Outcome != want || len(got.NotExamined) > 0 {
+				t.Errorf("outcome %s, want %s; not examined: %q", got.Outcome, want, got.NotExamined)
+			}
+		})
+	}
+}
+
+// TestNotExamined: an object that was not given is named with the command that prints it.
+func TestNotExamined(t *testing.T) {
+	t.Parallel()
+	full := policyText(t)
+	live, ofPool, config := configuration(full, full, "7"), pool("", ""), machineConfig("00-master", "master", chony)
+	const (
+		noPolicy  = `the node disruption policy: give the output of "oc get machineconfiguration cluster -o yaml"`
+		noPool    = `the pool: give the output of "oc get mcp master -o yaml"`
+		noConfigs = `other MachineConfigs: give the output of "oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml"`
+		noLayers  = `MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`
+	)
+	asItem := func(text string) string {
+		return "- " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+	}
+	list := func(objects ...string) string {
+		var text strings.Builder
+		text.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+		for _, o := range objects {
+			text.WriteString(asItem(o))
+		}
+		return text.String()
+	}
+	for name, tt := range map[string]struct {
+		objects, want []string
+	}{
+		"nothing but a version":     {[]string{version("4.20.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
+		"no policy":                 {[]string{ofPool, none, config}, []string{noPolicy}},
+		"another pool":              {[]string{live, strings.Replace(ofPool, "master", "worker", 1), none, config}, []string{noPool}},
+		"only ours":                 {[]string{live, ofPool, none, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}]}")}, []string{noConfigs}},
+		"no MachineOSConfigs":       {[]string{live, ofPool, config}, []string{noLayers}},
+		"one List for all":          {[]string{list(live, ofPool, config)}, nil},
+		"a List of some":            {[]string{list(live, ofPool), config}, []string{noLayers}},
+		"the JSON of an empty List": {[]string{list(live, ofPool), config, `{"apiVersion": "v1", "items": [], "kind": "List", "metadata": {"resourceVersion": ""}}`}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := examine(t, tt.objects...)
+			want := report.ClusterIncomplete
+			if tt.want == nil {
+				tt.want, want = []string{}, report.ClusterOK
+			}
+			if diff := cmp.Diff(tt.want, got.NotExamined); diff != "" || got.Outcome != want {
+				t.Errorf("outcome %s; not examined (-want +got):\n%s", got.Outcome, diff)
+			}
+		})
+	}
+}
+
+// TestBadInput: each file is rejected with its position and a remediation.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	full := policyText(t)
+	live := configuration(full, full, "7")
+	const from = `: give the output of "oc get KIND -o yaml", or files of "oc http01 render"`
+	deep := strings.Repeat("[", 100)
+	bomb := "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+	for name, tt := range map[string]struct {
+		objects []string
+		want    string
+	}{
+		"empty":           {[]string{""}, "a.yaml: contains no object" + from},
+		"a text":          {[]string{"hello"}, "a.yaml:1:1: not an object" + from},
+		"a wrong kind":    {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml:2:7: kind "Pod" of "v1" is not accepted here: want MachineConfiguration, MachineConfigPool, MachineOSConfig, MachineConfig, ClusterVersion` + from},
+		"a wrong group":   {[]string{strings.Replace(pool("", ""), "machineconfiguration.", "machine.", 1)}, `a.yaml:2:7: kind "MachineConfigPool" of "machine.openshift.io/v1" is not accepted here`},
+		"no kind":         {[]string{"{}"}, `a.yaml:1:1: kind "" of "" is not accepted here`},
+		"a wrong item":    {[]string{"kind: List\napiVersion: v1\nitems:\n- 1\n"}, "a.yaml:4:3: not an object"},
+		"items, a text":   {[]string{"kind: List\napiVersion: v1\nitems: x\n"}, "a.yaml:3:8: items is not a list"},
+		"no name":         {[]string{"apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\n"}, "a.yaml:1:1: metadata.name: Required value"},
+		"two documents":   {[]string{pool("", "") + "---\n" + pool("", "")}, "a.yaml:6:1: a second document"},
+		"truncated":       {[]string{live[:len(live)/2-3] + "\n  \"x"}, "a.yaml:"},
+		"truncated JSON":  {[]string{`{"kind": "List", "items": [{"kind"`}, "a.yaml:2:1: not valid YAML: did not find expected ',' or '}'" + from},
+		"not UTF-8":       {[]string{"kind: \xff\n"}, "a.yaml: not valid YAML: not UTF-8"},
+		"too long":        {[]string{live + "#" + strings.Repeat("x", machineconfig.MaxObject)}, "a.yaml: longer than 1048576 bytes" + from},
+		"a List too long": {[]string{"#" + strings.Repeat("x", machineconfig.MaxList)}, "a.yaml: longer than 8388608 bytes" + from},
+		"too deep":        {[]string{deep}, "nested more than 64 levels deep"},
+		"an alias bomb":   {[]string{bomb}, "a.yaml:1:4: anchors, aliases and merge keys are not supported" + from},
+		"a key twice":     {[]string{live + "kind: x\n"}, `duplicate key "kind": remove one of the two`},
+		"a wrong type":    {[]string{pool("paused: [1]", "")}, "a.yaml:4:16: MachineConfigPool: "},
+		"a wrong name":    {[]string{strings.Replace(live, "name: cluster", "name: other", 1)}, `a.yaml: the MachineConfiguration is "other", but the operator reads only "cluster"`},
+		"two clusters":    {[]string{live, live}, "b.yaml: a second MachineConfiguration of a cluster: give one"},
+		"every file":      {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml:1:1: not an object" + from},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := preflight.Parse(inputs(tt.objects...), false)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestUnknownFields: an unknown field is a warning with its position, and rejected if
+// strict.
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	full := policyText(t)
+	for name, tt := range map[string]struct{ text, want string }{
+		"a policy":    {configuration(strings.Replace(full, "    units:", "    unit:", 1), full, "7"), `a.yaml:19:5: unknown field "spec.nodeDisruptionPolicy.unit": did you mean units?`},
+		"an entry":    {configuration("    files: [{paht: /etc/a}]\n", full, "7"), `a.yaml:9:14: unknown field "spec.nodeDisruptionPolicy.files[].paht"`},
+		"an action":   {configuration("    files: [{path: /etc/a, actions: [{tyep: None}]}]\n", full, "7"), `unknown field "spec.nodeDisruptionPolicy.files[].actions[].tyep"`},
+		"a pool":      {pool("pause: true", ""), `a.yaml:4:8: unknown field "spec.pause": did you mean paused?`},
+		"a condition": {pool("", "{type: Degraded, statu: x}"), `unknown field "status.conditions[].statu": did you mean status?`},
+		"an image":    {strings.Replace(osConfig("master"), "machineConfigPool", "machineconfigpool", 1), `unknown field "spec.machineconfigpool": did you mean machineConfigPool?`},
+		"a config":    {machineConfig("a", "master", "}, kernelArgs: {"), `unknown field "spec.kernelArgs"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, warnings, err := preflight.Parse(inputs(tt.text), false)
+			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], tt.want) {
+				t.Errorf("got %v and %q, want %s", err, warnings, tt.want)
+			}
+			_, _, err = preflight.Parse(inputs(tt.text), true)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("strict: %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzParse: files are rejected with their name, or give a result with an outcome.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		configuration("    files: []\n", "    units: [{name: a.service, actions: [{type: None}]}]\n", "7"), pool("paused: true", "{type: Degraded}"),
+		osConfig("master"), version("4.18.1"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
+		"a: &a [*a]\n", `{"kind": "List", "apiVersion": "v1", "items": [[], null, 1]}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		objects, _, err := preflight.Parse(inputs(text), false)
+		if err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.HasPrefix(line, "a.yaml") && !strings.HasPrefix(line, "and ") {
+					t.Errorf("a line without its place: %q in %q", line, err)
+				}
+			}
+			return
+		}
+		got := preflight.Check(objects, "master")
+		for _, f := range got.Findings {
+			if got.Outcome == report.ClusterOK || f.ID == "" || f.Message == "" || f.Remediation == "" {
+				t.Errorf("outcome %s with %+v", got.Outcome, f)
+			}
+		}
+	})
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+)
+
+// foreignPatch is a merge patch of another tool, in the form that commatrix documents for
+// its nftables MachineConfig. The lists also have the administrator's own entries.
+const foreignPatch = `spec:
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/chrony.conf
+      actions: [{type: Restart, restart: {serviceName: chronyd.service}}]
+    - path: /etc/motd
+      actions: [{type: None}]
+    - path: /etc/sysconfig/nftables.conf
+      actions: [{type: Restart, restart: {serviceName: nftables.service}}]
+    units:
+    - name: audit-rules.service
+      actions: [{type: DaemonReload}]
+    - name: nftables.service
+      actions: [{type: DaemonReload}, {type: Reload, reload: {serviceName: nftables.service}}]
+`
+
+// patchPolicy applies the merge patch, and the operator observes it.
+func (a *admin) patchPolicy() {
+	a.t.Helper()
+	a.write("patch.yaml", foreignPatch)
+	const get = "oc get machineconfiguration cluster -o yaml\n"
+	must1(a.run(a.t.Context(), "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml\n"+get+get))(a.t)
+}
+
+// expectPreflight runs the documented commands, and expects these findings.
+func (a *admin) expectPreflight(want ...string) {
+	a.t.Helper()
+	out, err := a.run(a.t.Context(), a.guide.onlyBlock(a.t, "Before a change"))
+	var exit *exec.ExitError
+	code, wantCode := 0, 0
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		must(a.t, err)
+	}
+	if len(want) > 0 {
+		wantCode = 3
+	}
+	var got []string
+	for _, found := range regexp.MustCompile(`\[([a-z-]+)\]\n`).FindAllStringSubmatch(out, -1) {
+		got = append(got, found[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" || code != wantCode {
+		a.t.Fatalf("preflight: exit code %d, want %d; findings (-want +got):\n%s\n%s", code, wantCode, diff, out)
+	}
+	fmt.Printf("%s", out)
+}
+
+// TestForeignMergePatch: another tool removes the entries before each procedure. Preflight
+// reports it, and the documented commands apply them again: no node reboots.
+func TestForeignMergePatch(t *testing.T) {
+	a := newAdmin(t)
+	before := a.snapshots(t)
+	a.install()
+	a.expectPreflight()
+	image := func(release string) string { return "IMAGE=" + a.images[release] }
+	change := func(config, image string) func() {
+		return func() {
+			a.write("my.yaml", config)
+			a.section(a.life, "Change the configuration", image)
+		}
+	}
+	const port = "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
+	for _, procedure := range []struct {
+		name   string
+		starts int
+		act    func()
+		await  func()
+	}{
+		{"configuration", 0, change(port, image(first)), func() { a.awaitPort(9888) }},
+		{"upgrade", 1, func() { a.upgradeTo(second) }, func() { a.awaitRelease(second) }},
+		{"downgrade", 1, func() { a.upgradeTo(first) }, func() { a.awaitRelease(first) }},
+		{"disable", 0, change("mode: \"\"\n", image(first)), a.awaitDisabled},
+		{"enable again", 0, change(port, image(first)), func() { a.awaitRelease(first) }},
+	} {
+		a.patchPolicy()
+		a.expectPreflight("policy-entries-missing")
+		a.step("foreign merge patch, then "+procedure.name, expect{starts: procedure.starts, changes: true}, procedure.act)
+		procedure.await()
+		a.expectPreflight()
+	}
+	a.expectCertificate("patched")
+	a.expectReleaseTooEarly()
+	a.patchPolicy()
+	a.expectPreflight("policy-entries-missing")
+	a.remove(nil)
+	a.expectUnchanged(before)
+}
+
+// expectReleaseTooEarly expects that the script does not remove the entries while the
+// MachineConfigs exist.
+func (a *admin) expectReleaseTooEarly() {
+	a.t.Helper()
+	policy := a.cluster.Policy()
+	_, err := a.run(a.t.Context(), a.life.block(a.t, "Remove", 1, 2))
+	if err == nil || !strings.Contains(err.Error(), "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd ") {
+		a.t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(string(policy), string(a.cluster.Policy())); diff != "" {
+		a.t.Errorf("the policy (-before +after):\n%s", diff)
+	}
+}
+
+// TestLayeredPool: with a MachineOSConfig, each change of a pool of 4.19 reboots its nodes,
+// and preflight reports that before. From 4.20 the policy applies.
+func TestLayeredPool(t *testing.T) {
+	for name, tt := range map[string]struct {
+		flavour mcd.Flavour
+		finds   []string
+		reboots bool
+	}{
+		"4.19": {mcd.OpenShift418, []string{"pool-layered"}, true},
+		"4.20": {mcd.OpenShift420, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdminOf(t, tt.flavour, tt.flavour, tt.flavour)
+			before := a.snapshots(t)
+			a.cluster.Layer()
+			a.setRelease(first)
+			a.section(a.guide, "1. Render")
+			a.section(a.guide, "2. The node disruption policy, first")
+			a.expectPreflight(tt.finds...)
+			want := expect{changes: true, reboots: tt.reboots, starts: 1}
+			if tt.reboots { // it starts with the boot
+				want.starts = 0
+			}
+			a.step("install, layered pool of "+name, want, func() { must1(a.run(t.Context(), "oc apply -f rendered/"))(t) })
+			if tt.reboots {
+				a.rebootAll()
+			}
+			a.awaitRelease(first)
+			a.expectCertificate("layered")
+			a.step("remove, layered pool of "+name, expect{changes: true, reboots: tt.reboots}, func() {
+				must1(a.run(t.Context(), "sh rendered/10-policy/apply.sh\noc delete -f rendered/"))(t)
+			})
+			if tt.reboots { // no action of the policy has removed the files
+				a.rebootAll()
+				for _, m := range a.ControlPlane {
+					must1(m.Run(t.Context(), "systemctl", "restart", installer))(t)
+				}
+			}
+			a.expectUnchanged(before)
+		})
+	}
+}
+
+func (a *admin) rebootAll() {
+	a.t.Helper()
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	must(a.t, a.AwaitVIPs(a.t.Context()))
+}
+
+// TestPausedPool: the policy that is in force when the pool is resumed decides. Another
+// tool patches it during the pause.
+func TestPausedPool(t *testing.T) {
+	a := newAdmin(t)
+	before := a.snapshots(t)
+	a.install()
+	a.cluster.Pause()
+	a.expectPreflight("pool-paused")
+	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9889}\n")
+	a.step("configuration, paused pool", expect{}, func() { a.section(a.life, "Change the configuration") })
+	a.patchPolicy()
+	a.expectPreflight("policy-entries-missing", "pool-paused")
+	a.step("resume", expect{changes: true}, func() {
+		must1(a.run(t.Context(), a.guide.onlyBlock(t, "2. The node disruption policy, first")))(t)
+		must(t, a.cluster.Resume(t.Context()))
+	})
+	a.awaitPort(9889)
+	a.remove(nil)
+	a.expectUnchanged(before)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oc
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+)
+
+// pools of the role label select MachineConfigs, but no rendered ones.
+const poolSelector = "machineconfiguration.openshift.io/role=master"
+
+// getLists prints the Lists of the documented commands. found is false for other commands.
+func (c *Cluster) getLists(names []string, selector, format string) (out string, found bool, err error) {
+	var items []any
+	switch line := strings.Join(names, " "); {
+	case line == "machineconfiguration/cluster mcp/master clusterversion/version":
+		items, err = c.singletons()
+	case line == "machineosconfig":
+		items = c.osConfigs()
+	case line == "mc" && selector == poolSelector:
+		items, err = c.machineConfigs()
+	case line == "machineconfiguration,machineosconfig,mcp,mc,clusterversion":
+		var configs []any
+		if items, err = c.singletons(); err == nil {
+			configs, err = c.machineConfigs()
+		}
+		items = slices.Concat(items, c.osConfigs(), configs)
+	case line == "machineconfigs" && format == "name":
+		configs, err := c.machineConfigs()
+		var text strings.Builder
+		for _, o := range configs {
+			metadata, _ := o.(map[string]any)["metadata"].(map[string]any)
+			fmt.Fprintf(&text, "machineconfig.machineconfiguration.openshift.io/%s\n", metadata["name"])
+		}
+		return text.String(), true, err
+	default:
+		return "", false, nil
+	}
+	if err != nil {
+		return "", true, err
+	}
+	if items == nil {
+		items = []any{}
+	}
+	out, err = printObject(map[string]any{"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""}}, format)
+	return out, true, err
+}
+
+// singletons returns the policy, the pool and the version of the cluster. The release is
+// that of the newest daemon.
+func (c *Cluster) singletons() ([]any, error) {
+	policy, err := c.policy.get()
+	if err != nil {
+		return nil, err
+	}
+	release := "4.20.3"
+	if !slices.ContainsFunc(c.nodes, func(n Node) bool { return n.Daemon.Flavour == mcd.OpenShift420 }) {
+		release = "4.19.7"
+	}
+	degraded := "False"
+	if err := c.checkNodes(); err != nil {
+		degraded = "True"
+	}
+	return []any{
+		policy,
+		map[string]any{
+			"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+			"metadata": map[string]any{"name": "master", "generation": 4},
+			"spec":     map[string]any{"paused": c.paused, "maxUnavailable": 1},
+			"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "Degraded", "status": degraded, "reason": "", "message": "", "lastTransitionTime": "2026-11-21T12:13:41Z"},
+			}},
+		},
+		map[string]any{
+			"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": map[string]any{"name": "version"},
+			"status": map[string]any{"desired": map[string]any{"version": release}, "history": []any{map[string]any{"state": "Completed", "version": release}}},
+		},
+	}, nil
+}
+
+func (c *Cluster) osConfigs() []any {
+	if !c.layered {
+		return nil
+	}
+	return []any{map[string]any{
+		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig", "metadata": map[string]any{"name": "master"},
+		"spec": map[string]any{"machineConfigPool": map[string]any{"name": "master"}},
+	}}
+}
+
+func (c *Cluster) machineConfigs() (all []any, err error) {
+	texts := slices.Clone(c.base)
+	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
+		texts = append(texts, c.configs[name])
+	}
+	for _, text := range texts {
+		var o map[string]any
+		if err := yaml.Unmarshal(text, &o); err != nil {
+			return nil, fmt.Errorf("read a MachineConfig: %w", err)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
