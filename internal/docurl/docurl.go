@@ -9,4 +9,6 @@ const (
 	States             = prefix + "docs/reference/status.md#states"
 	Troubleshooting    = prefix + "docs/troubleshooting.md"
 	CertificateExpired = prefix + "docs/runbooks/certificate-expired.md"
+	InternalName       = prefix + "docs/before-the-switch.md#never-use-api-int"
+	ExternalBalancer   = prefix + "docs/external-load-balancer.md"
 )

@@ -4,6 +4,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -77,6 +78,12 @@ type Metrics struct {
 
 // Enabled reports whether the configuration enables the proxy.
 func (c Config) Enabled() bool { return c.Mode != ModeDisabled }
+
+// InternalHosts are the hosts that must not get a public certificate: the names of the API
+// for the nodes of a cluster.
+func (c Config) InternalHosts() []string {
+	return slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool { return !IsInternalAPIName(host) })
+}
 
 // Default is the configuration of a host without a configuration file.
 func Default() Config {

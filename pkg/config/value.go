@@ -199,6 +199,16 @@ func (r *reader) names(into *[]string, where, example, fix string, good func(str
 	}
 }
 
+// InternalAPIPrefix begins the name by which the nodes of a cluster reach the API,
+// api-int.<cluster>. Kubelets trust only the cluster's own CA for it.
+const InternalAPIPrefix = "api-int."
+
+// IsInternalAPIName reports whether a lower-case host name is that of the API for the
+// nodes of a cluster.
+func IsInternalAPIName(name string) bool {
+	return strings.HasPrefix(name, InternalAPIPrefix) && IsHostName(name)
+}
+
 // IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with
 // the underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). An IPv4
 // address has the same form and is accepted.

@@ -27,6 +27,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -146,7 +147,9 @@ func allChecks() []check {
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
 		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
 		{"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result {
-			return service.Configuration{Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(), Privileged: o.privileged}.Check()
+			return service.Configuration{
+				Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(), InternalHosts: o.config.InternalHosts(), Privileged: o.privileged,
+			}.Check()
 		}},
 		{"trust", "The CA bundle that verifies the ingress is readable and complete.", needsConfig, localTimeout, func(ctx context.Context, o *observations) result.Result {
 			t, known := o.trust.await(ctx)
@@ -285,9 +288,13 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 		names, unreadable := o.microShift.ExternalNames(o.name, slices.Concat(o.names, o.config.Hosts))
 		return certificate.MicroShift{Host: o.Host, Names: names, Omitted: unreadable, Computed: o.microShift.Computed}.Check(ctx, o.prober.Certificates)
 	}
-	names := o.namesOfAPI(ctx)
-	requests := certificate.Requests(o.apiServers(ctx), names[:min(len(names), maxNames)])
-	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, time.Now())
+	names, internal := o.namesOfAPI(ctx), apiname.ReadInternal(o.Kubeconfig)
+	names = slices.Clone(names[:min(len(names), maxNames)])
+	if internal != "" && !slices.Contains(names, internal) {
+		names = append(names, internal)
+	}
+	requests := certificate.Requests(o.apiServers(ctx), names)
+	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, time.Now())
 }
 
 // apiServers are the reachable VIPs and this host's own addresses beside them. Behind a

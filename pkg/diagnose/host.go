@@ -119,7 +119,7 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, microshift.OwnershipAddresses(h.Addresses))
 	}
 	h.service = service.New(ctx, source, first, h.VIPs.Held, h.privileged)
-	h.names = withoutAddresses(h.config.Hosts)
+	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()
 	}

@@ -2,6 +2,8 @@
 
 package findings
 
+import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
+
 // Findings about nftables and the service's ports.
 const (
 	NftablesUnsupported      ID = "nftables-unsupported"
@@ -108,7 +110,7 @@ func vipsEntries() []Entry {
 			ID: VIPsUserManaged, Check: check, Level: Problem,
 			Symptom:     "The state is `ExternalLoadBalancer`.",
 			Message:     "The VIPs are user-managed and never on a node: OpenShift has disabled keepalived ({manifest})",
-			Remediation: "Configure that load balancer to forward port 80 of the API address to the ingress. This service has no task here.",
+			Remediation: "Configure that load balancer to forward port 80 of the API address to the ingress, as in " + docurl.ExternalBalancer + ". This service has no task here.",
 		},
 		{
 			ID: VIPsShared, Check: check, Level: Warning,
@@ -279,6 +281,9 @@ const (
 	ConfigInvalid    ID = "config-invalid"
 	ConfigUnreadable ID = "config-unreadable"
 	Disabled         ID = "disabled"
+	// HostsInternalName: challenges are answered for a name that must not get a public
+	// certificate.
+	HostsInternalName ID = "hosts-internal-name"
 )
 
 // {problem} begins with file, line and column.
@@ -305,6 +310,12 @@ func configEntries() []Entry {
 			Symptom:     "The state is `Disabled`.",
 			Message:     `{path} has mode: "", which disables http01-proxyd`,
 			Remediation: "Remove that line, or set mode: DefaultDeployment.",
+		},
+		{
+			ID: HostsInternalName, Check: check, Level: Warning,
+			Symptom:     "A Certificate for `api-int.<cluster>` is requested. If the API server presents it, the nodes are `NotReady`.",
+			Message:     "hosts in {path} contains {name}, by which the nodes reach the API. They trust only the cluster's own CA for it",
+			Remediation: "Remove {name} from hosts, and from dnsNames of the Certificate. Never use it in spec.servingCerts.namedCertificates of apiserver/cluster. See " + docurl.InternalName + ".",
 		},
 	}
 }

@@ -274,11 +274,20 @@ const (
 	CertificateNotYetValid      ID = "certificate-not-yet-valid"
 	CertificateDiffersByAddress ID = "certificate-differs-by-address"
 	CertificateDiffersByName    ID = "certificate-differs-by-name"
+	// CertificateInternalName: a certificate of an external name is also valid for the
+	// internal one.
+	CertificateInternalName ID = "certificate-internal-name"
+	// CertificateReplacesInternal: nodes get a certificate that they do not trust.
+	CertificateReplacesInternal ID = "certificate-replaces-internal"
 )
 
-// {server} is address and port, {requested} the name in SNI.
+// {server} is address and port, {requested} the name in SNI, {internal} the name that the
+// nodes use.
 func certificateEntries() []Entry {
-	const check = "certificate"
+	const (
+		check    = "certificate"
+		internal = "Remove {internal} from names in spec.servingCerts.namedCertificates of apiserver/cluster, and from dnsNames of the Certificate. "
+	)
 	return []Entry{
 		{
 			ID: APIServerUnreachable, Check: check, Level: Warning,
@@ -328,6 +337,18 @@ func certificateEntries() []Entry {
 			Symptom:     "Some names of the API present a certificate that clients trust, others do not.",
 			Message:     "{server} presents a certificate of {issuer} for {requested}, and one of {otherIssuer} for {other}",
 			Remediation: "If both names should have a certificate of the same CA, list both in spec.servingCerts.namedCertificates of apiserver/cluster.",
+		},
+		{
+			ID: CertificateReplacesInternal, Check: check, Level: Problem,
+			Symptom:     "Nodes are `NotReady`, and kubelets log `x509: certificate signed by unknown authority`, after a certificate was added to namedCertificates.",
+			Message:     "{server} presents for {internal} the certificate of {requested} (issued by {issuer}). The nodes reach the API by that name, and trust only the cluster's own CA for it",
+			Remediation: internal + "If the API is out of reach, log in to a control-plane node as described in " + docurl.CertificateExpired + ".",
+		},
+		{
+			ID: CertificateInternalName, Check: check, Level: Warning,
+			Symptom:     "A certificate of a public CA for the API is also valid for `api-int.<cluster>`.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) is also valid for {internal}. The nodes reach the API by that name, and trust only the cluster's own CA for it",
+			Remediation: internal + "See " + docurl.InternalName + ".",
 		},
 	}
 }

@@ -13,7 +13,10 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 )
 
 // ClusterObjects are objects of the cluster, as "oc get -o yaml" prints them. One file
@@ -73,6 +76,11 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 	// An invalid file may contain the HTTP01Proxy.
 	if w.proxy.absence != "" && !c.AllowDisabled && (valid || c.HTTP01Proxy == nil) {
 		r.rejectAbsence(w.proxy)
+	}
+	if apiServer := found[kindAPIServer]; apiServer != nil {
+		for _, hint := range servingcerts.NamedCertificateHints(readNamedCertificates(*apiServer)) {
+			w.warnings = append(w.warnings, apiServer.file+": "+hint.String())
+		}
 	}
 	// A disabled proxy needs no VIPs. So disabling works on every platform.
 	if infrastructure != nil && !w.proxy.disabled() {
@@ -178,6 +186,25 @@ func addrStrings(all []netip.Addr) []string {
 		out[i] = a.String()
 	}
 	return out
+}
+
+// readNamedCertificates returns the certificates of the API server. Their form is not
+// validated: entries of another form have no names.
+func readNamedCertificates(o clusterObject) (all []servingcerts.NamedCertificate) {
+	entries := nodeAt(o.node, strings.Split(servingcerts.NamedCertificatesPath, "."))
+	if entries == nil || entries.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for _, entry := range entries.Content {
+		var one servingcerts.NamedCertificate
+		if names := member(entry, "names"); names != nil && names.Kind == yaml.SequenceNode {
+			for _, name := range names.Content {
+				one.Names = append(one.Names, stringValue(name))
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // apiServerURLPath is the field of an Infrastructure with the API's URL for external

@@ -34,7 +34,7 @@ type Object struct {
 	Architecture string
 	// Notes inform the administrator about the content, one line each.
 	Notes []string
-	// Warnings describe input that was left out, one line each.
+	// Warnings describe input that was left out or that harms the cluster, one line each.
 	Warnings []string
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
@@ -39,7 +40,7 @@ type resolvedSite struct {
 	configuration Input
 	bundle        []byte   // CA certificates; nil for none
 	notes         []string // information for the administrator
-	warnings      []string // input that was left out
+	warnings      []string // input that was left out or that harms the cluster
 	sources       []string // source files other than the configuration
 }
 
@@ -77,7 +78,7 @@ func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolv
 		}
 	}
 	found.notes = append(found.notes, w.notes()...)
-	found.warnings = w.warnings
+	found.warnings = append(found.warnings, w.warnings...)
 	found.sources = s.Cluster.fileNames()
 	return w.edits(), nil
 }
@@ -123,6 +124,9 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
 		return nil, nil //nolint:nilerr // already reported
+	}
+	for _, hint := range servingcerts.HostHints(accepted) {
+		found.warnings = append(found.warnings, configuration.Name+": "+hint.String())
 	}
 	if s.Proxy != nil {
 		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {

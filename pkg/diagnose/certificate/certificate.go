@@ -44,18 +44,23 @@ func Requests(servers []netip.Addr, names []string) []protocol.CertificateReques
 	return all
 }
 
-// Check evaluates the results of the requests. held are the VIPs on this host.
-func Check(results []prober.CertificateResult, held []netip.Addr, now time.Time) result.Result {
+// Check evaluates the results of the requests. held are the VIPs on this host. internal is
+// the name by which the kubelet of this host reaches the API, api-int.<cluster>; empty if it
+// uses another name.
+func Check(results []prober.CertificateResult, held []netip.Addr, internal string, now time.Time) result.Result {
 	if len(results) == 0 {
 		return result.Nothing("there is no VIP to check")
 	}
 	matches, unreachable := unreachableServers(results, held)
 	var lost result.Subjects
-	var certificates []presented
+	var certificates, forNodes []presented
 	for _, p := range results {
-		if p.Err == nil {
+		switch {
+		case p.Err == nil && internal != "" && p.Name == internal:
+			forNodes = append(forNodes, presented{p})
+		case p.Err == nil:
 			certificates = append(certificates, presented{p})
-		} else if !slices.Contains(unreachable, p.Addr) {
+		case !slices.Contains(unreachable, p.Addr):
 			lost.Skip(p.Addr, "%v", p.Err)
 		}
 	}
@@ -66,6 +71,7 @@ func Check(results []prober.CertificateResult, held []netip.Addr, now time.Time)
 		return result.Of(matches...)
 	}
 	matches = append(matches, judgeAll(certificates, now)...)
+	matches = append(matches, judgeInternal(certificates, forNodes, internal)...)
 	return result.PassUnless(matches, "%s", certificates[0].describe()).WithNotChecked(lost.NotChecked())
 }
 
@@ -83,12 +89,41 @@ func unreachableServers(results []prober.CertificateResult, held []netip.Addr) (
 	return matches, at
 }
 
+// identity distinguishes certificates.
+func (p presented) identity() string { return p.Certificate.Issuer + "\n" + p.Certificate.Serial }
+
+// judgeInternal finds a certificate of an external name that API servers present for the
+// internal name too, and one that is valid for it. Without namedCertificates, each API
+// server has a certificate of its own for each of the two names.
+func judgeInternal(external, forNodes []presented, internal string) []findings.Finding {
+	if internal == "" {
+		return nil
+	}
+	var matches []findings.Finding
+	judged := make(map[netip.AddrPort]bool) // one name of a server is sufficient
+	for _, p := range external {
+		if p.Name == "" || judged[p.Addr] {
+			continue
+		}
+		replaces := slices.ContainsFunc(forNodes, func(q presented) bool { return q.Addr == p.Addr && q.identity() == p.identity() })
+		id := findings.CertificateReplacesInternal
+		if !replaces {
+			id = findings.CertificateInternalName
+		}
+		if replaces || slices.Contains(p.Certificate.Names, internal) {
+			matches = result.Merge(matches, p.newFinding(id, findings.Values{"internal": internal}), p.Addr)
+			judged[p.Addr] = true
+		}
+	}
+	return matches
+}
+
 // judgeAll evaluates each certificate once, and then the differences.
 func judgeAll(all []presented, now time.Time) []findings.Finding {
 	var matches []findings.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
-		identity := p.Certificate.Issuer + "\n" + p.Certificate.Serial
+		identity := p.identity()
 		if !named[identity+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
 			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
 		}

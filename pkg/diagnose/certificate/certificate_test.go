@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -80,5 +82,59 @@ func TestUnreachableAPIServer(t *testing.T) {
 		if len(findings) != tt.want || len(addrs) != tt.want {
 			t.Errorf("%s: %+v", name, findings)
 		}
+	}
+}
+
+// TestInternalName: no certificate of an external name may be presented for the internal
+// one, or be valid for it. Names of other clusters and other servers do not matter.
+func TestInternalName(t *testing.T) {
+	t.Parallel()
+	const api, internal = "api.lab.test", "api-int.lab.test"
+	first, second := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")
+	now := time.Unix(1_800_000_000, 0)
+	at := func(addr netip.Addr, name, serial string, names ...string) prober.CertificateResult {
+		return prober.CertificateResult{
+			CertificateRequest: protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name},
+			Certificate: &protocol.Certificate{
+				Issuer: "Lab CA", Serial: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour * 30), CoversName: true, Names: names,
+			},
+		}
+	}
+	const replaces = "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\"). The nodes reach the API by that name, and trust only the cluster's own CA for it"
+	const valid = "The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by \"Lab CA\") is also valid for api-int.lab.test. The nodes reach the API by that name, and trust only the cluster's own CA for it"
+	for name, tt := range map[string]struct {
+		internal string
+		all      []prober.CertificateResult
+		want     []string
+	}{
+		"certificates of their own": {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "2", internal), at(first, "", "3")}, nil},
+		"the same for no name":      {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "2", internal), at(first, "", "2")}, nil},
+		"the same for both":         {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "1", api)}, []string{replaces}},
+		"the same, valid for both":  {internal, []prober.CertificateResult{at(first, api, "1", api, internal), at(first, internal, "1", api, internal)}, []string{replaces}},
+		"the same at two addresses": {
+			internal,
+			[]prober.CertificateResult{at(first, api, "1", api), at(first, internal, "1", api), at(second, api, "1", api), at(second, internal, "1", api)},
+			[]string{replaces + " (also [2001:db8::5]:6443)"},
+		},
+		"at another address": {internal, []prober.CertificateResult{at(first, api, "1", api), at(second, internal, "1", api)}, nil},
+		"valid for both":     {internal, []prober.CertificateResult{at(first, api, "1", api, internal), at(first, internal, "2", internal)}, []string{valid}},
+		"two names": {
+			internal,
+			[]prober.CertificateResult{at(first, api, "1", api, internal), at(first, "api.other.test", "1", api, internal), at(first, internal, "2", internal)},
+			[]string{valid},
+		},
+		"valid for that of another cluster": {internal, []prober.CertificateResult{at(first, api, "1", api, "api-int.other.test"), at(first, internal, "2", internal)}, nil},
+		"nodes use no internal name":        {"", []prober.CertificateResult{at(first, api, "1", api, internal)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, f := range Check(tt.all, nil, tt.internal, now).Findings {
+				got = append(got, f.Message)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -21,10 +21,11 @@ const maxProblems = 10
 
 // Configuration is the configuration file of the service.
 type Configuration struct {
-	Path       string
-	Err        error // why it is invalid
-	Enabled    bool
-	Privileged bool
+	Path          string
+	Err           error // why it is invalid
+	Enabled       bool
+	InternalHosts []string // hosts that must not get a public certificate
+	Privileged    bool
 }
 
 // Check evaluates the file.
@@ -39,6 +40,8 @@ func (c Configuration) Check() result.Result {
 		return result.Found(findings.ConfigUnreadable, findings.Values{"error": systemMessage(c.Err), "path": c.Path})
 	case !c.Enabled:
 		return result.Found(findings.Disabled, findings.Values{"path": c.Path})
+	case len(c.InternalHosts) > 0:
+		return result.Found(findings.HostsInternalName, findings.Values{"path": c.Path, "name": strings.Join(c.InternalHosts, " and ")})
 	}
 	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
 		return result.Pass("%s does not exist, so the defaults are in use", c.Path)

@@ -12,7 +12,7 @@ import (
 
 const (
 	externalPrefix = "api."
-	internalPrefix = "api-int."
+	internalPrefix = config.InternalAPIPrefix
 
 	hostVariable = "KUBERNETES_SERVICE_HOST"
 	maxFileBytes = 4 << 10

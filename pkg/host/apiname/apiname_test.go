@@ -41,24 +41,30 @@ func TestRead(t *testing.T) {
 
 func TestReadKubeconfig(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"": "",
-		"    server: https://api-int.lab.test:6443\n":    "api.lab.test",
-		"    server: \"https://API.lab.test:6443/\"\n":   "api.lab.test",
-		"    server: https://192.0.2.5:6443\n":           "",
-		"    server: https://localhost:6443\n":           "",
-		"server: :::\n- server: https://api-int.x.y\n":   "api.x.y",
-		"users:\n- name: api-int.lab.test\n  user: {}\n": "",
+	for text, want := range map[string]struct{ external, internal string }{
+		"": {},
+		"    server: https://api-int.lab.test:6443\n":    {"api.lab.test", "api-int.lab.test"},
+		"    server: https://API-INT.lab.test.:6443\n":   {"api.lab.test", "api-int.lab.test"},
+		"    server: \"https://API.lab.test:6443/\"\n":   {"api.lab.test", ""},
+		"    server: https://192.0.2.5:6443\n":           {},
+		"    server: https://localhost:6443\n":           {},
+		"    server: https://api-int.:6443\n":            {},
+		"server: :::\n- server: https://api-int.x.y\n":   {"api.x.y", "api-int.x.y"},
+		"users:\n- name: api-int.lab.test\n  user: {}\n": {},
 	} {
 		path := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := apiname.ReadKubeconfig(path); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+		if got := apiname.ReadKubeconfig(path); got != want.external {
+			t.Errorf("%q: got %q, want %q", text, got, want.external)
+		}
+		if got := apiname.ReadInternal(path); got != want.internal {
+			t.Errorf("%q: got the internal name %q, want %q", text, got, want.internal)
 		}
 	}
-	if got := apiname.ReadKubeconfig(filepath.Join(t.TempDir(), "absent")); got != "" {
+	absent := filepath.Join(t.TempDir(), "absent")
+	if got := apiname.ReadKubeconfig(absent) + apiname.ReadInternal(absent); got != "" {
 		t.Errorf("an absent file: %q", got)
 	}
 }

@@ -44,7 +44,26 @@ func TestClusterEnvironment(t *testing.T) {
 				c.replaceHostFile("chrony.conf", "server "+c.Internet.Addresses.V4.String()+"\n")
 			},
 		},
-		{name: "a name that is not in the certificate", want: []string{"certificate-name-missing"}, inject: presentCertificate(90*day, 80*day, "api-int.lab.test")},
+		{name: "a name that is not in the certificate", want: []string{"certificate-name-missing"}, inject: presentCertificate(90*day, 80*day, "api.other.test")},
+		{
+			name: "a certificate that is also for api-int", want: []string{"certificate-internal-name"}, inject: presentCertificate(90*day, 80*day, apiName, internalName),
+			texts: map[string]string{"certificate-internal-name": "presents for api.lab.test (issued by \"Lab CA\") is also valid for api-int.lab.test."},
+		},
+		{
+			name: "a named certificate for api-int", want: []string{"certificate-replaces-internal"},
+			inject: func(c *cluster) {
+				presentCertificate(90*day, 80*day, apiName)(c)
+				c.replaceInternal()
+			},
+			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\")."},
+		},
+		{
+			name: "a named certificate for both", want: []string{"certificate-replaces-internal"},
+			inject: func(c *cluster) {
+				presentCertificate(90*day, 80*day, apiName, internalName)(c)
+				c.replaceInternal()
+			},
+		},
 		{name: "an expired certificate", want: []string{"certificate-expired"}, inject: presentCertificate(90*day, -time.Hour, apiName)},
 		{name: "a certificate that is not valid yet", want: []string{"certificate-not-yet-valid"}, inject: presentCertificate(80*day, 90*day, apiName)},
 		{name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"}, inject: presentCertificate(90*day, 20*day, apiName)},
@@ -147,12 +166,21 @@ func TestNothingAnswers(t *testing.T) {
 	}
 }
 
-// presentCertificate has the API servers present a certificate for a name, of whose
+// presentCertificate has the API servers present a certificate for names, of whose
 // lifetime left remains.
-func presentCertificate(life, left time.Duration, name string) func(*cluster) {
+func presentCertificate(life, left time.Duration, names ...string) func(*cluster) {
 	return func(c *cluster) {
-		made := issue(c.t, "Lab CA", life, left, name)
+		made := issue(c.t, "Lab CA", life, left, names...)
 		c.setCertificates(func(string, netip.Addr) *tls.Certificate { return made })
+	}
+}
+
+// replaceInternal has the API servers present the certificate of the API's name for api-int
+// too until the test ends.
+func (c *cluster) replaceInternal() {
+	for _, a := range c.env.servers {
+		a.ReplaceInternal(true)
+		c.onCleanup(func(context.Context) error { a.ReplaceInternal(false); return nil })
 	}
 }
 

@@ -13,8 +13,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// apiName is the API's name, which clients find in the kubeconfig of a node.
-const apiName = "api.lab.test"
+// apiName is the API's name, which clients find in the kubeconfig of a node. internalName
+// is the one that the node uses.
+const (
+	apiName      = "api.lab.test"
+	internalName = "api-int.lab.test"
+)
 
 // clusterServices has what a cluster runs beside the service: names, an API server on each
 // control-plane node, and a time server.
@@ -48,7 +52,7 @@ func (c *cluster) writeHostFiles(n *lab.Node) error {
 	return errors.Join(
 		n.WriteHostFile("resolv.conf", fmt.Sprintf("# of the lab\nsearch lab.test\nnameserver %s\n", c.DNS()[0])),
 		n.WriteHostFile("chrony.conf", fmt.Sprintf("server %s iburst\n", c.Internet.Addresses.V4)),
-		n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://api-int.lab.test:6443\n"))
+		n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://"+internalName+":6443\n"))
 }
 
 // issue makes a certificate for names with the given lifetime, of which left remains.

@@ -181,6 +181,11 @@ func TestConfiguration(t *testing.T) {
 			[]string{"config-invalid", "config-invalid"},
 			[]string{"config.yaml:4:9: "},
 		},
+		{
+			"api-int in hosts", n.DefaultConfig() + "hosts: [" + apiName + ", " + internalName + "]\n", "Serving",
+			[]string{"hosts-internal-name"},
+			[]string{"config.yaml contains api-int.lab.test, by which the nodes reach the API."},
+		},
 		{"switched off", n.DefaultConfig() + "mode: \"\"\n", "Disabled", []string{"disabled"}, []string{"config.yaml"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,14 +58,18 @@ type controllers struct {
 	*testbed
 
 	servers []*lab.APIServer
-	own     *tls.Certificate // of the cluster's own CA
+	ca      *lab.Authority   // the cluster's own CA
+	own     *tls.Certificate // of that CA
 }
 
 // newControllers starts an API server on each control-plane host. It presents a certificate
 // of the cluster's own CA until the APIServer names another one.
 func newControllers(t *testing.T, s *testbed) *controllers {
 	t.Helper()
-	c := &controllers{testbed: s, own: must1(lab.Issue("kube-apiserver-lb-signer", time.Hour, time.Hour, "api."+s.Lab.Domain))(t)}
+	c := &controllers{testbed: s, ca: must1(lab.NewAuthority("kube-apiserver-lb-signer"))(t)}
+	now := time.Now()
+	identity := must1(c.ca.Issue(lab.ServerCertificate{Names: []string{"api." + s.Lab.Domain}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}))(t)
+	c.own = must1(identity.TLS())(t)
 	for _, m := range s.ControlPlane {
 		a := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return c.own }))(t)
 		t.Cleanup(func() { must(t, a.Close()) })
@@ -171,17 +175,22 @@ func condition(name string) map[string]any {
 	return map[string]any{"type": name, "status": "True"}
 }
 
-// kubeconfigCommand replaces the commands of oc that work on the kubeconfig. It uses the
-// library of oc.
-func kubeconfigCommand(path string, args []string) (string, error) {
+// kubeconfigCommand replaces the commands of oc that work on the kubeconfig, in the
+// directory of the shell. It uses the library of oc.
+func kubeconfigCommand(path, dir string, args []string) (string, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(path)
 	if err != nil {
 		return "", err
 	}
+	raw := slices.Contains(args, "--raw")
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--raw" })
 	switch {
 	case len(args) == 4 && slices.Equal(args[:3], []string{"view", "--minify", "-o"}):
 		if err := clientcmdapi.MinifyConfig(kubeconfig); err != nil {
 			return "", err
+		}
+		if !raw {
+			clientcmdapi.ShortenConfig(kubeconfig)
 		}
 		text, err := clientcmd.Write(*kubeconfig)
 		if err != nil {
@@ -206,6 +215,16 @@ func kubeconfigCommand(path string, args []string) (string, error) {
 		}
 		cluster.CertificateAuthorityData = nil
 		return "Property \"" + args[1] + "\" unset.\n", clientcmd.WriteToFile(*kubeconfig, path)
+	case len(args) == 4 && args[0] == "set-cluster" && args[3] == "--embed-certs=true":
+		file, isCA := strings.CutPrefix(args[2], "--certificate-authority=")
+		cluster := kubeconfig.Clusters[args[1]]
+		if !isCA || cluster == nil {
+			return "", fmt.Errorf("the kubeconfig has no cluster %s", args[1])
+		}
+		if cluster.CertificateAuthorityData, err = os.ReadFile(filepath.Join(dir, file)); err != nil {
+			return "", err
+		}
+		return "Cluster \"" + args[1] + "\" set.\n", clientcmd.WriteToFile(*kubeconfig, path)
 	default:
 		return "", fmt.Errorf("no document has the command oc config %s", strings.Join(args, " "))
 	}

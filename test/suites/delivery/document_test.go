@@ -29,6 +29,7 @@ const (
 	systemdGuide       = installFolder + "systemd.md"
 	lifeGuide          = "docs/upgrade-uninstall.md"
 	tutorialDocument   = "docs/tutorial.md"
+	beforeTheSwitch    = "docs/before-the-switch.md"
 	expiredRunbook     = "docs/runbooks/certificate-expired.md"
 	conditionReference = "docs/reference/cluster-condition.md"
 	installMark        = "sh"
@@ -40,7 +41,7 @@ const (
 
 // testedDocuments returns the mark of the blocks that a test must run, by document.
 func testedDocuments() (map[string]string, error) {
-	marks := map[string]string{lifeGuide: installMark, tutorialDocument: installMark, expiredRunbook: installMark, conditionReference: installMark, readmeDocument: readmeMark}
+	marks := map[string]string{lifeGuide: installMark, tutorialDocument: installMark, beforeTheSwitch: installMark, expiredRunbook: installMark, conditionReference: installMark, readmeDocument: readmeMark}
 	guides, err := filepath.Glob(filepath.Join(host.Repository(), installFolder, "*.md"))
 	if err != nil || len(guides) == 0 {
 		return nil, fmt.Errorf("%s has %d documents: %w", installFolder, len(guides), err)
@@ -168,7 +169,7 @@ func TestEveryCommandIsMarked(t *testing.T) {
 	// The beginning of a command line, optionally after a prompt.
 	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|sh|timeout|` + renderer + `) `)
 	for name, mark := range must1(testedDocuments())(t) {
-		marks := []string{mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig"}
+		marks := []string{mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig", "yaml KlusterletConfig"}
 		if name == readmeDocument {
 			marks = []string{mark, "sh", "mermaid"}
 		}

@@ -47,7 +47,7 @@ func newTutorial(t *testing.T, prepare func(*admin) []map[string]any) *admin {
 	must(t, c.present(objects))
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: "https://api." + a.Lab.Domain + ":6443", CertificateAuthorityData: []byte("the cluster's own CA")}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: "https://api." + a.Lab.Domain + ":6443", CertificateAuthorityData: c.ca.Certificate()}},
 		Contexts:       map[string]*clientcmdapi.Context{"admin": {Cluster: "lab"}},
 		CurrentContext: "admin",
 	}, kubeconfig))
@@ -57,7 +57,7 @@ func newTutorial(t *testing.T, prepare func(*admin) []map[string]any) *admin {
 	a.shell = newShell(t, map[string]oc.Handler{
 		"oc": func(ctx context.Context, dir string, args ...string) (string, error) {
 			if len(args) > 0 && args[0] == "config" {
-				return kubeconfigCommand(kubeconfig, args[1:])
+				return kubeconfigCommand(kubeconfig, dir, args[1:])
 			}
 			return objects.Run(ctx, a.cluster.Run, dir, args...)
 		},
@@ -103,11 +103,24 @@ func TestTutorial(t *testing.T) {
 	a.expectOutput("5. Request the certificate", 2, 3, `issuer=.*Pebble(.|\n)*notAfter=(.|\n)*DNS:`+name)
 	challenges := a.challenges()
 
+	a.write("roots.pem", must1(a.Lab.Internet.Root(t.Context()))(t))
+	a.env = append(a.env, "ROOTS=roots.pem")
+	must1(a.workstationBlock(beforeTheSwitch, "Kubeconfigs", 0, 1))(t)
+	a.expectTrusted()
+	if out := must1(a.workstationBlock(beforeTheSwitch, "At most ten named certificates", 0, 1))(t); out != "" {
+		t.Errorf("the APIServer has the certificates %q before the change", out)
+	}
+
 	saved := a.tutorialBlock("6. Use it for the API", 0, 4)
 	if text := a.read("apiserver.yaml"); !strings.Contains(text, "kind: APIServer") || strings.Contains(text, "namedCertificates") {
 		t.Errorf("the saved APIServer is not the one before the change:\n%s\n%s", text, saved)
 	}
-	for i := 1; i < 4; i++ {
+	t.Log(a.tutorialBlock("6. Use it for the API", 1, 4))
+	a.expectTrusted()
+	if out := must1(a.workstationBlock(beforeTheSwitch, "At most ten named certificates", 0, 1))(t); out != "api-certificate" {
+		t.Errorf("the APIServer has the certificates %q, want that of the tutorial", out)
+	}
+	for i := 2; i < 4; i++ {
 		t.Log(a.tutorialBlock("6. Use it for the API", i, 4))
 	}
 	trusted := must1(clientcmd.LoadFromFile(a.variable("KUBECONFIG")))(t)
@@ -126,6 +139,17 @@ func TestTutorial(t *testing.T) {
 		t.Errorf("%d challenges after the renewal, %d before", now, challenges)
 	}
 	a.remove(nil)
+}
+
+// expectTrusted expects that a client with the CAs of the kubeconfig trusts the API server.
+func (a *admin) expectTrusted() {
+	a.t.Helper()
+	kubeconfig := must1(clientcmd.LoadFromFile(a.variable("KUBECONFIG")))(a.t)
+	const file = "/root/kubeconfig-ca.pem"
+	outside := a.ControlPlane[2]
+	must(a.t, outside.WriteFile(file, string(kubeconfig.Clusters["lab"].CertificateAuthorityData), 0o644))
+	defer func() { must(a.t, outside.RemoveFile(file)) }()
+	must1(outside.Run(a.t.Context(), "curl", "--silent", "--show-error", "--fail", "--cacert", file, "https://api."+a.Lab.Domain+":6443/readyz"))(a.t)
 }
 
 // expectOutput runs a block and expects its output to match an expression.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func (s *testbed) expectCertificatesWithoutService(at lab.Pair) {
 }
 
 // TestExternalLoadBalancer has the VIPs on a load balancer, the gateway, which forwards
-// port 80 of the API to the routers.
+// challenges on port 80 of the API to the routers, as documented.
 func TestExternalLoadBalancer(t *testing.T) {
 	s := open(t, lab.Layout{NoVIPs: true})
 	s.startClusterServices()
@@ -100,6 +101,7 @@ func TestExternalLoadBalancer(t *testing.T) {
 	s.startAll()
 	s.expectIdle("ExternalLoadBalancer")
 	s.startLoadBalancer()
+	s.expectFilter()
 	s.expectCertificatesWithoutService(s.API)
 	s.expectFindings("master0 vips-user-managed", "master1 vips-user-managed", "master2 vips-user-managed")
 	s.expectIdle("ExternalLoadBalancer")
@@ -122,18 +124,36 @@ func (s *testbed) expectPort80Closed(n *lab.Node) {
 	}
 }
 
-// startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there.
+// recipes is the document with the configuration of HAProxy.
+const recipes = "../../../docs/external-load-balancer.md"
+
+// recipe returns the documented configuration of HAProxy.
+func recipe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(recipes)
+	must(t, err)
+	block := regexp.MustCompile("(?ms)^```haproxy\n(.*?)^```$").FindAllSubmatch(text, -1)
+	if len(block) != 1 {
+		t.Fatalf("%s has %d configurations of HAProxy, want one", recipes, len(block))
+	}
+	return string(block[0][1])
+}
+
+// startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there with the
+// documented configuration, whose addresses are those of the lab.
 func (s *testbed) startLoadBalancer() {
 	s.t.Helper()
-	var config strings.Builder
-	config.WriteString("defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n")
-	for i, vip := range s.AllAPI() {
+	for _, vip := range s.AllAPI() {
 		_, err := s.Gateway.Run(s.t.Context(), "ip", "address", "add", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", "machine", "nodad")
 		must(s.t, err)
-		fmt.Fprintf(&config, "listen api-%d\n  bind %s\n  server router %s\n", i, web(vip), web(s.Worker.Addresses.Both()[i]))
 	}
 	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
-	writeTestFile(s.t, file, config.String())
+	writeTestFile(s.t, file, recipe(s.t))
+	checked, err := s.Gateway.Run(s.t.Context(), "haproxy", "-c", "-f", file)
+	must(s.t, err)
+	if strings.Contains(checked, "[WARNING]") || strings.Contains(checked, "[ALERT]") {
+		s.t.Errorf("HAProxy reports problems of the configuration in %s:\n%s", recipes, checked)
+	}
 	p, err := s.Gateway.Start(lab.Command{Name: "balancer", Path: "haproxy", Args: []string{"-db", "-f", file}})
 	must(s.t, err)
 	must(s.t, lab.Eventually(s.t.Context(), "the load balancer", func(ctx context.Context) error {
@@ -149,6 +169,36 @@ func (s *testbed) startLoadBalancer() {
 		}
 		return nil
 	}))
+}
+
+// expectFilter expects that the load balancer forwards challenges with GET and HEAD to the
+// router, which has no route for them, and rejects all other requests.
+func (s *testbed) expectFilter() {
+	s.t.Helper()
+	const token = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr_oA"
+	for _, vip := range s.AllAPI() {
+		for line, forwarded := range map[string]bool{
+			"GET " + token:                     true,
+			"HEAD " + token:                    true,
+			"GET " + token + "?query":          true,
+			"POST " + token:                    false,
+			"GET /":                            false,
+			"GET /healthz":                     false,
+			"GET /.well-known/acme-challenge/": false,
+			"GET /.well-known/acme-challenge/../../healthz": false,
+			"GET /.well-known/acme-challenge/%2e%2e%2fx":    false,
+			"GET " + token + "/x":                           false,
+			"GET /x" + token:                                false,
+			"GET /xwell-known/acme-challenge/x":             false,
+		} {
+			text, err := s.Internet.Raw(s.t.Context(), web(vip), line+" HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			must(s.t, err)
+			rejected := strings.HasPrefix(text, "HTTP/1.1 400 ") && strings.HasSuffix(text, "\r\n\r\nOnly /.well-known/acme-challenge/* is allowed")
+			if rejected == forwarded || forwarded && !strings.HasPrefix(text, "HTTP/1.1 503 ") && !strings.HasPrefix(text, "HTTP/1.0 503 ") {
+				s.t.Errorf("%s at %s, forwarded: %t, got %.200q", line, vip, forwarded, text)
+			}
+		}
+	}
 }
 
 // TestArbiter runs two control-plane nodes with routers and an arbiter, whose keepalived

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +18,18 @@ import (
 // apiPort is the port of the API server on every address of a control-plane node.
 const apiPort = "6443"
 
+// internalPrefix begins the API's name for the nodes of a cluster.
+const internalPrefix = "api-int."
+
 // APIServer replaces the part of kube-apiserver that clients contact first: the selection
 // of a certificate by name and address. The real one needs etcd and a cluster that
 // configures its certificates.
 type APIServer struct {
 	stop func() error
 
-	offset atomic.Int64
+	offset   atomic.Int64
+	internal *tls.Certificate // of the cluster's own CA, for api-int
+	replaced atomic.Bool
 
 	mu      sync.Mutex
 	present func(name string, local netip.Addr) *tls.Certificate
@@ -40,7 +46,11 @@ func ServeAPI(ctx context.Context, listen func(ctx context.Context, address stri
 	if err != nil {
 		return nil, err
 	}
-	a := &APIServer{present: present}
+	internal, err := Issue("kube-apiserver-lb-signer", 30*24*time.Hour, 20*24*time.Hour, internalPrefix+"lab.test")
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	a := &APIServer{present: present, internal: internal}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.certificate}
 	a.stop = Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(time.Duration(a.offset.Load())).UTC().Format(http.TimeFormat))
@@ -56,6 +66,11 @@ func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Cer
 	a.present = present
 }
 
+// ReplaceInternal has the server present the certificates of Present for api-int too, as
+// when namedCertificates lists that name. Otherwise it presents one of the cluster's own
+// CA for it.
+func (a *APIServer) ReplaceInternal(on bool) { a.replaced.Store(on) }
+
 // Shift sets the offset of the server's clock.
 func (a *APIServer) Shift(offset time.Duration) { a.offset.Store(int64(offset)) }
 
@@ -66,6 +81,9 @@ func (a *APIServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	local, err := netip.ParseAddrPort(hello.Conn.LocalAddr().String())
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(hello.ServerName, internalPrefix) && !a.replaced.Load() {
+		return a.internal, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

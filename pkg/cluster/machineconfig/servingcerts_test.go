@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+)
+
+// TestServingCertificateWarnings: api-int in the configuration or in the APIServer, and
+// more certificates than the operator accepts, are rendered with warnings.
+func TestServingCertificateWarnings(t *testing.T) {
+	t.Parallel()
+	const end = " is the name by which the nodes reach the API, and they trust only the cluster's own CA for it: remove it"
+	const document = "(https://github.com/http01-proxyd/http01-proxyd/blob/main/docs/before-the-switch.md#never-use-api-int)"
+	const path = "a.yaml: spec.servingCerts.namedCertificates"
+	cluster := func(certificates string) *machineconfig.ClusterObjects {
+		return clusterOf(apiServer(defaultMode+"  servingCerts:\n    namedCertificates: "+certificates+"\n"), infrastructure("BareMetal", "baremetal", oneFamily))
+	}
+	for name, tt := range map[string]struct {
+		site machineconfig.Site
+		want []string
+	}{
+		"the API's name":  {machineconfig.Site{Config: given("hosts: [api.a.example]\n"), Cluster: cluster("[{names: [api.a.example], servingCertificate: {name: x}}]")}, nil},
+		"hosts":           {machineconfig.Site{Config: given("hosts: [api.a.example, API-INT.a.example]\n")}, []string{`my.yaml: hosts: "api-int.a.example"` + end + ", and do not request a certificate for it " + document}},
+		"an entry's name": {machineconfig.Site{Cluster: cluster("[{servingCertificate: {name: x}}, {names: [api-int.a.example]}]")}, []string{path + `[1].names[0]: "api-int.a.example"` + end + " " + document}},
+		"eleven entries": {
+			machineconfig.Site{Cluster: cluster("[" + strings.Repeat("{servingCertificate: {name: x}},", 11) + "]")},
+			[]string{path + ": 11 entries, but kube-apiserver-operator accepts at most 10 and keeps the previous certificates: use one certificate for several names"},
+		},
+		"hosts and an entry's name": {
+			machineconfig.Site{Config: given("hosts: [api-int.a.example]\n"), Cluster: cluster("[{names: [api-int.a.example]}]")},
+			[]string{
+				`my.yaml: hosts: "api-int.a.example"` + end + ", and do not request a certificate for it " + document,
+				path + `[0].names[0]: "api-int.a.example"` + end + " " + document,
+			},
+		},
+		"no list":             {machineconfig.Site{Cluster: cluster("{names: [api-int.a.example]}")}, nil},
+		"entries of no names": {machineconfig.Site{Cluster: cluster("[1, [api-int.a.example], {names: api-int.a.example}, {names: [{a: b}, 1, null]}]")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})[1]
+			if diff := cmp.Diff(tt.want, object.Warnings); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
