@@ -96,6 +96,9 @@ func (w clusterSettings) edits() configEdits {
 	if w.proxy.mode == configv1.HTTP01ChallengeProxyModeCustom {
 		c = append(c, configEdit{keys: []string{"customDeployment", "internalPort"}, value: strconv.Itoa(int(w.proxy.port)), tag: "!!int", replace: true, comment: doorFrom})
 	}
+	if w.vips.bgp {
+		c = append(c, configEdit{keys: managementKeys(), value: managedByBGP, tag: "!!str", replace: true, comment: vipsFrom})
+	}
 	if !w.proxy.disabled() {
 		c = append(
 			c,
@@ -107,6 +110,8 @@ func (w clusterSettings) edits() configEdits {
 }
 
 func modeKeys() []string { return []string{"mode"} }
+
+func managementKeys() []string { return []string{"vips", "management"} }
 
 // checkConflicts rejects keys of the administrator's configuration that the objects
 // also set: it would be unclear which value applies.
@@ -124,6 +129,7 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 	}
 	reject(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
 	reject([]string{"customDeployment"}, w.modeSource, false)
+	reject(managementKeys(), vipsFrom, false)
 	reject([]string{"vips", "api"}, vipsFrom, false)
 	reject([]string{"vips", "ingress"}, vipsFrom, false)
 	return errors.Join(problems...)
@@ -145,6 +151,9 @@ func (w clusterSettings) notes() []string {
 	}
 	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.modeSource, w.proxy.mode, w.proxy.port,
 		from, strings.Join(addrStrings(w.vips.api), " and "), strings.Join(addrStrings(w.vips.ingress), " and "))}
+	if w.vips.bgp {
+		notes[0] += ", announced by BGP"
+	}
 	shared := slices.DeleteFunc(slices.Clone(w.vips.api), func(a netip.Addr) bool { return !slices.Contains(w.vips.ingress, a) })
 	switch {
 	case len(shared) == 0:
