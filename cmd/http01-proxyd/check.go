@@ -71,7 +71,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
 	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
 	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with that of keepalived")
+	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with those of keepalived or kube-vip")
 	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 		"`DIR` of keepalived's static pod when the VIPs are user-managed")
 	flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")

@@ -54,10 +54,22 @@ type Config struct {
 	MicroShift   MicroShift
 }
 
+// Management is which program manages the VIPs. The values are those of vipManagement in
+// the Infrastructure resource (openshift/api config/v1 VIPManagementType).
+type Management string
+
+// The values of Management.
+const (
+	ManagementDetected   Management = "" // BGP if kube-vip's static pods are on this host
+	ManagementKeepalived Management = "Keepalived"
+	ManagementBGP        Management = "BGP" // kube-vip; several hosts hold a VIP at once
+)
+
 // VIPs is the source of the virtual IPs.
 type VIPs struct {
+	Management       Management
 	KeepalivedConfig string       // absolute path of keepalived.conf
-	API, Ingress     []netip.Addr // explicit VIPs; if there are any, keepalived.conf is not read
+	API, Ingress     []netip.Addr // explicit VIPs; if there are any, they are not read from keepalived.conf or kube-vip
 }
 
 // Explicit reports whether the configuration contains the VIPs.

@@ -54,6 +54,7 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 			before := len(p.problems)
 			p.mapping(
 				n, "vips",
+				key{"management", oneOf(&p.reader, &c.VIPs.Management, "vips.management", ManagementDetected, ManagementKeepalived, ManagementBGP)},
 				key{"keepalivedConfig", p.path(&c.VIPs.KeepalivedConfig, "vips.keepalivedConfig")},
 				key{"api", p.addresses(&p.api, "vips.api")},
 				key{"ingress", p.addresses(&p.ingress, "vips.ingress")},

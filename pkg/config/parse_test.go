@@ -114,7 +114,7 @@ func TestParseRefuses(t *testing.T) {
 		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
 		"MicroShift relative":             {"microshift: {directory: etc}", `c.yaml:1:25: microshift.directory is "etc": specify an absolute path, or "" for no path`},
 		"MicroShift managed nowhere":      {`microshift: {directory: "", manageAdvertiseAddress: true}`, `c.yaml:1:53: microshift.manageAdvertiseAddress is true, and microshift.directory is empty: set it to false, or specify microshift.directory`},
-		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of keepalivedConfig, api, ingress`},
+		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress`},
 		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
 		"duplicate key":                   {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration is listed twice, first on line 1: keep one of the two`},
 		"not a mapping":                   {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},

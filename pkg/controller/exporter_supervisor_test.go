@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		"http01_proxy_up 1",
 		`http01_proxy_ready{reason="Serving"} 1`,
-		`http01_proxy_vip_held{vip="` + vip + `"} 1`,
+		`http01_proxy_vip_held{management="",vip="` + vip + `"} 1`,
 		"http01_proxy_vip_transitions_total 1",
 		`http01_proxy_redirect_packets_total{family="ipv4"} 0`, // both came from this host itself
 		"http01_proxy_request_duration_seconds_count 1",

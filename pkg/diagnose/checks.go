@@ -129,7 +129,7 @@ func allChecks() []check {
 			return o.VIPs.Check(o.vipSource())
 		}},
 		{internalAddressCheck, "The internal address of MicroShift's API server is on this host.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result { return o.microShift.CheckInternalAddress() }},
-		{"vip-holder", "Each VIP is on exactly one reachable host.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result {
+		{"vip-holder", "Each VIP is on exactly one reachable host, or on several if BGP announces it.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result {
 			return network.CheckHolders(o.VIPs, awaitAll(ctx, o.vipHolders))
 		}},
 		{"ruleset", "No nftables rule of this host keeps challenges from the service.", needsConfig, 2 * localTimeout, checkRuleset},

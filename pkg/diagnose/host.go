@@ -102,8 +102,7 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 		return h, fmt.Errorf("cannot read the host name: %w", err)
 	}
 	h.config, h.rejected, h.configErr = loadConfig(o.HostPaths)
-	found, err := vips.Discover(ctx, h.vipSource().Manifests, h.config.VIPs)
-	h.VIPs = vips.VIPs{VIPs: found, Err: err}
+	h.VIPs = vips.Discover(ctx, h.vipSource().Manifests, h.config.VIPs)
 	h.Addresses, h.addressErr = address.List()
 	h.microShift, h.config, h.VIPs = microshift.Source{
 		Service: h.config, StateDir: o.StateDir, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
@@ -221,20 +220,23 @@ func (h *host) notApplicableReport() result.Report {
 	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
+		where := h.config.VIPs.KeepalivedConfig + " contains"
+		if h.VIPs.BGP {
+			where = "kube-vip's static pods contain"
+		}
 		r.Advice = []string{
-			fmt.Sprintf("%s contains only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.",
-				h.config.VIPs.KeepalivedConfig, h.ManifestDir),
+			fmt.Sprintf("%s only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.", where, h.ManifestDir),
 			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
 		}
 		return r
 	}
 	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
 	r.Advice = []string{
-		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived manages the virtual IP of the API. " +
+		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived or kube-vip manages the virtual IP of the API. " +
 			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
 				h.config.VIPs.KeepalivedConfig, keepalived.StaticPodPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
-		"If another program than keepalived manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
+		"If another program manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}
 	return r
 }

@@ -29,7 +29,7 @@ func clusterEntries() []Entry {
 			ID: VIPsDiffer, Check: check, ClusterOnly: true, Level: Warning,
 			Symptom:     "The nodes have different API VIPs, so some may not answer challenges after a failover.",
 			Message:     "The API VIPs differ: {vips}",
-			Remediation: "Compare vips in the configuration, and keepalived.conf, of these hosts.",
+			Remediation: "Compare vips in the configuration, and keepalived.conf or kube-vip's static pods, of these hosts.",
 		},
 	}
 }

@@ -64,11 +64,12 @@ const (
 	KeepalivedConfigUnreadable ID = "keepalived-config-unreadable"
 	KeepalivedNoAPIInstance    ID = "keepalived-no-api-instance"
 	IngressVIPMissing          ID = "ingress-vip-missing"
+	KubeVIPUnusable            ID = "kube-vip-unusable"
 	VIPsUserManaged            ID = "vips-user-managed"
 	VIPsShared                 ID = "vips-shared"
 )
 
-// {path} is keepalived.conf, {manifest} keepalived's static pod.
+// {path} is keepalived.conf, {manifest} keepalived's static pod, {manifests} its directory.
 func vipsEntries() []Entry {
 	const (
 		check    = "vips"
@@ -105,6 +106,12 @@ func vipsEntries() []Entry {
 			Symptom:     symptom,
 			Message:     "{path} has the API VIP {vip} but no ingress VIP, and keepalived's static pod names none",
 			Remediation: "Check that {manifest} has --ingress-vips." + explicit,
+		},
+		{
+			ID: KubeVIPUnusable, Check: check, Level: Problem,
+			Symptom:     symptom + " Or it is `Serving` with `the VIPs that are known stay in use`.",
+			Message:     "{error}",
+			Remediation: "Compare kube-vip's static pods in {manifests} with those of another control-plane node: each one has its VIP in the variable address." + explicit,
 		},
 		{
 			ID: VIPsUserManaged, Check: check, Level: Problem,
@@ -385,7 +392,7 @@ func serviceEntries() []Entry {
 // on port 80 of the API VIPs that it holds. Any observation there follows from them.
 func LocalServingFaults() []ID {
 	return []ID{
-		NftablesUnsupported, NftablesPermissionDenied, NftablesRejected, PortInUse, IngressVIPMissing, EarlierNAT, VIPPortUntracked, VIPPortDropped,
+		NftablesUnsupported, NftablesPermissionDenied, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, EarlierNAT, VIPPortUntracked, VIPPortDropped,
 		InputDrops, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -18,6 +18,9 @@ const (
 	// VIPTwoMACs: two hosts have the VIP, or one host has two NICs in the network.
 	VIPTwoMACs  ID = "vip-two-macs"
 	VIPLinkDown ID = "vip-link-down"
+	// VIPDADFailed and VIPNotAnnounced: only where several hosts hold a VIP at once.
+	VIPDADFailed    ID = "vip-dad-failed"
+	VIPNotAnnounced ID = "vip-not-announced"
 )
 
 // {role} is API or ingress, {link} a link of this host.
@@ -28,7 +31,7 @@ func vipHolderEntries() []Entry {
 			ID: VIPUnassigned, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Symptom:     "Connections to the VIP end with `No route to host` or time out. The state of every host is `Standby`.",
 			Message:     "No host on {link} answers for the {role} VIP {vip}",
-			Remediation: "Check keepalived on the hosts that may hold the VIP (crictl logs of the keepalived pod; ip address). Its health check may fail, or no host is eligible.",
+			Remediation: "Check keepalived, or kube-vip where BGP announces the VIPs, on the hosts that may hold the VIP (crictl logs of its pod; ip address). Its health check may fail, or no host is eligible.",
 		},
 		{
 			ID: VIPDuplicate, Check: check, Level: Problem, CausedBy: packetLossCauses(),
@@ -49,6 +52,20 @@ func vipHolderEntries() []Entry {
 			Symptom:     "The state is `Serving`, but no client reaches the VIP.",
 			Message:     "The {role} VIP {vip} is on {link} of this host, and this link is down",
 			Remediation: "Bring the link up. If keepalived does not run here any more, delete the address (ip address delete {vip} dev {link}).",
+		},
+		{
+			ID: VIPDADFailed, Check: check, Level: Problem,
+			Symptom: "Some connections to the IPv6 VIP time out. Where BGP announces the VIPs, one host is `Serving` for it and the others on its network are `Standby`.",
+			Message: "The {role} VIP {vip} is on {link} of this host, but the kernel does not use it: duplicate address detection has found it on another host. " +
+				"BGP may still bring connections here",
+			Remediation: "Set vip_skipdad to true in kube-vip's static pod of this VIP, as releases of OpenShift with the BGP fixes do. " +
+				"Until then delete the address (ip address delete {vip} dev {link}), so that kube-vip adds it again.",
+		},
+		{
+			ID: VIPNotAnnounced, Check: check, Level: Problem,
+			Symptom:     "The state is `Serving` and requests of the nodes succeed, but no client outside the cluster reaches the VIP by this host.",
+			Message:     "The {role} VIP {vip} is on this host, but routing table {table}, from which BGP announces it, has no route to it",
+			Remediation: "Check the logs of kube-vip (crictl logs of its pod) and ip route show table {table}. kube-vip adds the route again at its next health check, or after a restart.",
 		},
 	}
 }

@@ -29,8 +29,15 @@ type ClusterVIP struct {
 	Address netip.Addr `json:"address"`
 	Family  string     `json:"family"` // IPv4 or IPv6
 	Holders []string   `json:"holders"`
+	// Management is BGP if several nodes hold the VIP at once, and empty if one node does.
+	Management string `json:"management,omitempty"`
 	// Since is when the VIP came to its last holder, or left it.
 	Since time.Time `json:"since,omitzero"`
+}
+
+// Healthy reports whether the number of holders is right.
+func (v ClusterVIP) Healthy() bool {
+	return len(v.Holders) == 1 || len(v.Holders) > 1 && v.Management == ManagementBGP
 }
 
 // NodeStatus is the status of the service on one node.

@@ -102,11 +102,17 @@ const (
 	VIPNotRequired VIPState = "NotRequired"
 )
 
+// ManagementBGP is the value of VIP.Management for a VIP that each healthy host holds, and
+// that routers reach over several of them at once.
+const ManagementBGP = "BGP"
+
 // VIP is one API VIP.
 type VIP struct {
 	Address netip.Addr `json:"address"`
 	Family  string     `json:"family"` // IPv4 or IPv6
 	State   VIPState   `json:"state"`
+	// Management is BGP if several hosts hold the VIP at once, and empty if one host does.
+	Management string `json:"management,omitempty"`
 	// Since is when the service first observed the state: UTC, in whole seconds.
 	Since time.Time `json:"since,omitzero"`
 }

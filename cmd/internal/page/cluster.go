@@ -50,15 +50,18 @@ func clusterState(s report.ClusterStatus) element {
 }
 
 func clusterTiles(s report.ClusterStatus, hosts []Host, now time.Time) element {
-	ready, held := 0, 0
+	ready, held, heldLabel := 0, 0, "API VIPs held by one node"
 	for _, n := range s.Nodes {
 		if n.Condition.Status == "True" {
 			ready++
 		}
 	}
 	for _, v := range s.VIPs {
-		if len(v.Holders) == 1 {
+		if v.Healthy() {
 			held++
+		}
+		if v.Management == report.ManagementBGP {
+			heldLabel = "API VIPs held"
 		}
 	}
 	total := report.Report{Time: s.Time}
@@ -71,7 +74,7 @@ func clusterTiles(s report.ClusterStatus, hosts []Host, now time.Time) element {
 	slices.SortStableFunc(total.Challenges.Recent, func(a, b report.RecentChallenge) int { return a.Time.Compare(b.Time) })
 	return tileList(
 		tile{"Nodes ready", fmt.Sprintf("%d of %d", ready, len(s.Nodes)), "", problemUnless(ready == len(s.Nodes))},
-		tile{"API VIPs held by one node", fmt.Sprintf("%d of %d", held, len(s.VIPs)), "", problemUnless(held == len(s.VIPs))},
+		tile{heldLabel, fmt.Sprintf("%d of %d", held, len(s.VIPs)), "", problemUnless(held == len(s.VIPs))},
 		forwardedTile(total), lastTile(total, now), certificateTile(total, now))
 }
 
@@ -102,11 +105,10 @@ func (s *sections) addHolders(status report.ClusterStatus, hosts []Host, now tim
 	rows := make([]row, 0, len(status.VIPs))
 	for _, v := range status.VIPs {
 		held := mark(good, strings.Join(v.Holders, ", "))
-		switch len(v.Holders) {
-		case 0:
+		switch {
+		case len(v.Holders) == 0:
 			held = mark(bad, "no node")
-		case 1:
-		default:
+		case !v.Healthy():
 			held = mark(bad, strings.Join(v.Holders, " and "))
 		}
 		since := part(text("–"))

@@ -63,6 +63,18 @@ func TestClusterContents(t *testing.T) {
 	}
 }
 
+// TestClusterHeldByAll: several holders of a VIP that BGP announces are no problem.
+func TestClusterHeldByAll(t *testing.T) {
+	t.Parallel()
+	vip := report.ClusterVIP{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", Holders: []string{"master0", "master1"}, Management: report.ManagementBGP}
+	got := visible(parse(t, page.ForCluster(report.ClusterStatus{Time: now, VIPs: []report.ClusterVIP{vip}}, nil, now)))
+	for _, want := range []string{"API VIPs held 1 of 1", "192.0.2.5 IPv4 master0, master1 –"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+}
+
 // TestHostileNodes: the elements of a page do not depend on the texts of the nodes.
 func TestHostileNodes(t *testing.T) {
 	t.Parallel()

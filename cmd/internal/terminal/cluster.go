@@ -30,7 +30,7 @@ func (p *page) writeClusterVIPs(s report.ClusterStatus) {
 	rows := make([][]span, 0, len(s.VIPs))
 	for _, v := range s.VIPs {
 		holder := span{strings.Join(v.Holders, ", "), plain}
-		if len(v.Holders) != 1 {
+		if !v.Healthy() {
 			holder = span{cmp.Or(holder.text, "no node"), red}
 		}
 		rows = append(rows, []span{{text: v.Address.String()}, holder, {text: ageSince(v.Since, s.Time)}})

@@ -29,7 +29,8 @@ type Expectation struct {
 }
 
 // Aggregate combines the reports of all hosts into one condition. It is True when every
-// API VIP is held and served by exactly one host, or when none is required. A host that
+// API VIP is held and served by exactly one host, or when none is required. Where BGP
+// announces a VIP, several hosts hold it at once, and each of them must serve it. A host that
 // is expected but has no report, or an old report, counts as not reachable. previous is
 // the condition of an earlier run, or nil. The transition time is never after now, and
 // is now if it is unknown.
@@ -112,7 +113,7 @@ func evaluate(hosts []HostReport) result {
 	silent := filter(hosts, func(h HostReport) bool { return !h.answered() })
 	vips := requiredVIPs(hosts)
 	for _, vip := range vips {
-		if holders := vipHolders(hosts, vip); len(holders) > 1 {
+		if holders := vipHolders(hosts, vip); len(holders) > 1 && !isBGP(hosts, vip) {
 			return result{
 				"False", VIPHeldTwice,
 				[]string{heldTwice(vip, holders).text()},
@@ -121,9 +122,12 @@ func evaluate(hosts []HostReport) result {
 		}
 	}
 	for _, vip := range vips {
-		if holders := vipHolders(hosts, vip); len(holders) == 1 && !holders[0].ready() {
-			v := hostFailure(holders[0])
-			v.since = later(v.since, holders[0].vipSince(vip))
+		// Routers send a part of the connections to each holder.
+		failing := filter(vipHolders(hosts, vip), func(h HostReport) bool { return !h.ready() })
+		if len(failing) > 0 {
+			worst := mostSevere(failing)
+			v := hostFailure(worst)
+			v.since = later(v.since, worst.vipSince(vip))
 			return v
 		}
 	}
@@ -171,14 +175,13 @@ func hostFailure(h HostReport) result {
 	return result{"False", h.Condition.Reason, []string{h.problemText()}, h.since(), []HostReport{h}}
 }
 
-// allServed returns the result when every VIP is held by exactly one host, which is
-// ready.
+// allServed returns the result when every VIP is held, and each holder is ready.
 func allServed(hosts []HostReport, vips []netip.Addr) result {
 	v := result{status: "True", reason: report.Serving}
 	for _, vip := range vips {
-		holder := vipHolders(hosts, vip)[0]
-		v.message = append(v.message, fmt.Sprintf("%v is held and served by %s", vip, holder.Name))
-		v.since = later(v.since, later(holder.since(), holder.vipSince(vip)))
+		holders := vipHolders(hosts, vip)
+		v.message = append(v.message, fmt.Sprintf("%v is held and served by %s", vip, joinNames(holders)))
+		v.since = later(v.since, latest(holders, func(h HostReport) time.Time { return later(h.since(), h.vipSince(vip)) }))
 	}
 	return v
 }
@@ -198,6 +201,11 @@ func requiredVIPs(hosts []HostReport) []netip.Addr {
 
 func vipHolders(hosts []HostReport, vip netip.Addr) []HostReport {
 	return filter(hosts, func(h HostReport) bool { return h.answered() && h.vipState(vip) == report.VIPHeld })
+}
+
+// isBGP reports whether several hosts can hold a VIP at once, according to any of them.
+func isBGP(hosts []HostReport, vip netip.Addr) bool {
+	return slices.ContainsFunc(hosts, func(h HostReport) bool { return h.vipManagement(vip) == report.ManagementBGP })
 }
 
 // mostSevere returns the host whose problem should be solved first: problems that need
@@ -228,7 +236,11 @@ func remarks(hosts, named []HostReport, now time.Time) []string {
 func vipList(h HostReport) string {
 	all := make([]string, 0, len(h.VIPs))
 	for _, v := range h.VIPs {
-		all = append(all, v.Address.String())
+		name := v.Address.String()
+		if v.Management != "" {
+			name += " by " + v.Management
+		}
+		all = append(all, name)
 	}
 	slices.Sort(all)
 	return cmp.Or(strings.Join(all, " "), "none")

@@ -24,8 +24,8 @@ const (
 func at(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
 
 // host is a host whose condition has not changed since that minute. VIPs are an
-// address, a state, and the minute of the last change, which reports of earlier
-// versions lack.
+// address, a state, the minute of the last change, which reports of earlier versions
+// lack, and the management.
 func host(t *testing.T, name string, reason report.Reason, minute int, vips ...string) condition.HostReport {
 	t.Helper()
 	said := "False"
@@ -37,7 +37,7 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 	}
 	var listed []string
 	for _, v := range vips {
-		field := append(strings.Fields(v), "")
+		field := append(strings.Fields(v), "", "")
 		since := ""
 		if field[2] != "" {
 			m, err := strconv.Atoi(field[2])
@@ -46,7 +46,7 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 			}
 			since = `, "since": "` + at(m).Format(time.RFC3339) + `"`
 		}
-		listed = append(listed, fmt.Sprintf(`{"address": %q, "family": "", "state": %q%s}`, field[0], field[1], since))
+		listed = append(listed, fmt.Sprintf(`{"address": %q, "family": "", "state": %q, "management": %q%s}`, field[0], field[1], field[3], since))
 	}
 	h, err := condition.Parse(name, fmt.Appendf(nil, `{"version": "1.0", "conditions": [{"type": "Other", "status": "False"},
 		{"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "reason %s", "lastTransitionTime": %q}], "vips": [%s]}`,
@@ -67,6 +67,7 @@ func observedAt(h condition.HostReport, minute int) condition.HostReport {
 func TestAggregate(t *testing.T) {
 	t.Parallel()
 	const held4, held6, standby4, standby6, shared4 = vip4 + " Held", vip6 + " Held", vip4 + " Standby", vip6 + " Standby", vip4 + " NotRequired"
+	const bgp4, bgpStandby4 = vip4 + " Held 1 BGP", vip4 + " Standby 7 BGP"
 	serving := func(name string, minute int) condition.HostReport {
 		return host(t, name, report.Serving, minute, held4)
 	}
@@ -124,6 +125,34 @@ func TestAggregate(t *testing.T) {
 		"other VIPs": {
 			[]condition.HostReport{serving("m0", 1), host(t, "m1", report.Standby, 2, standby4, standby6)},
 			"False", condition.VIPNotHeld, 2, "no host holds 2001:db8::5: check keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
+		},
+		"BGP, served by all": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, bgp4), host(t, "m1", report.Serving, 2, vip4+" Held 7 BGP"), host(t, "m2", report.Serving, 3, bgp4)},
+			"True", report.Serving, 7, "192.0.2.5 is held and served by m0, m1 and m2",
+		},
+		"BGP, one without a healthy API server": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, bgp4), host(t, "m1", report.Standby, 9, bgpStandby4), host(t, "m2", report.Serving, 3, bgp4)},
+			"True", report.Serving, 3, "192.0.2.5 is held and served by m0 and m2",
+		},
+		"BGP, one holder is ill": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, bgp4), host(t, "m1", report.UpstreamUnreachable, 6, bgp4), host(t, "m2", report.PortInUse, 7, bgp4)},
+			"False", report.PortInUse, 7, "m2: reason PortInUse; m1 is not ready (UpstreamUnreachable): reason UpstreamUnreachable",
+		},
+		"BGP, held by none": {
+			[]condition.HostReport{host(t, "m0", report.Standby, 1, bgpStandby4), host(t, "m1", report.Standby, 7, bgpStandby4)},
+			"False", condition.VIPNotHeld, 7, "no host holds 192.0.2.5: check kube-vip and the API server on m0 and m1",
+		},
+		"BGP, one silent": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, bgp4), host(t, "m1", report.Serving, 2, bgp4), silent("m2", at(8))},
+			"Unknown", report.NotReachable, 8, "m2: no report",
+		},
+		"BGP, not yet configured on one": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, bgp4), serving("m1", 3)},
+			"True", report.Serving, 3, "192.0.2.5 is held and served by m0 and m1; the API VIPs differ: 192.0.2.5 on m1, 192.0.2.5 by BGP on m0",
+		},
+		"a management of later": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, vip4+" Held 1 OSPF"), host(t, "m1", report.Serving, 2, vip4+" Held 2 OSPF")},
+			"False", condition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved",
 		},
 		"served since it moved": {
 			[]condition.HostReport{host(t, "m0", report.Standby, 1, vip4+" Standby 8"), host(t, "m1", report.Serving, 2, vip4+" Held 8")},

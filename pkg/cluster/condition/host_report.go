@@ -75,7 +75,11 @@ func Parse(name string, text []byte) (HostReport, error) {
 		if !v.Address.IsValid() {
 			return HostReport{}, errors.New("not a report of the service: a VIP without its address")
 		}
-		h.VIPs[i] = report.VIP{Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address), State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since}
+		management := ""
+		if v.Management == report.ManagementBGP {
+			management = report.ManagementBGP // another value is one of a newer version
+		}
+		h.VIPs[i] = report.VIP{Management: management, Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address), State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since}
 	}
 	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
 		return HostReport{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
@@ -108,6 +112,16 @@ func (h HostReport) vipState(vip netip.Addr) report.VIPState {
 	for _, v := range h.VIPs {
 		if v.Address == vip {
 			return v.State
+		}
+	}
+	return ""
+}
+
+// vipManagement returns the management of a VIP on the host.
+func (h HostReport) vipManagement(vip netip.Addr) string {
+	for _, v := range h.VIPs {
+		if v.Address == vip {
+			return v.Management
 		}
 	}
 	return ""

@@ -34,9 +34,13 @@ func heldTwice(vip netip.Addr, holders []HostReport) problem {
 }
 
 func notHeld(vip netip.Addr, hosts []HostReport) problem {
+	manager := "keepalived"
+	if isBGP(hosts, vip) {
+		manager = "kube-vip and the API server"
+	}
 	return problem{
 		string(findings.VIPUnassigned), report.LevelProblem, fmt.Sprintf("no host holds %v", vip),
-		fmt.Sprintf("Check keepalived on %s.", joinNames(hosts)), hosts,
+		fmt.Sprintf("Check %s on %s.", manager, joinNames(hosts)), hosts,
 	}
 }
 

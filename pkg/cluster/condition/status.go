@@ -45,8 +45,12 @@ func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
 	if len(holders) == 0 {
 		since = filter(hosts, func(h HostReport) bool { return h.vipState(vip) != "" })
 	}
+	management := ""
+	if isBGP(hosts, vip) {
+		management = report.ManagementBGP
+	}
 	return report.ClusterVIP{
-		Address: vip, Family: printable.Family(vip), Holders: names(holders),
+		Management: management, Address: vip, Family: printable.Family(vip), Holders: names(holders),
 		Since: latest(since, func(h HostReport) time.Time { return h.vipSince(vip) }),
 	}
 }
@@ -70,6 +74,7 @@ func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 	}
 	for _, vip := range requiredVIPs(hosts) {
 		switch holders := vipHolders(hosts, vip); {
+		case len(holders) > 1 && isBGP(hosts, vip):
 		case len(holders) > 1:
 			all = append(all, heldTwice(vip, holders))
 		case len(holders) == 0 && len(blind(vip)) > 0:

@@ -47,6 +47,18 @@ func TestClusterStatus(t *testing.T) {
 			[]report.ClusterVIP{vip(vip4, 5, "m0", "m1")},
 			[]report.ClusterProblem{problem("vip-duplicate", "problem", "192.0.2.5 is held by m0 and m1", "Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", "m0", "m1")},
 		},
+		"BGP": {
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4+" BGP"), host(t, "m1", report.Serving, 2, vip4+" Held 5 BGP")},
+			"True",
+			[]report.ClusterVIP{byBGP(vip(vip4, 5, "m0", "m1"))},
+			nil,
+		},
+		"BGP, held by none": {
+			[]condition.HostReport{host(t, "m0", report.Standby, 1, standby4+" BGP"), host(t, "m1", report.Standby, 2, standby4+" BGP")},
+			"False",
+			[]report.ClusterVIP{byBGP(vip(vip4, 2))},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5", "Check kube-vip and the API server on m0 and m1.", "m0", "m1")},
+		},
 		"one family held by none": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
 			"False",
@@ -84,7 +96,7 @@ func TestClusterStatus(t *testing.T) {
 			[]condition.HostReport{serving, host(t, "m1", report.Standby, 2)},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
-			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1", "Compare vips in the configuration, and keepalived.conf, of these hosts.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1", "Compare vips in the configuration, and keepalived.conf or kube-vip's static pods, of these hosts.", "m0", "m1")},
 		},
 		"a clock": {
 			[]condition.HostReport{ahead, standby},
@@ -124,6 +136,12 @@ func vip(address string, minute int, holders ...string) report.ClusterVIP {
 		family = "IPv6"
 	}
 	return report.ClusterVIP{Address: netip.MustParseAddr(address), Family: family, Holders: append([]string{}, holders...), Since: at(minute)}
+}
+
+// byBGP is a VIP that several hosts hold at once.
+func byBGP(v report.ClusterVIP) report.ClusterVIP {
+	v.Management = report.ManagementBGP
+	return v
 }
 
 // TestHostileReport: text of a host is printable and limited, and cannot imitate another

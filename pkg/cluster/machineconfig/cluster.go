@@ -124,6 +124,9 @@ func (w clusterSettings) edits() configEdits {
 	if w.proxy.mode == configv1.HTTP01ChallengeProxyModeCustom {
 		c = append(c, configEdit{keys: []string{"customDeployment", "internalPort"}, value: strconv.Itoa(int(w.proxy.port)), tag: "!!int", replace: true, comment: modeFrom})
 	}
+	if w.vips.bgp {
+		c = append(c, configEdit{keys: managementKeys(), value: managedByBGP, tag: "!!str", replace: true, comment: vipsFrom})
+	}
 	if !w.proxy.disabled() {
 		c = append(
 			c,
@@ -135,6 +138,8 @@ func (w clusterSettings) edits() configEdits {
 }
 
 func modeKeys() []string { return []string{"mode"} }
+
+func managementKeys() []string { return []string{"vips", "management"} }
 
 // checkConflicts rejects keys of the administrator's configuration that the objects
 // also set: it would be unclear which value applies.
@@ -149,6 +154,7 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 	vipsFrom := cmp.Or(w.vipsSource, w.proxy.file)
 	reject(modeKeys(), w.proxy.file, true) // an empty mode disables the proxy
 	reject([]string{"customDeployment"}, w.proxy.file, false)
+	reject(managementKeys(), vipsFrom, false)
 	reject([]string{"vips", "api"}, vipsFrom, false)
 	reject([]string{"vips", "ingress"}, vipsFrom, false)
 	return errors.Join(problems...)
@@ -169,6 +175,9 @@ func (w clusterSettings) notes() []string {
 	}
 	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode, w.proxy.port,
 		from, strings.Join(addrStrings(w.vips.api), " and "), strings.Join(addrStrings(w.vips.ingress), " and "))}
+	if w.vips.bgp {
+		notes[0] += ", announced by BGP"
+	}
 	shared := slices.DeleteFunc(slices.Clone(w.vips.api), func(a netip.Addr) bool { return !slices.Contains(w.vips.ingress, a) })
 	switch {
 	case len(shared) == 0:

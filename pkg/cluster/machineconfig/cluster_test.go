@@ -189,6 +189,24 @@ func TestCluster(t *testing.T) {
 			[]string{"a.yaml: CustomDeployment, port 9888; i.yaml: API VIP 2001:db8::5 and 192.0.2.5, ingress VIP 192.0.2.6 and 2001:db8::6"},
 			nil,
 		},
+		"BGP": {
+			clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP")), nil,
+			head + byDefault + strings.Replace(one, "vips:\n", "vips:\n  management: BGP"+byStatus, 1),
+			[]string{noted + ", announced by BGP"},
+			nil,
+		},
+		"BGP, disabled": {
+			clusterOf(apiServer(disabled), infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP")), nil,
+			head + off,
+			[]string{"a.yaml: spec.http01ChallengeProxy.mode is \"\": the configuration disables the proxy"},
+			nil,
+		},
+		"keepalived, as the default": {
+			clusterOf(apiServer(defaultMode), infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: Keepalived")), nil,
+			head + byDefault + one,
+			[]string{noted},
+			nil,
+		},
 		"nutanix, one address": {
 			clusterOf(apiServer(defaultMode), infrastructure("Nutanix", "nutanix", "apiServerInternalIPs: ['2001:db8::5'], ingressIPs: ['2001:db8::5']")), nil,
 			head + byDefault + "vips:\n  api: [\"2001:db8::5\"]" + byStatus + "  ingress: [\"2001:db8::5\"]" + byStatus,
@@ -380,9 +398,9 @@ func TestClusterRefused(t *testing.T) {
 			valid, infrastructure("BareMetal", "baremetal", oneFamily+", loadBalancer: {type: UserManaged}"),
 			[]string{"i.yaml:12:98: " + section + ".loadBalancer.type is UserManaged: the VIPs belong to a load balancer of your own, not to a host: forward port 80 of the API's address to the routers on that load balancer"},
 		},
-		"BGP": {
-			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP"),
-			[]string{"i.yaml:12:92: " + section + ".vipManagement is BGP: the VIPs are announced by BGP, which this service does not support: forward port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name"},
+		"BGP and user-managed": {
+			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: BGP, loadBalancer: {type: UserManaged}"),
+			[]string{"i.yaml:12:118: " + section + ".loadBalancer.type is UserManaged: the VIPs belong to a load balancer of your own, not to a host: forward port 80 of the API's address to the routers on that load balancer"},
 		},
 		"managed by whom": {
 			valid, infrastructure("BareMetal", "baremetal", oneFamily+", vipManagement: OSPF"),

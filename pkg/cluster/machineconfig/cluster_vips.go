@@ -12,15 +12,17 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // Values of an Infrastructure (config.openshift.io/v1).
 const (
 	managedByOpenShift  = "OpenShiftManagedDefault" // loadBalancer.type
 	managedByUser       = "UserManaged"
-	managedByBGP        = "BGP" // vipManagement
-	managedByKeepalived = "Keepalived"
+	managedByBGP        = string(config.ManagementBGP) // vipManagement
+	managedByKeepalived = string(config.ManagementKeepalived)
 
+	managementKey        = "vipManagement"
 	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
 )
 
@@ -55,6 +57,7 @@ const platformPath = "status.platformStatus"
 // clusterVIPs are the virtual IPs of a cluster, at most one per family in each list.
 type clusterVIPs struct {
 	api, ingress []netip.Addr
+	bgp          bool // kube-vip manages them instead of keepalived
 }
 
 func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
@@ -86,7 +89,9 @@ func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 	if !r.checkManagement(o.file, section, sectionPath) {
 		return clusterVIPs{}
 	}
-	return r.readVIPPairs(o.file, section, sectionPath, noVIPsRemediation(platform.Value))
+	vips := r.readVIPPairs(o.file, section, sectionPath, noVIPsRemediation(platform.Value))
+	vips.bgp = stringValue(member(section, managementKey)) == managedByBGP
+	return vips
 }
 
 func noVIPsRemediation(platform string) string {
@@ -114,30 +119,21 @@ func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (
 
 func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
 	for _, one := range []struct {
-		keys           []string
-		good, bad      string
-		reason, remedy string
+		keys []string
+		good []string
 	}{
-		{
-			[]string{"loadBalancer", "type"},
-			managedByOpenShift, managedByUser,
-			"the VIPs belong to a load balancer of your own, not to a host", "forward port 80 of the API's address to the routers on that load balancer",
-		},
-		{
-			[]string{"vipManagement"},
-			managedByKeepalived, managedByBGP,
-			"the VIPs are announced by BGP, which this service does not support", "forward port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name",
-		},
+		{[]string{"loadBalancer", "type"}, []string{managedByOpenShift}},
+		{[]string{managementKey}, []string{managedByKeepalived, managedByBGP}},
 	} {
 		n := nodeAt(section, one.keys)
 		if n == nil || isBlank(n) {
 			continue
 		}
 		name := path + "." + strings.Join(one.keys, ".")
-		switch stringValue(n) {
-		case one.good:
-		case one.bad:
-			r.rejectAt(file, n, name+" is "+one.bad+": "+one.reason, one.remedy)
+		switch value := stringValue(n); {
+		case slices.Contains(one.good, value):
+		case value == managedByUser:
+			r.rejectAt(file, n, name+" is "+managedByUser+": the VIPs belong to a load balancer of your own, not to a host", "forward port 80 of the API's address to the routers on that load balancer")
 			return false
 		default:
 			r.rejectAt(file, n, fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
@@ -157,7 +153,7 @@ func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mend
 	}
 	r.checkPaired(file, api, ingress, "API", "ingress")
 	r.checkPaired(file, ingress, api, "ingress", "API")
-	return clusterVIPs{addrsOf(api), addrsOf(ingress)}
+	return clusterVIPs{api: addrsOf(api), ingress: addrsOf(ingress)}
 }
 
 // checkPaired rejects addresses without an address of the same family in the other

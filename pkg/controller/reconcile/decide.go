@@ -12,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
@@ -25,6 +26,8 @@ type observation struct {
 	userManaged bool   // keepalived's static pod is in kubelet's directory of disabled ones
 	staticPod   string // the path of keepalived's static pod; empty if it does not exist
 	keepalived  keepalived.Snapshot
+	kubeVIP     kubevip.Discovery
+	kubeVIPErr  error // why kubeVIP is incomplete or not the content of the static pods
 	microShift  microShift
 	// rememberedInternal are the internal addresses of the last MicroShift on this host.
 	rememberedInternal []netip.Addr
@@ -36,9 +39,12 @@ type observation struct {
 
 // complete reports whether everything that a plan depends on has been read once.
 func (o observation) complete() bool {
-	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.userManaged || o.keepalived.Known
+	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged || o.keepalived.Known
 	return vipsKnown && (!o.isMicroShift() || o.microShift.err == nil)
 }
+
+// isBGP reports whether kube-vip manages the VIPs, so that several hosts hold them at once.
+func (o observation) isBGP() bool { return o.kubeVIP.Selected(o.config.VIPs.Management) }
 
 // plan is the state that an observation requires.
 type plan struct {
@@ -47,7 +53,8 @@ type plan struct {
 	unreachableMessage string // the message if the ingress accepts no connections; empty: the default
 	messageSuffix      string // the end of every message
 	decision           ownership.Decision
-	listen             bool // there are a listener and a table that redirects to it
+	management         string // of the VIPs, as reported
+	listen             bool   // there are a listener and a table that redirects to it
 	port               uint16
 	ingress            []netip.Addr
 
@@ -78,6 +85,9 @@ func decide(s observation) plan {
 	internal := address.Exclude(vips.API, address.Exclude(vips.API, guarded))
 	d := ownership.Decide(address.Exclude(vips.API, guarded), vips.Ingress, s.addresses)
 	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
+	if s.isBGP() {
+		p.management = report.ManagementBGP
+	}
 	switch {
 	case len(d.Held)+len(d.Standby) > 0:
 		p.setServing("")
@@ -90,12 +100,20 @@ func decide(s observation) plan {
 	}
 	if len(internal) > 0 {
 		fix := ": delete it from vips.api"
-		if !s.config.VIPs.Explicit() {
+		switch {
+		case s.config.VIPs.Explicit():
+		case s.isBGP():
+			fix = ": set vips.api and vips.ingress"
+		default:
 			fix = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or set vips.api and vips.ingress"
 		}
 		p.message += "; " + s.describeInternal(internal) + fix + s.internalRemediation(internal)
 	}
-	if s.keepalived.Stale && !s.config.VIPs.Explicit() {
+	switch {
+	case s.config.VIPs.Explicit():
+	case s.isBGP() && s.kubeVIPErr != nil:
+		p.message += fmt.Sprintf(" (%v; the VIPs that are known stay in use)", s.kubeVIPErr)
+	case !s.isBGP() && s.keepalived.Stale:
 		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
 	}
 	return p
@@ -116,7 +134,20 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	none := func(reason report.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
 		return keepalived.VIPs{}, &plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
-	const fix = "correct the file, or set vips.api and vips.ingress in the configuration"
+	const (
+		explicit = "set vips.api and vips.ingress in the configuration"
+		fix      = "correct the file, or " + explicit
+	)
+	if s.isBGP() {
+		switch vips, err := s.kubeVIP.VIPs, s.kubeVIPErr; {
+		case len(vips.API) > 0 && len(vips.Ingress) > 0:
+			return vips, nil
+		case err != nil:
+			return none(report.NoVIPs, "%v: %s", err, fix)
+		default:
+			return none(report.NoVIPs, "%v: %s", s.kubeVIP.Missing(), explicit)
+		}
+	}
 	path, vips, err := s.config.VIPs.KeepalivedConfig, s.keepalived.Discovery.VIPs, s.keepalived.Err
 	switch {
 	case s.userManaged:
@@ -154,11 +185,12 @@ func apiWithoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
 }
 
 // reportVIPs returns the API VIPs for a report, sorted by state.
-func reportVIPs(d ownership.Decision) []report.VIP {
+func (p plan) reportVIPs() []report.VIP {
+	d := p.decision
 	var out []report.VIP
 	add := func(addrs []netip.Addr, state report.VIPState) {
 		for _, a := range addrs {
-			out = append(out, report.VIP{Address: a, Family: printable.Family(a), State: state})
+			out = append(out, report.VIP{Address: a, Family: printable.Family(a), State: state, Management: p.management})
 		}
 	}
 	add(d.Held, report.VIPHeld)

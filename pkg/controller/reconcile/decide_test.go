@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -54,6 +56,7 @@ func TestDecide(t *testing.T) {
 	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
 	orphaned := keepalivedVIPs(addrs("192.0.2.5"), nil)
 	orphaned.Stale, orphaned.Err = true, stale.Err
+	bgp := kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5", "2001:db8::5"), Ingress: addrs("192.0.2.6", "2001:db8::6")}}
 	for name, tt := range map[string]struct {
 		config   string
 		refused  bool
@@ -78,6 +81,57 @@ func TestDecide(t *testing.T) {
 				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
+		},
+		"explicit, announced by BGP": {
+			config: "vips: {management: BGP, api: [192.0.2.5], ingress: [192.0.2.6]}", observed: observation{addresses: hostAddresses("192.0.2.5")},
+			want: plan{
+				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888, management: "BGP",
+				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"explicit, and kube-vip's static pods": {
+			config: explicit, observed: observation{kubeVIP: bgp},
+			want: plan{
+				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888, management: "BGP",
+				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"kube-vip's static pods outrank the disabled keepalived": {
+			observed: observation{kubeVIP: bgp, userManaged: true, addresses: hostAddresses("192.0.2.5", "192.0.2.6")},
+			want: plan{
+				reason: report.Serving, message: "holds 192.0.2.5; not on this host: 2001:db8::5", listen: true, port: 8888, management: "BGP",
+				decision: ownership.Decision{Held: addrs("192.0.2.5"), Standby: addrs("2001:db8::5")}, ingress: addrs("192.0.2.6", "2001:db8::6"),
+			},
+		},
+		"keepalived by configuration, beside kube-vip's static pods": {
+			config: "vips: {management: Keepalived}", observed: observation{kubeVIP: bgp, keepalived: keepalivedVIPs(addrs("192.0.2.7"), addrs("192.0.2.8"))},
+			want: plan{
+				reason: report.Standby, message: "not on this host: 192.0.2.7", listen: true, port: 8888,
+				decision: ownership.Decision{Standby: addrs("192.0.2.7")}, ingress: addrs("192.0.2.8"),
+			},
+		},
+		"BGP by configuration, without static pods and VIPs": {
+			config: "vips: {management: BGP}", observed: observation{keepalived: dual},
+			want: plan{reason: report.NoVIPs, message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration"},
+		},
+		"a static pod of kube-vip that cannot be read": {
+			observed: observation{kubeVIP: kubevip.Discovery{Present: true}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")},
+			want:     plan{reason: report.NoVIPs, message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration"},
+		},
+		"one of kube-vip's static pods cannot be read": {
+			observed: observation{
+				kubeVIP:    kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}},
+				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
+			},
+			want: plan{
+				reason: report.Standby, listen: true, port: 8888, management: "BGP",
+				message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the VIPs that are known stay in use)",
+				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"kube-vip's static pods without an ingress VIP": {
+			observed: observation{kubeVIP: kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
+			want:     plan{reason: report.NoVIPs, message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in the configuration"},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",

@@ -445,3 +445,50 @@ func TestHeartbeat(t *testing.T) {
 		}
 	})
 }
+
+// kubeVIPPod is a static pod of kube-vip for one VIP.
+func kubeVIPPod(name, vip string) string {
+	return "metadata: {name: " + name + "}\nspec: {containers: [{env: [{name: address, value: '" + vip + "'}, {name: vip_routingtable, value: 'true'}]}]}\n"
+}
+
+// TestKubeVIP: a host whose keepalived OpenShift has disabled gets its VIPs from kube-vip's
+// static pods, as soon as these exist, and keeps them while a manifest is replaced.
+func TestKubeVIP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startLoop(t, func(f *fixture) {
+			f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "none") + "}\n")
+			f.write("disabled/keepalived.yaml", "kind: Pod\n")
+			f.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}}
+		})
+		defer f.stop()
+		signal := func(wait time.Duration) {
+			f.fileEvents <- struct{}{}
+			synctest.Wait()
+			idle(wait)
+		}
+		f.expect("without static pods", report.ExternalLoadBalancer, "")
+		f.write("manifests/0010-kube-vip-api.yaml", kubeVIPPod("kube-vip-api", "192.0.2.5"))
+		signal(0)
+		f.expect("with the first one", report.NoVIPs, "API VIP 192.0.2.5 but no ingress VIP")
+		f.write("manifests/0020-kube-vip-ingress.yaml", kubeVIPPod("kube-vip-ingress", "192.0.2.6"))
+		signal(0)
+		f.expect("with both", report.Serving, "holds 192.0.2.5")
+		if v := f.tracker.Report(report.Table{}).VIPs; len(v) != 1 || v[0].Management != report.ManagementBGP {
+			t.Errorf("VIPs %+v", v)
+		}
+		must(t, os.Remove(filepath.Join(f.dir, "manifests/0010-kube-vip-api.yaml")))
+		signal(settled.LossDelay - time.Millisecond)
+		f.expect("while one is replaced", report.Serving, "holds 192.0.2.5")
+		f.write("manifests/0010-kube-vip-api.yaml", "spec: [")
+		signal(10 * time.Second)
+		f.expect("with a broken one", report.Serving, "holds 192.0.2.5 (read kube-vip's static pod ")
+		f.write("manifests/0010-kube-vip-api.yaml", kubeVIPPod("kube-vip-api", "192.0.2.7"))
+		signal(0)
+		f.expect("with another VIP", report.Standby, "not on this host: 192.0.2.7")
+		for _, name := range []string{"0010-kube-vip-api.yaml", "0020-kube-vip-ingress.yaml"} {
+			must(t, os.Remove(filepath.Join(f.dir, "manifests", name)))
+		}
+		signal(settled.LossDelay)
+		f.expect("without static pods again", report.ExternalLoadBalancer, "")
+	})
+}

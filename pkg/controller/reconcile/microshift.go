@@ -33,7 +33,7 @@ func (m microShift) state() decision.State {
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
 // configured VIPs.
 func (o observation) isMicroShift() bool {
-	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.userManaged && o.staticPod == "" &&
+	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.isBGP() && !o.userManaged && o.staticPod == "" &&
 		o.keepalived.Known && !o.keepalived.Stale && errors.Is(o.keepalived.Err, fs.ErrNotExist)
 }
 

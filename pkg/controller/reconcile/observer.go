@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
@@ -24,7 +25,8 @@ type observer struct {
 
 	configuration   configuration
 	keepalived      *keepalived.Reader
-	keepalivedPath  string                // the file of keepalived
+	keepalivedPath  string // the file of keepalived
+	kubeVIP         *kubevip.Reader
 	microShiftState *microshift.StateFile // nil before the first readMicroShift
 	microShift      *microshift.Reader
 	microShiftDir   string          // the directory of microShift
@@ -36,6 +38,7 @@ type observer struct {
 func newObserver(parts Dependencies) observer {
 	return observer{
 		Dependencies:  parts,
+		kubeVIP:       kubevip.NewReader(parts.StaticPodDir),
 		configuration: configuration{path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log},
 		logged:        make(map[string]string),
 	}
@@ -53,7 +56,9 @@ func (o *observer) readFiles(now time.Time) time.Duration {
 	}
 	also, again := o.readMicroShift(now)
 	watch = append(watch, also...)
-	if c.VIPs.Explicit() {
+	again = settled.ShorterWait(again, o.readKubeVIP(now))
+	watch = append(watch, o.StaticPodDir)
+	if c.VIPs.Explicit() || o.observation.isBGP() {
 		return again
 	}
 	if o.keepalivedPath != c.VIPs.KeepalivedConfig {
@@ -67,6 +72,14 @@ func (o *observer) readFiles(now time.Time) time.Duration {
 	watch = append(watch, o.keepalivedPath, keepalived.StaticPodPath(o.StaticPodDir), keepalived.StaticPodPath(o.DisabledStaticPodDir))
 	watch = append(watch, files...)
 	return settled.ShorterWait(again, o.observation.keepalived.RetryAfter)
+}
+
+// readKubeVIP reads kube-vip's static pods and returns the delay of the next read.
+func (o *observer) readKubeVIP(now time.Time) (again time.Duration) {
+	found, again, err := o.kubeVIP.Read(now)
+	o.observation.kubeVIP, o.observation.kubeVIPErr = found, err
+	o.logOnChange("kube-vip", "a static pod of kube-vip is not used; the VIPs that are known stay in use", err)
+	return again
 }
 
 // readManifests reads keepalived's static pod: its path and, if keepalived.conf of a node

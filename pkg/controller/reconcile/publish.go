@@ -22,7 +22,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		Message:            message,
 		UnreachableMessage: p.unreachableMessage,
 		MessageSuffix:      p.messageSuffix,
-		VIPs:               reportVIPs(p.decision),
+		VIPs:               p.reportVIPs(),
 		Config:             l.observer.configuration.report(),
 	}
 	l.reportVIPChanges(l.vips, result.VIPs)

@@ -11,8 +11,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 )
 
-// CheckHolders checks whether each VIP is on one reachable host. A VIP that is missing in
-// holders could not be checked in time.
+// CheckHolders checks whether each VIP is on one reachable host, or where BGP announces it,
+// whether this host holds it correctly. A VIP that is missing in holders could not be checked
+// in time.
 func CheckHolders(v vips.VIPs, holders map[netip.Addr]Holders) result.Result {
 	if len(v.API) == 0 {
 		return result.Nothing("no VIPs are known")
@@ -30,8 +31,14 @@ func CheckHolders(v vips.VIPs, holders map[netip.Addr]Holders) result.Result {
 			all.Skip(vip, "no time left for the check")
 		case ok:
 			all.Find(f)
+		case x.Shared && x.Local:
+			all.Pass(vip, "on this host, announced by BGP from each host that holds it")
+		case x.Shared && x.Gateway.IsValid():
+			all.Pass(vip, "announced by BGP from other hosts, behind the router %v", x.Gateway)
 		case x.Local && x.OthersKnown:
 			all.Pass(vip, "on this host")
+		case x.OthersKnown && x.Shared:
+			all.Pass(vip, "announced by BGP from other hosts, in this network from %s", strings.Join(x.OtherMACs, " and "))
 		case x.OthersKnown && len(x.OtherMACs) > 1:
 			all.Pass(vip, "on one host with %s", strings.Join(x.OtherMACs, " and "))
 		case x.OthersKnown:

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
@@ -24,6 +27,10 @@ const neighboursTimeout = 3 * time.Second
 // Holders are the hosts that have a VIP.
 type Holders struct {
 	Local       bool
+	Shared      bool        // several hosts have it at once, because BGP announces it
+	DADFailed   bool        // this host has it and does not use it
+	Unannounced uint32      // the routing table that has no route to it; 0: it has one, or it is not known
+	Gateway     netip.Addr  // the router towards it; invalid if it is on this host or its networks
 	Link        string      // the link with the VIP, or towards it
 	LinkDown    bool        // that link is down
 	OtherMACs   []string    // hardware addresses of other hosts that answer for it
@@ -37,12 +44,12 @@ func (x Holders) Unassigned() bool { return x.OthersKnown && !x.Local && len(x.O
 
 // Duplicate reports whether more than one host has the VIP.
 func (x Holders) Duplicate() bool {
-	return x.Local && len(x.OtherMACs) > 0 || len(x.OtherMACs) > 1 && x.relation == differentHosts
+	return !x.Shared && (x.Local && len(x.OtherMACs) > 0 || len(x.OtherMACs) > 1 && x.relation == differentHosts)
 }
 
 // Ambiguous reports whether more than one host may have the VIP.
 func (x Holders) Ambiguous() bool {
-	return !x.Local && len(x.OtherMACs) > 1 && x.relation == unknownRelation
+	return !x.Shared && !x.Local && len(x.OtherMACs) > 1 && x.relation == unknownRelation
 }
 
 // Faulty reports whether no host serves the VIP, or several do.
@@ -61,7 +68,7 @@ type Finder struct {
 // Find finds the hosts that have a VIP. It checks twice before it reports a fault.
 func (f Finder) Find(ctx context.Context, vip netip.Addr) Holders {
 	x := f.query(ctx, vip)
-	if !x.Unassigned() && !x.Duplicate() && !x.Ambiguous() {
+	if !x.Unassigned() && !x.Duplicate() && !x.Ambiguous() && x.Unannounced == 0 {
 		return x
 	}
 	wait := time.NewTimer(failoverTime)
@@ -79,11 +86,20 @@ func (f Finder) Find(ctx context.Context, vip netip.Addr) Holders {
 
 func (f Finder) query(ctx context.Context, vip netip.Addr) Holders {
 	w, err := f.Host.PathTo(vip)
-	if err != nil {
-		return Holders{Reason: err.Error()}
+	x := Holders{Local: w.Local, Gateway: w.Gateway, Shared: f.Host.VIPs.BGP}
+	if err == nil {
+		x.Link = w.Link.Name
 	}
-	x := Holders{Local: w.Local, Link: w.Link.Name}
+	if x.Shared {
+		x.queryShared(f.Host, vip)
+	}
 	switch {
+	case err != nil:
+		x.Reason = err.Error()
+		return x
+	case x.Shared && (w.Local || w.Gateway.IsValid()) && w.Link.Flags&net.FlagUp != 0 && w.Link.Flags&net.FlagRunning != 0:
+		x.Reason = "BGP announces it from several hosts"
+		return x
 	case w.Gateway.IsValid():
 		x.Reason = fmt.Sprintf("it is on no network of this host, but behind the router %v", w.Gateway)
 		return x
@@ -114,9 +130,27 @@ func (f Finder) query(ctx context.Context, vip netip.Addr) Holders {
 	return x
 }
 
+// queryShared reads what matters on this host for a VIP that BGP announces.
+func (x *Holders) queryShared(h Host, vip netip.Addr) {
+	i := slices.IndexFunc(h.Addresses, func(a address.Address) bool { return a.IP == vip && a.DADFailed })
+	if i >= 0 {
+		x.DADFailed = true
+		if link, err := net.InterfaceByIndex(int(h.Addresses[i].Link)); err == nil {
+			x.Link = link.Name
+		}
+	}
+	if table := h.VIPs.Tables[vip]; x.Local && table != 0 {
+		if announced, err := route.InTable(table, vip); err == nil && !announced {
+			x.Unannounced = table
+		}
+	}
+}
+
 // Finding returns the finding about a VIP, if there is one.
 func (x Holders) Finding(vip netip.Addr, role string) (findings.Finding, bool) {
 	switch {
+	case x.DADFailed:
+		return findings.New(findings.VIPDADFailed, findings.Values{"vip": vip.String(), "role": role, "link": x.Link}), true
 	case x.LinkDown:
 		return findings.New(findings.VIPLinkDown, findings.Values{"vip": vip.String(), "role": role, "link": x.Link}), true
 	case x.Duplicate():
@@ -127,6 +161,8 @@ func (x Holders) Finding(vip netip.Addr, role string) (findings.Finding, bool) {
 		return findings.New(findings.VIPDuplicate, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(all, ", ")}), true
 	case x.Ambiguous():
 		return findings.New(findings.VIPTwoMACs, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(x.OtherMACs, " and ")}), true
+	case x.Unannounced != 0:
+		return findings.New(findings.VIPNotAnnounced, findings.Values{"vip": vip.String(), "role": role, "table": strconv.FormatUint(uint64(x.Unannounced), 10)}), true
 	case x.Unassigned():
 		return findings.New(findings.VIPUnassigned, findings.Values{"vip": vip.String(), "role": role, "link": x.Link}), true
 	default:

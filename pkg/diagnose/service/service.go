@@ -188,7 +188,7 @@ func reasonCauses(reason report.Reason) []findings.ID {
 	case report.NoVIPs, report.ExternalLoadBalancer:
 		return []findings.ID{
 			findings.KeepalivedConfigMissing, findings.KeepalivedConfigIncomplete, findings.KeepalivedConfigUnreadable, findings.KeepalivedNoAPIInstance,
-			findings.IngressVIPMissing, findings.VIPsUserManaged,
+			findings.IngressVIPMissing, findings.KubeVIPUnusable, findings.VIPsUserManaged,
 			findings.MicroShiftConfigInvalid, findings.MicroShiftNodeAddressInternal, findings.MicroShiftNodeAddressMissing,
 		}
 	case report.NftablesUnavailable:

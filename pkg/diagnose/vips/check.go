@@ -43,8 +43,11 @@ func (v VIPs) Check(s Source) result.Result {
 		return result.Skip("%v", s.AddressErr)
 	}
 	where := s.Config.KeepalivedConfig
-	if s.Config.Explicit() {
+	switch {
+	case s.Config.Explicit():
 		where = s.ConfigPath
+	case v.BGP:
+		where = "kube-vip's static pods in " + s.Manifests.Active
 	}
 	var parts []string
 	if len(v.Held) > 0 {
@@ -56,13 +59,16 @@ func (v VIPs) Check(s Source) result.Result {
 	return result.PassUnless(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), result.JoinAddresses(v.Ingress), where)
 }
 
-// Fault is the reason for missing VIPs, if it is a fault of keepalived or its files.
+// Fault is the reason for missing VIPs, if it is a fault of keepalived, kube-vip or their
+// files.
 func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 	var id findings.ID
 	manifest := keepalived.StaticPodPath(s.Manifests.Active)
 	switch err := v.Err; {
 	case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrWorker), errors.Is(err, ErrInternalVIP), errors.Is(err, fs.ErrPermission) && !s.Privileged:
 		return f, false
+	case errors.Is(err, ErrKubeVIP):
+		id = findings.KubeVIPUnusable
 	case errors.Is(err, ErrUserManaged):
 		id, manifest = findings.VIPsUserManaged, keepalived.StaticPodPath(s.Manifests.Disabled)
 	case errors.Is(err, ErrNoIngressVIP):
@@ -76,5 +82,5 @@ func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 	default:
 		id = findings.KeepalivedConfigUnreadable
 	}
-	return findings.New(id, findings.Values{"path": s.Config.KeepalivedConfig, "manifest": manifest, "error": fmt.Sprint(v.Err), "vip": result.JoinAddresses(v.API)}), true
+	return findings.New(id, findings.Values{"path": s.Config.KeepalivedConfig, "manifest": manifest, "manifests": s.Manifests.Active, "error": fmt.Sprint(v.Err), "vip": result.JoinAddresses(v.API)}), true
 }

@@ -5,6 +5,7 @@ package vips
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 )
 
 // Reasons for missing VIPs, besides the errors of package keepalived.
@@ -22,11 +24,14 @@ var (
 	// ErrNoIngressVIP: there are API VIPs, but no ingress VIP.
 	ErrNoIngressVIP = errors.New("no ingress VIP")
 	// ErrNoNode: this host has no configuration of VIPs.
-	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
+	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived or kube-vip and no VIPs in the configuration")
 	// ErrInternalVIP: all configured VIPs are internal addresses.
 	ErrInternalVIP = errors.New("the only VIP is the internal address of MicroShift's API server")
-	// ErrWorker: keepalived manages ingress VIPs here, and no API server runs here.
-	ErrWorker = errors.New("a worker: keepalived.conf has only ingress VIPs, and no API server runs here")
+	// ErrWorker: keepalived or kube-vip manages ingress VIPs here, and no API server runs
+	// here.
+	ErrWorker = errors.New("a worker: there are only ingress VIPs, and no API server runs here")
+	// ErrKubeVIP: kube-vip's static pods lack VIPs or cannot be read.
+	ErrKubeVIP = errors.New("kube-vip's static pods cannot be used")
 )
 
 const (
@@ -44,10 +49,36 @@ type ManifestDirs struct {
 }
 
 // Discover finds the VIPs like the service does.
-func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (keepalived.VIPs, error) {
-	if c.Explicit() {
-		return keepalived.VIPs{API: c.API, Ingress: c.Ingress}, nil
+func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (v VIPs) {
+	pods, podsErr := kubevip.Read(dirs.Active)
+	if v.BGP = pods.Selected(c.Management); v.BGP {
+		v.Tables = pods.Tables
 	}
+	switch {
+	case c.Explicit():
+		v.VIPs = keepalived.VIPs{API: c.API, Ingress: c.Ingress}
+	case v.BGP:
+		v.VIPs, v.Err = discoverKubeVIP(pods, podsErr, dirs.Active)
+	default:
+		v.VIPs, v.Err = discoverKeepalived(ctx, dirs, c)
+	}
+	return v
+}
+
+// discoverKubeVIP evaluates kube-vip's static pods.
+func discoverKubeVIP(pods kubevip.Discovery, err error, dir string) (keepalived.VIPs, error) {
+	switch {
+	case err != nil:
+		return pods.VIPs, fmt.Errorf("%w: %w", ErrKubeVIP, err)
+	case len(pods.VIPs.API) == 0 && len(pods.VIPs.Ingress) > 0 && hasNoAPIServer(dir):
+		return keepalived.VIPs{}, ErrWorker
+	case pods.Missing() != nil:
+		return pods.VIPs, fmt.Errorf("%w: %w", ErrKubeVIP, pods.Missing())
+	}
+	return pods.VIPs, nil
+}
+
+func discoverKeepalived(ctx context.Context, dirs ManifestDirs, c config.VIPs) (keepalived.VIPs, error) {
 	managed, err := keepalived.UserManaged(dirs.Disabled)
 	if err == nil && managed {
 		return keepalived.VIPs{}, ErrUserManaged

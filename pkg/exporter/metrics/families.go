@@ -35,9 +35,9 @@ func readyFamily(r report.Report) *family {
 }
 
 func heldFamily(vips []report.VIP) *family {
-	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 otherwise.", "vip")
+	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 otherwise; the label management is BGP if several hosts hold it at once, and empty otherwise.", "vip", "management")
 	for _, v := range vips {
-		f.set(boolean(v.State == report.VIPHeld), v.Address.String())
+		f.set(boolean(v.State == report.VIPHeld), v.Address.String(), v.Management)
 	}
 	return f
 }

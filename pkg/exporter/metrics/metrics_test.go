@@ -251,11 +251,15 @@ func TestSeries(t *testing.T) {
 		},
 		"a shared address is not held": {
 			with(func(r *report.Report) { r.VIPs[0].State = report.VIPNotRequired }), "http01_proxy_vip_held",
-			[]string{`{vip="192.0.2.5"} 0`, `{vip="2001:db8::5"} 0`},
+			[]string{`{management="",vip="192.0.2.5"} 0`, `{management="",vip="2001:db8::5"} 0`},
 		},
 		"a VIP that is listed twice": {
 			with(func(r *report.Report) { r.VIPs[1] = r.VIPs[0] }), "http01_proxy_vip_held",
-			[]string{`{vip="192.0.2.5"} 1`},
+			[]string{`{management="",vip="192.0.2.5"} 1`},
+		},
+		"announced by BGP": {
+			with(func(r *report.Report) { r.VIPs[0].Management = report.ManagementBGP }), "http01_proxy_vip_held",
+			[]string{`{management="",vip="2001:db8::5"} 0`, `{management="BGP",vip="192.0.2.5"} 1`},
 		},
 		"no table": {
 			with(func(r *report.Report) { r.Table = report.Table{} }), "http01_proxy_redirect_packets_total",

@@ -20,7 +20,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "vip-lost", ID: "f5ec52ed0108447592e1bc7656670b14",
 			Subject:     "The VIP @VIP@ has left this host",
-			Explanation: "Another host holds it, or none does. keepalived's journal shows why.",
+			Explanation: "Another host holds it, or none does. The log of keepalived, or of kube-vip where\nBGP announces the VIPs, shows why.",
 		},
 		{
 			Event: "vip-released", ID: "59ba1b0d5c904158a909406c2e416788",

@@ -140,3 +140,19 @@ func hasUnreachableRoute(addr netip.Addr) (found bool, err error) {
 		return known && m.Type == unix.RTN_UNREACHABLE && m.DstLength > 0 && netip.PrefixFrom(to, int(m.DstLength)).Contains(addr)
 	}), nil
 }
+
+// InTable reports whether a routing table has a route to exactly this address.
+func InTable(table uint32, addr netip.Addr) (found bool, err error) {
+	var all []rtnetlink.RouteMessage
+	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
+		all, err = c.Route.List()
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("list the routes: %w", err)
+	}
+	return slices.ContainsFunc(all, func(m rtnetlink.RouteMessage) bool {
+		to, known := netip.AddrFromSlice(m.Attributes.Dst)
+		return known && m.Attributes.Table == table && int(m.DstLength) == addr.BitLen() && to.Unmap() == addr
+	}), nil
+}

@@ -73,3 +73,32 @@ func TestGet(t *testing.T) {
 }
 
 func equalAddr(a, b netip.Addr) bool { return a == b }
+
+// TestInTable: a route counts only in its table and for exactly its address.
+func TestInTable(t *testing.T) {
+	nstest.Require(t)
+	nstest.Run(t, "ip", "link", "add", "vip0", "type", "veth", "peer", "name", "vip1")
+	nstest.Run(t, "ip", "link", "set", "vip0", "up")
+	// As kube-vip adds them in routing table mode.
+	for _, route := range []string{"192.0.2.5/32", "2001:db8::5/128", "198.51.100.0/24"} {
+		nstest.Run(t, "ip", "route", "add", route, "dev", "vip0", "table", "198", "proto", "248")
+	}
+	nstest.Run(t, "ip", "route", "add", "192.0.2.6/32", "dev", "vip0")
+	nstest.Run(t, "ip", "route", "add", "192.0.2.7/32", "dev", "vip0", "table", "1980")
+	for _, tt := range []struct {
+		table uint32
+		addr  string
+		want  bool
+	}{
+		{198, "192.0.2.5", true},
+		{198, "2001:db8::5", true},
+		{198, "198.51.100.1", false},
+		{198, "192.0.2.6", false},
+		{198, "192.0.2.7", false},
+		{1980, "192.0.2.7", true},
+	} {
+		if got, err := route.InTable(tt.table, netip.MustParseAddr(tt.addr)); got != tt.want || err != nil {
+			t.Errorf("%s in table %d: %t, %v", tt.addr, tt.table, got, err)
+		}
+	}
+}

@@ -87,17 +87,17 @@ const maxSubnets = 256
 // DirectDestinations are the addresses of this host and its cluster that are never
 // reached through a proxy.
 type DirectDestinations struct {
-	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived manages
+	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived or kube-vip manages
 	Subnets       []netip.Prefix // of the host
 	ClusterDomain string         // the domain after "api." and "api-int."; empty if unknown
 }
 
 // NewDirectDestinations returns the destinations of a host with these VIPs and subnets.
 // An ingress address of the configuration can be anywhere. One of keepalived is in the
-// network of the cluster.
+// network of the cluster, and one that kube-vip announces by BGP is on its hosts.
 func NewDirectDestinations(c config.VIPs, api, ingress []netip.Addr, subnets []netip.Prefix) DirectDestinations {
 	d := DirectDestinations{VIPs: api, Subnets: subnets}
-	if !c.Explicit() {
+	if !c.Explicit() || c.Management == config.ManagementBGP {
 		d.VIPs = slices.Concat(api, ingress)
 	}
 	return d

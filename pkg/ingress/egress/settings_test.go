@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
@@ -121,6 +123,26 @@ func TestAutomaticNoProxy(t *testing.T) {
 	s := settings(t, "HTTP_PROXY=http://p\nNO_PROXY= .svc , a.test,,b.test:80\n")
 	if got, want := s.EffectiveNoProxy([]string{"localhost", ".svc"}), "localhost,.svc,a.test,b.test:80"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestIngressOfConfiguration: an ingress in the configuration can be anywhere, unless kube-vip
+// announces it by BGP.
+func TestIngressOfConfiguration(t *testing.T) {
+	t.Parallel()
+	api, ingress := []netip.Addr{netip.MustParseAddr("192.0.2.5")}, []netip.Addr{netip.MustParseAddr("198.51.100.6")}
+	for name, tt := range map[string]struct {
+		vips config.VIPs
+		want []netip.Addr
+	}{
+		"keepalived": {config.VIPs{}, slices.Concat(api, ingress)},
+		"explicit":   {config.VIPs{API: api, Ingress: ingress}, api},
+		"BGP":        {config.VIPs{Management: config.ManagementBGP, API: api, Ingress: ingress}, slices.Concat(api, ingress)},
+	} {
+		got := egress.NewDirectDestinations(tt.vips, api, ingress, nil).VIPs
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -122,10 +122,10 @@ func table() map[string]suite {
 		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,
 			together: []string{"TestBond", "TestVLAN"},
-			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere"},
+			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere", "TestBGP"},
 			seconds: map[string]int{
 				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestOtherNATBefore": 13,
-				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13,
+				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13, "TestBGP": 30,
 			},
 		},
 	}

@@ -93,10 +93,10 @@ func TestMetrics(t *testing.T) {
 	}
 	holder, standby := l.ControlPlane[0], l.ControlPlane[1]
 	text := awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
-		`http01_proxy_up`:                                                       1,
-		`http01_proxy_ready{reason="Serving"}`:                                  1,
-		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:                1,
-		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:                1,
+		`http01_proxy_up`:                      1,
+		`http01_proxy_ready{reason="Serving"}`: 1,
+		`http01_proxy_vip_held{management="",vip="` + l.API.V4.String() + `"}`:  1,
+		`http01_proxy_vip_held{management="",vip="` + l.API.V6.String() + `"}`:  1,
 		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:       5,
 		`http01_proxy_requests_total{client="pebble",outcome="ok"}`:             3,
 		`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"}`: 2, // the User-Agent of Go programs
@@ -125,10 +125,10 @@ func TestMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	awaitSeries(t, l.Worker.Node, standby.Addresses.V6, map[string]float64{
-		`http01_proxy_ready{reason="Standby"}`:                            1,
-		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:          0,
-		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`: 0,
-		`http01_proxy_vip_transitions_total`:                              0,
+		`http01_proxy_ready{reason="Standby"}`:                                 1,
+		`http01_proxy_vip_held{management="",vip="` + l.API.V4.String() + `"}`: 0,
+		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:      0,
+		`http01_proxy_vip_transitions_total`:                                   0,
 	})
 	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.StatusSocket(), "-o", "prometheus")
 	must(t, err)
@@ -147,8 +147,8 @@ func TestMetrics(t *testing.T) {
 	must(t, holder.StopKeepalived(t.Context()))
 	text = awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
 		`http01_proxy_ready{reason="Standby"}`:                                   1,
-		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:                 0,
-		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:                 0,
+		`http01_proxy_vip_held{management="",vip="` + l.API.V4.String() + `"}`:   0,
+		`http01_proxy_vip_held{management="",vip="` + l.API.V6.String() + `"}`:   0,
 		`http01_proxy_requests_total{client="step-ca",outcome="upstream-error"}`: 1,
 		`http01_proxy_reloads_total{result="unchanged"}`:                         1,
 	})

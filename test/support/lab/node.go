@@ -132,6 +132,11 @@ func (n *Node) sysctl() error {
 		settings["ipv6/conf/all/forwarding"] = "1"
 		settings["ipv6/conf/default/forwarding"] = "1"
 	}
+	return n.writeSysctls(settings)
+}
+
+// writeSysctls writes settings below /proc/sys/net of the node.
+func (n *Node) writeSysctls(settings map[string]string) error {
 	return n.thread.do(func() error {
 		for key, value := range settings {
 			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0o600); err != nil {

@@ -66,10 +66,11 @@ type Condition struct {
 
 // VIP is one API VIP and its state.
 type VIP struct {
-	Address string    `json:"address"`
-	Family  string    `json:"family"`
-	State   string    `json:"state"`
-	Since   time.Time `json:"since"`
+	Address    string    `json:"address"`
+	Family     string    `json:"family"`
+	State      string    `json:"state"`
+	Management string    `json:"management"`
+	Since      time.Time `json:"since"`
 }
 
 // Table is the nftables table in the kernel.
