@@ -79,6 +79,9 @@ func (f renderFlags) nextCommands(dir string) []string {
 	if dir == "" || f.fcos || f.image == machineconfig.ExampleImage {
 		return nil
 	}
+	if f.layout != "" {
+		return f.nextLayoutCommands(dir)
+	}
 	pool := "oc wait mcp/" + f.pool
 	return slices.Concat(
 		disruption.Commands(shellQuote(filepath.Join(dir, "policy", "policy.yaml"))),
