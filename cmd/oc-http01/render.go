@@ -32,6 +32,8 @@ type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
 	trustedCA, proxy, domain                       string
 	apiServer, http01Proxy, infrastructure         string
+	layout, cliImage                               string
+	clusters                                       []string
 	allowTag, allowDisabled, layered, fcos, strict bool
 }
 
@@ -72,6 +74,10 @@ machine-config-operator. If there is a problem, no file is written.`,
   # for hosts whose operating system image contains the binary in /usr/bin
   oc http01 render --layered --output-dir rendered
 
+  # a kustomize base for many clusters, and the overlay of one of them
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --layout kustomize --output-dir fleet
+  oc http01 render --layout kustomize --cluster paris1 --config paris1.yaml --output-dir fleet
+
   # an Ignition configuration for a host without the machine-config-operator
   oc http01 render --fcos --binary bin/http01-proxyd --output-dir rendered`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -99,18 +105,20 @@ machine-config-operator. If there is a problem, no file is written.`,
 	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
 	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
+	f.layoutFlags(flags)
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
-	cli.Advanced(flags, "allow-tag", "binary", "cluster-domain", "fcos", "layered", "strict", "sums")
+	cli.Advanced(flags, "allow-tag", "binary", "cli-image", "cluster-domain", "fcos", "layered", "strict", "sums")
 	return c
 }
 
 // validate rejects combinations of flags that have no meaning.
 func (f renderFlags) validate(given func(flag string) bool) error {
 	excluded := map[string][]string{ // flags without effect
-		"fcos":    {"image", "pool", "sums", "allow-tag", "layered"},
+		"fcos":    {"image", "pool", "sums", "allow-tag", "layered", "layout"},
 		"layered": {"image", "sums", "allow-tag"},
+		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base has them
 	}
-	for _, option := range []string{"fcos", "layered"} {
+	for _, option := range []string{"fcos", "layered", "cluster"} {
 		for _, other := range excluded[option] {
 			if given(option) && given(other) {
 				return cli.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, option))
@@ -128,10 +136,10 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 		return cli.UsageError("--allow-disabled requires --apiserver, --http01proxy or --infrastructure")
 	case f.stdinCount() > 1:
 		return cli.UsageError("only one file can be read from standard input")
-	case !f.fcos && !f.layered && f.image == "":
+	case !f.fcos && !f.layered && len(f.clusters) == 0 && f.image == "":
 		return cli.UsageError("--image REF is required")
 	}
-	return nil
+	return f.validateLayout(given)
 }
 
 // givesObjects reports whether a file with objects of the cluster is given.
@@ -259,7 +267,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 		return nil, err
 	}
 	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{
-		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Site: site, Sums: sums, Layered: f.layered,
+		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Site: site, Sums: sums, Layered: f.layered || len(f.clusters) > 0,
 	})
 	if err != nil {
 		return nil, err
@@ -271,6 +279,9 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	var outputs []outputFile
 	for _, o := range objects {
 		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
+	}
+	if f.layout != "" {
+		return f.arrange(policy, outputs[0], outputs[1])
 	}
 	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
 		return outputs, nil
@@ -284,6 +295,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	return append([]outputFile{policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script())}, outputs...), nil
 }
 
+// policyOutput returns a file that is not a MachineConfig.
 func policyOutput(file string, text []byte) outputFile {
 	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
 }

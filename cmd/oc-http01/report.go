@@ -78,6 +78,9 @@ func (f renderFlags) nextCommands(dir string) []string {
 	if dir == "" || f.fcos || f.image == machineconfig.ExampleImage {
 		return nil
 	}
+	if f.layout != "" {
+		return f.nextLayoutCommands(dir)
+	}
 	pool := "oc wait mcp/" + f.pool
 	return []string{
 		"sh " + shellQuote(filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile))),

@@ -43,6 +43,9 @@ type Policy struct {
 // journalCatalog explains the journal entries to readers. The service does not need it.
 const journalCatalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
 
+// sosExtras has the commands that "sos report" runs.
+const sosExtras = "/etc/sos/extras.d/http01-proxyd"
+
 // InstallerPolicy is the policy for hosts with the installer. A change of either
 // service restarts the installer: it decides whether the service must be restarted.
 // When the MachineConfig is deleted, a unit of the same name remains, which removes the
@@ -54,6 +57,7 @@ func InstallerPolicy() Policy {
 			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches the files
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
 			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer compiles it
+			{sosExtras, []Action{{Type: None}}},
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
@@ -71,6 +75,7 @@ func LayeredPolicy() Policy {
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}},
 			{journalCatalog, []Action{{Type: None}}}, // compiled at the next boot
+			{sosExtras, []Action{{Type: None}}},
 		},
 	}
 }

@@ -47,6 +47,7 @@ func TestManifest(t *testing.T) {
 	configuration := map[string]any{"path": "/etc/http01-proxyd", "actions": none}
 	script := map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}
 	catalog := map[string]any{"path": "/usr/local/lib/systemd/catalog/http01-proxyd.catalog", "actions": none}
+	sos := map[string]any{"path": "/etc/sos/extras.d/http01-proxyd", "actions": none}
 	reload := map[string]any{"type": "DaemonReload"}
 	install := []any{reload, map[string]any{"type": "Restart", "restart": map[string]any{"serviceName": "http01-proxyd-install.service"}}}
 	for name, tt := range map[string]struct {
@@ -54,7 +55,7 @@ func TestManifest(t *testing.T) {
 		want map[string]any
 	}{
 		"installer": {disruption.InstallerPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
-			"files": []any{configuration, script, catalog},
+			"files": []any{configuration, script, catalog, sos},
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
 				map[string]any{"name": "http01-proxyd-table.service", "actions": []any{reload}},
@@ -62,7 +63,7 @@ func TestManifest(t *testing.T) {
 				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
 			},
 		}}},
-		"layered": {disruption.LayeredPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog}}}},
+		"layered": {disruption.LayeredPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog, sos}}}},
 		"removal": {disruption.RemovalManifest, map[string]any{}},
 	} {
 		text, err := tt.text()

@@ -32,6 +32,9 @@ const image = "registry.example.com:5000/http01-proxyd@sha256:" + sum
 // catalog is the file with the explanations of journal entries, and its mode.
 const catalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog -rw-r--r--"
 
+// sosExtras is the file with the commands of "sos report", and its mode.
+const sosExtras = "/etc/sos/extras.d/http01-proxyd -rw-r--r--"
+
 // rendered is a parsed MachineConfig.
 type rendered struct {
 	Name, Role string
@@ -119,10 +122,11 @@ func TestDeliveredFilesAndUnits(t *testing.T) {
 	units := func(dropin string) map[string]string {
 		return map[string]string{
 			"/usr/local/bin/http01-proxyd-install -rwxr-xr-x": source(t, "systemd/http01-proxyd-install"),
-			catalog:                                         source(t, "systemd/http01-proxyd.catalog"),
-			"http01-proxyd.service enabled":                 source(t, "systemd/http01-proxyd.service"),
-			"http01-proxyd-table.service":                   source(t, "systemd/http01-proxyd-table.service"),
-			"http01-proxyd-install.service":                 source(t, "systemd/http01-proxyd-install.service"),
+			catalog:                         source(t, "systemd/http01-proxyd.catalog"),
+			sosExtras:                       source(t, "butane/http01-proxyd.sos"),
+			"http01-proxyd.service enabled": source(t, "systemd/http01-proxyd.service"),
+			"http01-proxyd-table.service":   source(t, "systemd/http01-proxyd-table.service"),
+			"http01-proxyd-install.service": source(t, "systemd/http01-proxyd-install.service"),
 			"http01-proxyd-install.service.d/10-image.conf": dropin,
 			"http01-proxyd-install.timer enabled":           source(t, "systemd/http01-proxyd-install.timer"),
 		}
@@ -152,6 +156,7 @@ func TestDeliveredFilesAndUnits(t *testing.T) {
 			[]string{"98-master-http01-proxyd", "98-master-http01-proxyd-config"},
 			map[string]string{
 				catalog:                         source(t, "systemd/http01-proxyd.catalog"),
+				sosExtras:                       source(t, "butane/http01-proxyd.sos"),
 				"http01-proxyd.service enabled": source(t, "systemd/http01-proxyd.service"),
 				"http01-proxyd.service.d/10-layered.conf": "[Unit]\nConditionFileIsExecutable=\nConditionFileIsExecutable=/usr/bin/http01-proxyd\n\n" +
 					"[Service]\nExecStart=\nExecStart=/usr/bin/http01-proxyd run\n",

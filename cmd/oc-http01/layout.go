@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
+)
+
+// maxClusters bounds the overlays of one command.
+const maxClusters = 10000
+
+func (f *renderFlags) layoutFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.layout, "layout", "", "`NAME` of the layout for a GitOps engine: "+strings.Join(layout.Names(), ", ")+"; default: plain files")
+	flags.StringSliceVar(&f.clusters, "cluster", nil, "`NAME` of a cluster or of a group, whose overlay is rendered instead of the base; repeatable; default: none")
+	flags.StringVar(&f.cliImage, "cli-image", layout.DefaultCLIImage, "container image `REF` with oc, for the hook of --layout argocd")
+}
+
+// validateLayout rejects layouts and names of clusters that have no meaning.
+func (f renderFlags) validateLayout(given func(flag string) bool) error {
+	switch {
+	case f.layout == "" && len(f.clusters) > 0:
+		return cli.UsageError("--cluster requires --layout")
+	case f.layout != layout.ArgoCD && given("cli-image"):
+		return cli.UsageError("--cli-image requires --layout " + layout.ArgoCD)
+	case f.layout == "":
+		return nil
+	case !slices.Contains(layout.Names(), f.layout):
+		return cli.UsageError(fmt.Sprintf("--layout %q: use %s", f.layout, strings.Join(layout.Names(), ", ")))
+	case f.out == "-":
+		return cli.UsageError("--layout requires a folder: give one with --output-dir")
+	case f.layout == layout.ArgoCD && f.cliImage == "":
+		return cli.UsageError("--cli-image REF must not be empty")
+	case len(f.clusters) > maxClusters:
+		return cli.UsageError(fmt.Sprintf("--cluster has %d names: give at most %d in one command", len(f.clusters), maxClusters))
+	}
+	for _, name := range f.clusters {
+		if err := layout.CheckCluster(f.layout, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrange returns the MachineConfigs and the files around them: the base, or the overlays
+// of clusters.
+func (f renderFlags) arrange(policy disruption.Policy, service, config outputFile) ([]outputFile, error) {
+	if len(f.clusters) > 0 {
+		return f.overlays(config)
+	}
+	files, err := layout.Base(layout.Request{
+		Layout: f.layout, Policy: policy, Service: service.File, Config: config.File, CLIImage: f.cliImage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	folder := layout.Folder(f.layout)
+	return append([]outputFile{service.in(folder), config.in(folder)}, layoutOutputs(files)...), nil
+}
+
+// overlays returns the overlays of all clusters. They have a configuration of their own if
+// an input for it is given.
+func (f renderFlags) overlays(config outputFile) ([]outputFile, error) {
+	own := f.config+f.trustedCA+f.proxy+f.domain+f.apiServer+f.infrastructure != ""
+	if f.layout == layout.RHACM && !own {
+		return nil, cli.UsageError("--cluster with --layout rhacm requires a configuration: a cluster without one needs no overlay")
+	}
+	var outputs []outputFile
+	for _, name := range f.clusters {
+		file := ""
+		if own {
+			file = config.File
+			outputs = append(outputs, config.in(layout.OverlayFolder(name)))
+		}
+		files, err := layout.Overlay(f.layout, name, file)
+		if err != nil {
+			return nil, err
+		}
+		outputs = append(outputs, layoutOutputs(files)...)
+	}
+	return outputs, nil
+}
+
+// in returns the file in a folder.
+func (o outputFile) in(folder string) outputFile {
+	o.File = path.Join(folder, o.File)
+	return o
+}
+
+func layoutOutputs(files []layout.File) []outputFile {
+	outputs := make([]outputFile, 0, len(files))
+	for _, file := range files {
+		outputs = append(outputs, policyOutput(file.Path, file.Text))
+	}
+	return outputs
+}
+
+// nextLayoutCommands returns the commands that apply a layout. Argo CD needs none: it
+// applies what is committed.
+func (f renderFlags) nextLayoutCommands(dir string) []string {
+	folder := layout.Folder(f.layout)
+	if len(f.clusters) > 0 {
+		folder = layout.OverlayFolder(f.clusters[0])
+	}
+	switch f.layout {
+	case layout.Kustomize:
+		return slices.Concat(
+			disruption.Commands(shellQuote(filepath.Join(dir, filepath.FromSlash(layout.PolicyFile)))),
+			[]string{"oc apply -k " + shellQuote(filepath.Join(dir, folder))},
+		)
+	case layout.RHACM:
+		if len(f.clusters) == 0 {
+			folder = ""
+		}
+		return []string{"kustomize build --enable-alpha-plugins " + shellQuote(filepath.Join(dir, folder)) + " | oc apply -f -"}
+	default:
+		return []string{"git add " + shellQuote(dir), `git commit --message="Change http01-proxyd"`, "git push"}
+	}
+}
