@@ -113,10 +113,10 @@ func (f renderFlags) nextLayoutCommands(dir string) []string {
 	}
 	switch f.layout {
 	case layout.Kustomize:
-		return slices.Concat(
-			disruption.Commands(shellQuote(filepath.Join(dir, filepath.FromSlash(layout.PolicyFile)))),
-			[]string{"oc apply -k " + shellQuote(filepath.Join(dir, folder))},
-		)
+		return []string{
+			"sh " + shellQuote(filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile))),
+			"oc apply -k " + shellQuote(filepath.Join(dir, folder)),
+		}
 	case layout.RHACM:
 		if len(f.clusters) == 0 {
 			folder = ""

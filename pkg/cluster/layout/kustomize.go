@@ -5,6 +5,8 @@ package layout
 import (
 	"path"
 	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 )
 
 const kustomizationFile = "kustomization.yaml"
@@ -46,5 +48,5 @@ func kustomizeBase(r Request, manifest []byte) ([]File, error) {
 		object{path.Join(path.Dir(PolicyFile), kustomizationFile), policyFolderHeader, newKustomization(path.Base(PolicyFile))},
 		object{path.Join(Folder(Kustomize), kustomizationFile), baseHeader, newKustomization(r.Service, r.Config)},
 	)
-	return slices.Concat([]File{{PolicyFile, manifest}}, files), err
+	return slices.Concat([]File{{PolicyFile, manifest}, {disruption.ScriptFile, disruption.Script()}}, files), err
 }

@@ -53,7 +53,7 @@ func OverlayFolder(cluster string) string { return path.Join("overlays", cluster
 
 // PolicyFile is the file with the node disruption policy in the layout Kustomize. It has
 // a folder of its own, because kustomize cannot wait between two objects.
-const PolicyFile = "policy/policy.yaml"
+const PolicyFile = disruption.PolicyFile
 
 // Base returns the files around the MachineConfigs in Folder. None of them removes the
 // node disruption policy.
