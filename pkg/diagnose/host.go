@@ -54,10 +54,12 @@ func (o Options) Validate() error {
 	for _, one := range o.Only {
 		if e, known := findings.Lookup(findings.ID(one)); known && e.JournalOnly {
 			return fmt.Errorf("finding %q: no check detects it; the journal reports it (CAUSE=%s)", one, one)
-		} else if e.Check == findings.PreflightCheck {
-			return fmt.Errorf("finding %q: no check of one host detects it; run oc http01 preflight", one)
 		} else if e.ClusterOnly {
-			return fmt.Errorf("finding %q: no check of one host detects it; run oc http01 status", one)
+			command := "status"
+			if e.Check == findings.PreflightCheck {
+				command = findings.PreflightCheck
+			}
+			return fmt.Errorf("finding %q: no check of one host detects it; run oc http01 %s", one, command)
 		} else if !known && !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
 			return fmt.Errorf("%q is neither a check (see --list) nor the ID of a finding (see http01-proxyd explain --list)", one)
 		}

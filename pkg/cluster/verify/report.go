@@ -15,7 +15,7 @@ import (
 
 // Limits of one output in the report.
 const (
-	maxLines = 60
+	maxLines = 30
 	maxLine  = 400
 )
 
@@ -104,7 +104,7 @@ func writeOutput(b *strings.Builder, output string) {
 			fmt.Fprintf(b, "    (%d more lines)\n", len(all)-maxLines)
 			return
 		}
-		fmt.Fprintf(b, "    %s\n", printable.Truncate(line, maxLine))
+		fmt.Fprintf(b, "    %s\n", printable.Truncate(strings.TrimRight(line, " \t\r"), maxLine))
 	}
 	if len(all) == 0 {
 		b.WriteString("    (nothing)\n")

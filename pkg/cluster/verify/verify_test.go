@@ -193,7 +193,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("the outcome is %q", r.Outcome())
 	}
 	var long strings.Builder
-	writeOutput(&long, strings.Repeat("x\n", 70))
+	writeOutput(&long, strings.Repeat("x \r\n", 40))
 	if !strings.HasSuffix(long.String(), "    x\n    (10 more lines)\n") {
 		t.Errorf("%q", long.String())
 	}

@@ -22,7 +22,7 @@ const (
 // --token. The zero value shows nothing.
 type Log struct {
 	Request *report.RecentChallenge // the last one of cert-manager or a CA; nil: none
-	Watched time.Duration           // how long there was none
+	Watched time.Duration           // how long the log was watched without one
 	Unknown string                  // why it is not known; empty: it is known, or nothing is expected
 }
 
