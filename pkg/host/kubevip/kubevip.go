@@ -157,7 +157,7 @@ func enabled(value string) bool {
 	return err == nil && is
 }
 
-// parseVIP returns the VIP of a pod. vip_address is the former name of the variable.
+// parseVIP returns the VIP of a pod. Earlier versions of kube-vip have the variable vip_address.
 func parseVIP(env map[string]string) (netip.Addr, error) {
 	name := "address"
 	if env[name] == "" && env["vip_address"] != "" {
