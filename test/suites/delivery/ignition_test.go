@@ -65,8 +65,8 @@ func buildIgnition(ctx context.Context) error {
 }
 
 // applyIgnition has Ignition apply a configuration to the host's disk, as at its first
-// boot. The host is off, and no network is used.
-func (w *installMethod) applyIgnition(config []byte) {
+// boot, and enables its units. The host is off, and no network is used.
+func (w *installMethod) applyIgnition(config []byte, units ...string) {
 	w.t.Helper()
 	path, _, err := ignitionPath(w.t.Context())
 	must(w.t, err)
@@ -79,7 +79,7 @@ func (w *installMethod) applyIgnition(config []byte) {
 	must(w.t, err)
 	// Ignition writes presets, which systemd applies at the first boot of a machine
 	// (machine-id(5)). This host has booted before.
-	out, err = exec.CommandContext(w.t.Context(), "systemctl", "--root="+w.Root, "preset", service, catalogUnit).CombinedOutput()
+	out, err = exec.CommandContext(w.t.Context(), "systemctl", append([]string{"--root=" + w.Root, "preset"}, units...)...).CombinedOutput()
 	w.t.Logf("%s", out)
 	must(w.t, err)
 }
@@ -111,7 +111,7 @@ func TestFedoraCoreOS(t *testing.T) {
 	must(t, validator.Ignition([]byte(config)))
 
 	must(t, w.PowerOff(t.Context()))
-	w.applyIgnition(parentConfig(t, config))
+	w.applyIgnition(parentConfig(t, config), service, catalogUnit)
 	must(t, w.Boot(t.Context()))
 	must(t, w.AwaitVIPs(t.Context()))
 	if got, err := w.ReadFile("/etc/motd"); err != nil || got != "hello\n" {
