@@ -84,6 +84,7 @@ func TestKola(t *testing.T) {
 	} {
 		must(t, w.RemoveFile(name))
 	}
+	w.runOnHost("rm", "/tmp/autopkgtest-reboot")
 	w.runOnHost("systemctl", "daemon-reload")
 	w.runOnHost("journalctl", "--update-catalog")
 	w.expectUnchanged()
