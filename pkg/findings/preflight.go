@@ -8,6 +8,7 @@ const (
 	PolicyNotObserved     ID = "policy-not-observed"
 	PolicyEntriesReboot   ID = "policy-entries-reboot"
 	PolicyEntriesDiffer   ID = "policy-entries-differ"
+	PolicyDropsEntries    ID = "policy-drops-entries"
 	PoolPaused            ID = "pool-paused"
 	PoolDegraded          ID = "pool-degraded"
 	PoolLayered           ID = "pool-layered"
@@ -45,6 +46,12 @@ func preflightEntries() []Entry {
 			Symptom:     "An upgrade starts only with the next attempt of the installer or the next boot.",
 			Message:     "The node disruption policy has actions of another owner for {entries}",
 			Remediation: "Agree on the actions with the owner of the entry, then run \"sh 10-policy/apply.sh\" in the folder of the rendered files.",
+		},
+		{
+			ID: PolicyDropsEntries, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
+			Symptom:     "A downgrade drains and reboots all control-plane nodes, although the policy was applied.",
+			Message:     "The rendered policy has no entry for {entries}, but a MachineConfig of this service contains them. To apply it first removes their entries",
+			Remediation: "Apply the rendered MachineConfigs first, with the policy that is in force. Wait until the pool is updated, then run \"sh 10-policy/apply.sh\".",
 		},
 		{
 			ID: PoolPaused, Check: PreflightCheck, ClusterOnly: true, Level: Problem,

@@ -142,6 +142,9 @@ func (c *checker) checkPolicy() {
 			c.find(f.id, findings.Values{"entries": join(f.entries)})
 		}
 	}
+	if dropped := required.Uncovered(paths, units); c.objects.rendered != nil && len(dropped) > 0 {
+		c.find(findings.PolicyDropsEntries, findings.Values{"entries": join(dropped)})
+	}
 	switch {
 	case observed != live.Metadata.Generation:
 		c.find(findings.PolicyNotObserved, findings.Values{"state": fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)})

@@ -103,6 +103,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	const timer, directory = "http01-proxyd-install.timer", "/etc/http01-proxyd"
+	const newUnit = "    - name: http01-proxyd-new.service\n      actions: [{type: DaemonReload}]\n"
 	reboot := "    - path: /etc/http01-proxyd/config.yaml\n      actions: [{type: Reboot}]\n"
 	for name, tt := range map[string]struct {
 		objects []string
@@ -128,7 +129,12 @@ func TestCheck(t *testing.T) {
 			"for " + directory,
 		},
 		"a rendered unit is new": {healthy(live, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")), []string{"policy-entries-missing"}, "http01-proxyd-new.service"},
-		"paused":                 {[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)}, []string{"pool-paused"}, "oc patch mcp/master --type=merge"},
+		"a downgrade removes a unit": {
+			healthy(configuration(full+newUnit, full+newUnit, "7"), string(renderedPolicy), machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")),
+			[]string{"policy-drops-entries"},
+			"no entry for http01-proxyd-new.service, but",
+		},
+		"paused": {[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)}, []string{"pool-paused"}, "oc patch mcp/master --type=merge"},
 		"degraded": {
 			[]string{live, pool("", `{type: NodeDegraded, status: "True", message: "Node m0: unexpected on-disk state."}, {type: Degraded, status: "True", message: ""}`), none, machineConfig("a", "master", chony)},
 			[]string{"pool-degraded"},
