@@ -115,7 +115,7 @@ func TestHTTP01ProxyRejected(t *testing.T) {
 		// The file.
 		"truncated":         {proxyOf(strings.TrimSuffix(http01Proxy("{mode: Default"), "\nstatus:\n  conditions:\n  - {type: Ready, status: \"True\", reason: Ready, message: \"\"}\n"), metal), []string{"p.yaml:6:1: not valid YAML: did not find expected ',' or '}'" + get}},
 		"nothing":           {proxyOf("", metal), []string{"p.yaml: contains no object" + get}},
-		"two documents":     {proxyOf(valid+"---\n"+valid, metal), []string{"p.yaml:9:1: a second document: keep one, which may be a List" + get}},
+		"two documents":     {proxyOf(valid+"---\n"+valid, metal), []string{"p.yaml:9:1: a second document: keep one object or one List" + get}},
 		"an alias bomb":     {proxyOf(bomb, metal), []string{"p.yaml:1:4: anchors, aliases and merge keys are not supported" + get}},
 		"too long":          {proxyOf(valid+"#"+strings.Repeat("x", machineconfig.MaxObject-len(valid)), metal), []string{"p.yaml: longer than 1048576 bytes" + get}},
 		"a key twice":       {proxyOf(valid+"spec: {}\n", metal), []string{`p.yaml:9:1: duplicate key "spec": remove one of the two`}},

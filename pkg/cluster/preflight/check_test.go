@@ -280,7 +280,7 @@ func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	full := policyText(t)
 	for name, tt := range map[string]struct{ text, want string }{
-		"a policy":    {configuration(strings.Replace(full, "    units:", "    unit:", 1), full, "7"), `a.yaml:19:5: unknown field "spec.nodeDisruptionPolicy.unit": did you mean units?`},
+		"a policy":    {configuration(strings.Replace(full, "    units:", "    unit:", 1), full, "7"), `a.yaml:22:5: unknown field "spec.nodeDisruptionPolicy.unit": did you mean units?`},
 		"an entry":    {configuration("    files: [{paht: /etc/a}]\n", full, "7"), `a.yaml:9:14: unknown field "spec.nodeDisruptionPolicy.files[].paht"`},
 		"an action":   {configuration("    files: [{path: /etc/a, actions: [{tyep: None}]}]\n", full, "7"), `unknown field "spec.nodeDisruptionPolicy.files[].actions[].tyep"`},
 		"a pool":      {pool("pause: true", ""), `a.yaml:4:8: unknown field "spec.pause": did you mean paused?`},
