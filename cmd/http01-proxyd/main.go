@@ -23,6 +23,6 @@ func rootCommand() *cobra.Command {
 routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), explainCommand()}},
-		cli.Group{Title: "Service", Commands: []*cobra.Command{runCommand(), cleanupCommand(), proxyCommand(), proberCommand(), exporterCommand()}},
+		cli.Group{Title: "Service", Commands: []*cobra.Command{runCommand(), cleanupCommand(), proxyCommand(), proberCommand(), exporterCommand(), installCommand()}},
 	)
 }

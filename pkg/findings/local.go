@@ -336,6 +336,7 @@ const (
 	SandboxDenies           ID = "sandbox-denies"
 	SELinuxLabel            ID = "selinux-label"
 	SELinuxDenies           ID = "selinux-denies"
+	SELinuxUnit             ID = "selinux-unit"
 )
 
 // {state} is the state that systemd or the service reports.
@@ -384,6 +385,13 @@ func serviceEntries() []Entry {
 			Symptom:     "The service fails or lacks a permission, and SELinux is enforcing.",
 			Message:     "SELinux has denied the service an access: {denial}",
 			Remediation: "Run restorecon -Rv on the file that the denial names. If the types are right, ausearch -m avc -c http01-proxyd | audit2allow shows the missing rule.",
+		},
+		{
+			ID: SELinuxUnit, Check: check, Level: Warning,
+			Symptom: "A node is degraded after the MachineConfig was deleted, because `http01-proxyd-install.service` was not found. Or a unit of http01-proxyd is not loaded.",
+			Message: "SELinux is enforcing, and systemd may not read a unit of http01-proxyd: {detail}",
+			Remediation: "Run restorecon -v on that file. If it is below /usr/local/lib, then run chcon --reference=/usr/lib/systemd/system on it. Then run systemctl daemon-reload. " +
+				"The installer does this when it writes the file, and at each boot: systemctl status http01-proxyd-install shows whether it runs.",
 		},
 	}
 }

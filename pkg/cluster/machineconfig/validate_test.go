@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/install"
 )
 
 // file returns a valid configuration with a changed file.
@@ -145,7 +146,7 @@ func TestValidateIgnition(t *testing.T) {
 
 // TestHostWrittenPaths: no file that the installer names can be delivered, except the
 // folders of other programs and the installer itself. The names come from the script,
-// with the values of its variables.
+// with the values of its variables, and from the unit that removes all files.
 func TestHostWrittenPaths(t *testing.T) {
 	t.Parallel()
 	script := source(t, "systemd/http01-proxyd-install")
@@ -159,9 +160,9 @@ func TestHostWrittenPaths(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^([a-z_]+)=(\S+)`).FindAllStringSubmatch(script, -1) {
 		values[found[1]] = os.Expand(found[2], expand)
 	}
-	others := []string{"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json"}
+	others := []string{"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json", "/var/lib/containers"}
 	files := make(map[string]bool)
-	for _, word := range regexp.MustCompile(`(?:\$[a-z_]+|/(?:usr/local|run|var)/)[\w./$-]*`).FindAllString(script, -1) {
+	for _, word := range regexp.MustCompile(`(?:\$[a-z_]+|/(?:usr/local|run|var)/)[\w./$-]*`).FindAllString(script+install.Remover, -1) {
 		file := strings.TrimRight(os.Expand(word, expand), "./")
 		if regexp.MustCompile(`^/(usr/local|run|var)/`).MatchString(file) && !slices.Contains(others, file) {
 			files[file] = true
@@ -173,7 +174,7 @@ func TestHostWrittenPaths(t *testing.T) {
 			t.Errorf("%s can be delivered", file)
 		}
 	}
-	for _, file := range []string{values["program"], values["next"], values["previous"], values["units"] + "/" + values["remover"], values["digests"], values["started"]} {
+	for _, file := range []string{values["program"], values["next"], values["program"] + ".previous", values["units"] + "/" + values["remover"], values["opened"], values["run"] + "/lock"} {
 		if !files[file] {
 			t.Errorf("%q was not found in the script", file)
 		}

@@ -21,6 +21,10 @@ func TestSELinux(t *testing.T) {
 			"scontext=system_u:system_r:init_t:s0 tcontext=system_u:object_r:unreserved_port_t:s0 tclass=tcp_socket permissive=0\n"+
 			"type=SYSCALL msg=audit(1800000000.123:456): arch=c000003e syscall=49 success=no\n", now.Add(-age).Unix(), comm)
 	}
+	unitRecord := func(age time.Duration, name string) []byte {
+		return fmt.Appendf(nil, "type=AVC msg=audit(%d.123:456): avc:  denied  { read } for  pid=1 comm=\"systemd\" name=%q dev=\"vda4\" ino=42 "+
+			"scontext=system_u:system_r:init_t:s0 tcontext=system_u:object_r:var_t:s0 tclass=file permissive=0\n", now.Add(-age).Unix(), name)
+	}
 	for name, tt := range map[string]struct {
 		s       selinux
 		id      findings.ID
@@ -35,6 +39,12 @@ func TestSELinux(t *testing.T) {
 		"a denial":           {selinux{enforcing: true, audit: record(time.Hour, "http01-proxyd")}, "selinux-denies", "{ name_bind } for  pid=4242"},
 		"an old denial":      {selinux{enforcing: true, audit: record(48*time.Hour, "http01-proxyd")}, "", ""},
 		"another's denial":   {selinux{enforcing: true, audit: record(time.Hour, "nginx")}, "", ""},
+		"the remover's type": {selinux{enforcing: true, remover: "system_u:object_r:var_t:s0"}, "selinux-unit", "http01-proxyd-install.service has the type var_t"},
+		"its policy's type":  {selinux{enforcing: true, remover: "system_u:object_r:systemd_unit_file_t:s0"}, "", ""},
+		"a library's type":   {selinux{enforcing: true, remover: "system_u:object_r:lib_t:s0"}, "", ""},
+		"systemd's denial":   {selinux{enforcing: true, audit: unitRecord(time.Hour, "http01-proxyd-install.service")}, "selinux-unit", `{ read } for  pid=1 comm="systemd" name="http01-proxyd-install.service"`},
+		"an old one":         {selinux{enforcing: true, audit: unitRecord(48*time.Hour, "http01-proxyd-install.service")}, "", ""},
+		"another's unit":     {selinux{enforcing: true, audit: unitRecord(time.Hour, "nginx.service")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

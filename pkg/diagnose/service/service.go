@@ -106,7 +106,7 @@ func (s *Service) Check() result.Result {
 	err := s.reportError()
 	switch {
 	case s.isReady():
-		return result.Pass("%s", reported)
+		return result.PassUnless(readSELinux(programPath).unitFindings(time.Now()), "%s", reported)
 	case reason == "" && errors.Is(err, fs.ErrPermission) && s.mayRun():
 		return result.Skip("only root can query the service")
 	case errors.Is(err, client.ErrInvalidReport):

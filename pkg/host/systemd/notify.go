@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -39,6 +40,19 @@ func (Notifier) Stopping(status string) error {
 // Status sets the status line of systemctl status.
 func (Notifier) Status(status string) error {
 	return send("STATUS=" + status)
+}
+
+// StatusRead is Status, and returns when the manager has read the line. The manager drops a
+// message if the process that sent it has ended.
+func (Notifier) StatusRead(status string) error {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return nil
+	}
+	if err := (&DescriptorStore{socket, barrierTimeout}).sendAndWait("STATUS="+status, -1); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	return nil
 }
 
 func send(state string) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 func TestNotifierProtocol(t *testing.T) {
@@ -57,6 +58,30 @@ func TestNotifierProtocol(t *testing.T) {
 	usec, found := strings.CutPrefix(receive(), "RELOADING=1\nMONOTONIC_USEC=")
 	if v, err := strconv.ParseInt(usec, 10, 64); !found || err != nil || v <= 0 {
 		t.Errorf("MONOTONIC_USEC=%q", usec)
+	}
+}
+
+// TestStatusRead: it returns after the manager has read the status.
+func TestStatusRead(t *testing.T) {
+	m := startFakeManager(t)
+	done := make(chan error, 1)
+	go func() { done <- Notifier{}.StatusRead("cannot pull") }()
+	if text, fd := m.receive(); text != "STATUS=cannot pull" || fd != -1 {
+		t.Errorf("received %q with descriptor %d", text, fd)
+	}
+	text, fd := m.receive()
+	select {
+	case err := <-done:
+		t.Errorf("StatusRead did not wait for the manager: %v", err)
+	default:
+	}
+	_ = unix.Close(fd)
+	if err := <-done; err != nil || text != "BARRIER=1" {
+		t.Errorf("received %q: %v", text, err)
+	}
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := (Notifier{}).StatusRead("x"); err != nil {
+		t.Errorf("without a manager: %v", err)
 	}
 }
 

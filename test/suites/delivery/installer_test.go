@@ -141,6 +141,18 @@ func (n *node) scriptImage(name, text string) string {
 	return n.images[name]
 }
 
+// testInstaller is a release on a host that installs unreadyImage.
+const testInstaller = "/var/test-installer"
+
+// unreadyImage builds an image whose program can install itself, and runs a command instead of the
+// service.
+func (n *node) unreadyImage(name, command string) string {
+	n.t.Helper()
+	must(n.t, n.Install(filepath.Join(os.Getenv(binariesVariable), first), testInstaller, 0o755))
+	n.t.Cleanup(func() { must(n.t, n.RemoveFile(testInstaller)) })
+	return n.scriptImage(name, "case $1 in version) echo "+name+" ;; install) exec "+testInstaller+" \"$@\" ;; *) "+command+" ;; esac\n")
+}
+
 // TestRemovedBeforeInstallation deletes the MachineConfig before the installer has
 // succeeded.
 func TestRemovedBeforeInstallation(t *testing.T) {
@@ -154,11 +166,11 @@ func TestRemovedBeforeInstallation(t *testing.T) {
 	}
 }
 
-// expireFailure makes the last failure appear old: an attempt of the timer soon after a
-// failure only repeats its message.
-func (n *node) expireFailure() {
+// expireRejection makes the last rejection appear old: an attempt soon after it only repeats its
+// message.
+func (n *node) expireRejection() {
 	n.t.Helper()
-	n.runScript("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
+	n.runScript(`sed --in-place 's/"rejectedAt": [0-9]*/"rejectedAt": 0/' ` + installState + "; grep rejectedAt " + installState)
 }
 
 // TestTimerRetries holds that the timer installs what the first attempt could not.
@@ -168,7 +180,6 @@ func TestTimerRetries(t *testing.T) {
 	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
 	n.apply(n.images[first])
 	n.awaitInstaller(t, n.Host, "cannot pull")
-	n.expireFailure()
 	must(t, n.Registry.Up(t.Context()))
 	n.awaitUnitState(service, "active")
 	n.awaitInstaller(t, n.Host, "is installed")
@@ -209,6 +220,7 @@ func TestRefusedImages(t *testing.T) {
 	before := n.starts()
 	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
 	broken := n.scriptImage("broken", "exit 1\n")
+	withoutInstaller := n.scriptImage("without-installer", "[ \"$1\" = version ] || exit 3\n")
 	for name, tt := range map[string]struct {
 		image string
 		more  []string
@@ -216,6 +228,7 @@ func TestRefusedImages(t *testing.T) {
 	}{
 		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
 		"a program that does not run":       {broken, nil, "does not run on this"},
+		"a program without an installer":    {withoutInstaller, nil, "cannot install itself (exit code 3)"},
 		"no checksum for this architecture": {n.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,13 +248,13 @@ func TestRefusedImages(t *testing.T) {
 // previous one and is not tried again automatically.
 func TestBinaryNotReady(t *testing.T) {
 	n := newServingNode(t)
-	bad := n.scriptImage("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
+	bad := n.unreadyImage("bad", "exit 1")
 	n.apply(bad)
 	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves")
 	n.awaitUnitState(service, "active")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 
-	n.expireFailure()
+	n.expireRejection()
 	before := n.starts()
 	n.runScript("systemctl start " + timer)
 	n.awaitInstaller(t, n.Host, "did not become ready before")
@@ -253,10 +266,26 @@ func TestBinaryNotReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
+// TestDamagedBinary holds that the extracted binary replaces one that cannot run, which never becomes
+// the previous binary. The running service is not restarted.
+func TestDamagedBinary(t *testing.T) {
+	n := newServingNode(t)
+	before := n.starts()
+	must(t, n.WriteFile(binary, "damaged\n", 0o755))
+	n.runScript("systemctl restart " + installer)
+	n.awaitInstaller(t, n.Host, "is installed: http01-proxyd")
+	n.runScript("test ! -e " + binary + ".previous && " + binary + " version")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+}
+
 // TestServiceDisabled holds that a MachineConfig of another owner can disable the service.
 // The daemon itself does not stop a unit that it disables.
 func TestServiceDisabled(t *testing.T) {
 	n := newServingNode(t)
+	n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_SETTLE_TIME=1\n")
 	n.addMachineConfig("99-master-off", `    systemd:
       units:
       - {name: http01-proxyd.service, enabled: false}
@@ -267,6 +296,22 @@ func TestServiceDisabled(t *testing.T) {
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
 	n.update()
 	n.awaitUnitState(service, "active")
+}
+
+// TestDisabledForAMoment holds that a service that is disabled only while an update rewrites its
+// unit continues, although an attempt of the installer comes between.
+func TestDisabledForAMoment(t *testing.T) {
+	n := newServingNode(t)
+	before := n.starts()
+	n.runScript("systemctl disable " + service + " && systemctl start --no-block " + installer)
+	n.awaitInstaller(t, n.Host, "is disabled: waiting up to 1m0s")
+	n.awaitUnitState(service, "active")
+	n.awaitUnitState(timer, "active")
+	n.runScript("systemctl enable " + service)
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
 }
 
 // TestHostWithoutVIPs holds that a host without keepalived, such as a worker, needs no

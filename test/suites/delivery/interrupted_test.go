@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-const installState = "/var/lib/http01-proxyd/install/"
+const installState = "/var/lib/http01-proxyd/install/state.json"
 
 // otherEnvironment is a drop-in of another owner for the service.
 const otherEnvironment = `    systemd:
@@ -46,7 +46,7 @@ func (n *node) override(unit, text string) {
 // failure in every attempt, and the timer stays active.
 func TestFirstBinaryNotReady(t *testing.T) {
 	n := newNode(t)
-	n.apply(n.scriptImage("never", "if [ \"$1\" = version ]; then echo never; else exit 1; fi\n"))
+	n.apply(n.unreadyImage("never", "exit 1"))
 	n.awaitInstaller(t, n.Host, "does not become ready", "status=1/FAILURE")
 	n.runScript("systemctl restart " + installer)
 	n.awaitInstaller(t, n.Host, "does not become ready", "status=1/FAILURE")
@@ -61,18 +61,18 @@ func TestFirstBinaryNotReady(t *testing.T) {
 func TestPowerLossBeforeReady(t *testing.T) {
 	n := newServingNode(t)
 	n.override(service, "[Service]\nTimeoutStartSec=3s\n")
-	image := n.scriptImage("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
+	image := n.unreadyImage("hangs", "exec sleep infinity")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+image+"\n")
 	n.runScript("systemctl start --no-block " + installer)
 	must(t, eventually(t, "an installed binary that has not become ready", func(ctx context.Context) error {
-		_, err := n.Run(ctx, "sh", "-c", "test -s "+installState+"pending && cmp /usr/local/bin/http01-proxyd /proc/$(systemctl show --property=MainPID --value "+service+")/exe || grep -q hangs /usr/local/bin/http01-proxyd")
+		_, err := n.Run(ctx, "sh", "-c", `grep '"phase": "starting"' `+installState+" && grep hangs "+binary)
 		return err
 	}))
 	must(t, n.Kill(t.Context()))
 	must(t, n.BootTo(t.Context(), "sysinit.target"))
 	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
-	n.runScript("test ! -e " + installState + "pending")
+	n.runScript(`grep '"phase": "rejected"' ` + installState)
 }
 
 // TestStopBeforeReady stops the service while the new binary starts. The binary is not
@@ -90,7 +90,7 @@ func TestStopBeforeReady(t *testing.T) {
 	}))
 	n.runScript("systemctl stop " + service)
 	n.awaitInstaller(t, n.Host, "was stopped before it became ready", "status=1/FAILURE")
-	n.runScript("test ! -e " + installState + "refused")
+	n.runScript(`grep '"phase": "starting"' ` + installState)
 	n.awaitUnitState(timer, "active")
 	n.runScript("systemctl restart " + installer)
 	n.awaitInstaller(t, n.Host, "is installed")
@@ -167,7 +167,7 @@ func TestBadBinaryIsTriedOnce(t *testing.T) {
 	n := newServingNode(t)
 	before := n.installerStarts()
 	n.addMachineConfig("99-master-environment", otherEnvironment)
-	n.apply(n.scriptImage("once", "if [ \"$1\" = version ]; then echo once; else exit 1; fi\n"))
+	n.apply(n.unreadyImage("once", "exit 1"))
 	n.expectTimerFired()
 	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves", "status=1/FAILURE")
 	must(t, n.checkRelease(t.Context(), n.Host, first))

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+)
+
+// The exit codes of the command, beside 0. The script depends on them.
+const (
+	ExitFailed = 10 // the run failed, and has reported it
+	ExitPull   = 11 // the image must be pulled
+)
+
+// The levels of sd-daemon(3). The status of the unit shows those up to notice.
+const (
+	failure = 3
+	warning = 4
+	notice  = 5
+	info    = 6
+)
+
+const (
+	defaultSettle = time.Minute
+	maxSettle     = 10 * time.Minute
+	// rejectedAgain is how long the next runs only report a rejected image again.
+	rejectedAgain = 60
+)
+
+// Options are the input of a run.
+type Options struct {
+	Candidate string              // file with the extracted binary; empty without one
+	Getenv    func(string) string // environment of the unit
+	Environ   []string
+	Log       io.Writer
+}
+
+// Image is the image that the environment requires.
+func (o Options) Image() string { return o.Getenv("HTTP01_PROXYD_IMAGE") }
+
+// run is one run of the installer.
+type run struct {
+	Options
+
+	paths   paths
+	labels  seLinux
+	command commander
+	manager manager
+	uptime  func() int64
+	boot    string // its ID
+	machine string // as in uname -m
+	settle  time.Duration
+
+	state State
+	file  stateFile
+}
+
+// Run makes the host run the required binary and returns the exit code of the command.
+func Run(ctx context.Context, o Options) int {
+	directory := o.Getenv("STATE_DIRECTORY")
+	if directory == "" {
+		directory = "/var/lib/http01-proxyd/install"
+	}
+	r := &run{
+		Options: o, paths: hostPaths(directory), labels: newSELinux(), command: runCommand,
+		uptime: uptime, machine: machine(), settle: settleTime(o.Getenv("HTTP01_PROXYD_SETTLE_TIME")),
+	}
+	id, err := textfile.Read("/proc/sys/kernel/random/boot_id", 64)
+	if err != nil {
+		return r.fail(ctx, err)
+	}
+	r.boot = strings.TrimSpace(string(id))
+	bus, err := systemd.OpenManager(ctx)
+	if err != nil {
+		return r.fail(ctx, err)
+	}
+	defer bus.Close()
+	r.manager = bus
+	return r.run(ctx)
+}
+
+func settleTime(text string) time.Duration {
+	seconds, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return defaultSettle
+	}
+	return min(time.Duration(seconds)*time.Second, maxSettle)
+}
+
+// uptime is in seconds since the boot.
+func uptime() int64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0
+	}
+	return now.Sec
+}
+
+func machine() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Machine[:])
+}
+
+func (r *run) run(ctx context.Context) int {
+	state, err := loadState(r.paths.state)
+	if err != nil {
+		r.log(warning, fmt.Sprintf("%v. The installer starts again without it.", err))
+	}
+	r.state, r.file = state, stateFile{path: r.paths.state}
+	o, err := r.begin(ctx)
+	if err != nil {
+		return r.fail(ctx, err)
+	}
+	event := Began
+	for {
+		var action Action
+		r.state, action = r.state.Next(event, o)
+		if action == ReportRejected {
+			r.state.Boot.RejectedAt = r.uptime()
+		}
+		if err := r.file.save(r.state); err != nil {
+			return r.fail(ctx, fmt.Errorf("%w. Free space on the disk, if it is full", err))
+		}
+		if action.ends() {
+			return r.report(ctx, action, o)
+		}
+		if event, err = r.apply(ctx, action, o); err != nil {
+			return r.fail(ctx, err)
+		}
+		if o.Previous, err = checksum(r.paths.previous); err != nil {
+			return r.fail(ctx, err)
+		}
+	}
+}
+
+// begin observes the host, before it changes anything but the remover.
+func (r *run) begin(ctx context.Context) (Observation, error) {
+	o := Observation{Image: r.Image(), ByTimer: r.Getenv("TRIGGER_UNIT") == timer}
+	o.Checksum, o.Unlisted = r.checksumFor(r.machine)
+	var err error
+	for path, sum := range map[string]*string{r.paths.program: &o.Program, r.paths.previous: &o.Previous, r.Candidate: &o.Candidate} {
+		if *sum, err = checksum(path); err != nil {
+			return o, err
+		}
+	}
+	u, err := r.manager.Unit(ctx, service)
+	if err != nil {
+		return o, err
+	}
+	o.Serving = u.ActiveState == "active"
+	booted := r.state.Boot.ID != r.boot
+	if booted {
+		r.state.Boot = Boot{ID: r.boot}
+		if o.Serving && (r.state.Proven == "" || r.state.Proven == o.Program) {
+			// The boot has started the service.
+			if r.state.Boot.Started, err = definition(u, r.paths.program); err != nil {
+				return o, err
+			}
+		}
+	}
+	o.JustRejected = r.state.Boot.RejectedAt != 0 && r.uptime()-r.state.Boot.RejectedAt < rejectedAgain
+	return o, r.prepareRemover(ctx, booted)
+}
+
+// checksumFor is the checksum that the environment has for a machine. unlisted: it has some, but
+// none for this machine.
+func (r *run) checksumFor(machine string) (sum string, unlisted bool) {
+	const prefix = "HTTP01_PROXYD_SHA256_"
+	if sum = r.Getenv(prefix + strings.ToUpper(machine)); sum != "" {
+		return sum, false
+	}
+	for _, variable := range r.Environ {
+		unlisted = unlisted || strings.HasPrefix(variable, prefix)
+	}
+	return "", unlisted
+}
+
+// prepareRemover writes the unit that removes the service. systemd may not have read its directory
+// at the boot (rpm-ostree issue 1936), so a reload must precede its use.
+func (r *run) prepareRemover(ctx context.Context, booted bool) error {
+	changed, err := writeUnit(r.paths.remover, Remover)
+	if err != nil {
+		return fmt.Errorf("write the unit for the removal: %w", err)
+	}
+	if !changed && !booted {
+		return nil
+	}
+	if err := r.labels.labelUnit(ctx, r.paths.remover); err != nil {
+		r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", r.paths.remover, err))
+	}
+	if changed {
+		// An older copy in /run would take precedence.
+		if err := os.Remove(r.paths.removerInRun); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove an older unit for the removal: %w", err)
+		}
+	}
+	return r.manager.Reload(ctx)
+}
+
+// apply does what an action requires.
+func (r *run) apply(ctx context.Context, a Action, o Observation) (Event, error) {
+	switch a {
+	case SwapCandidate:
+		return Swapped, r.swap(ctx, r.Candidate, o)
+	case SwapPrevious:
+		r.log(info, "using the previous binary, which has the checksum of "+o.Image)
+		if err := r.paths.copyPrevious(); err != nil {
+			return 0, fmt.Errorf("copy the previous binary: %w", err)
+		}
+		if err := r.labels.labelProgram(ctx, r.paths.next); err != nil {
+			r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", r.paths.next, err))
+		}
+		return Swapped, r.swap(ctx, r.paths.next, o)
+	case RestorePrevious:
+		if err := r.paths.restore(); err != nil {
+			return 0, fmt.Errorf("restore the previous binary: %w", err)
+		}
+		return Restored, nil
+	default:
+		return r.start(ctx)
+	}
+}
+
+func (r *run) swap(ctx context.Context, next string, o Observation) error {
+	if _, err := r.version(ctx, next); err != nil {
+		return fmt.Errorf("the binary in %s does not run on this %s host: %w. Use an image for this architecture", o.Image, r.machine, err)
+	}
+	if err := r.paths.swap(next, o.Program != "" && o.Program == r.state.Proven); err != nil {
+		return fmt.Errorf("install the binary of %s: %w", o.Image, err)
+	}
+	return nil
+}
+
+// version is the first line of the version of a binary.
+func (r *run) version(ctx context.Context, binary string) (string, error) {
+	out, err := r.command(ctx, binary, "version")
+	line, _, _ := strings.Cut(out, "\n")
+	return line, err
+}
+
+// report prints the result of a run and returns its exit code.
+func (r *run) report(ctx context.Context, a Action, o Observation) int {
+	const retry = " The timer retries in 5 min."
+	const notReady = service + " does not become ready"
+	succeed := func(level int, format string, args ...any) int {
+		r.log(level, fmt.Sprintf(format, args...))
+		r.stopTimer(ctx)
+		return 0
+	}
+	switch a {
+	case Pull:
+		return ExitPull
+	case ReportInstalled:
+		version, err := r.version(ctx, r.paths.program)
+		if err != nil {
+			version = err.Error()
+		}
+		return succeed(notice, "%s is installed: %s", o.Image, version)
+	case ReportUnchanged:
+		return succeed(notice, "%s is installed, unchanged", o.Image)
+	case ReportKept:
+		return succeed(warning, "%s did not become ready before: the previous binary stays. Apply another image, or retry this one: systemctl restart http01-proxyd-install", o.Image)
+	case ReportDisabled:
+		return succeed(notice, "%s is disabled: stopped", service)
+	case ReportRejected, ReportRejectedAgain:
+		if a == ReportRejected {
+			r.stopTimer(ctx)
+		}
+		return r.failWith(ctx, fmt.Sprintf("%s with %s: the previous binary is restored and serves. See journalctl -u %s. Apply another image, or retry this one in a minute: systemctl restart http01-proxyd-install", notReady, o.Image, service))
+	case ReportNeitherReady:
+		r.stopTimer(ctx)
+		return r.failWith(ctx, fmt.Sprintf("%s, neither with %s nor with the previous binary, which is restored: see journalctl -u %s", notReady, o.Image, service))
+	case ReportNotReady:
+		return r.failWith(ctx, fmt.Sprintf("%s: see journalctl -u %s", notReady, service))
+	case ReportStopped:
+		return r.failWith(ctx, fmt.Sprintf("%s was stopped before it became ready with %s.", service, o.Image)+retry)
+	case ReportMismatch:
+		return r.failWith(ctx, fmt.Sprintf("the binary in %s has the checksum %s, not that of an earlier pull. The installed binary is unchanged. Remove the image from this host: podman rmi %s", o.Image, o.Candidate, o.Image))
+	default:
+		return r.failWith(ctx, fmt.Sprintf("unexpected event in the phase %s of %s: report a bug. Remove the file to start again.", r.state.Phase, r.paths.state))
+	}
+}
+
+// fail reports an error of the host.
+func (r *run) fail(ctx context.Context, err error) int { return r.failWith(ctx, err.Error()+".") }
+
+func (r *run) failWith(ctx context.Context, text string) int {
+	r.log(failure, text)
+	if r.manager != nil {
+		r.awaitTimer(ctx)
+	}
+	return ExitFailed
+}
+
+// stopTimer ends the retries. The next boot and the next update start the timer again.
+func (r *run) stopTimer(ctx context.Context) {
+	if err := r.manager.QueueStop(ctx, timer); err != nil {
+		r.log(warning, err.Error())
+	}
+}
+
+// log writes a line to the journal (sd-daemon(3)). Up to notice it also sets the status of the unit.
+func (r *run) log(level int, text string) {
+	prefix := ""
+	if r.Getenv("JOURNAL_STREAM") != "" {
+		prefix = fmt.Sprintf("<%d>", level)
+	}
+	fmt.Fprintf(r.Log, "%s%s\n", prefix, text)
+	if level <= notice {
+		_ = systemd.Notifier{}.StatusRead(text) // the journal has the text
+	}
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+)
+
+// fakeManager has one service. The real manager is used in test/suites/delivery.
+type fakeManager struct {
+	unit    systemd.Unit
+	enabled time.Time // from then on the service is enabled
+	restart func() bool
+	calls   []string
+}
+
+func (m *fakeManager) Unit(_ context.Context, name string) (systemd.Unit, error) {
+	u := m.unit
+	if name == timer {
+		return systemd.Unit{ActiveState: "inactive"}, nil
+	}
+	if !m.enabled.IsZero() && time.Now().Before(m.enabled) {
+		u.UnitFileState = "disabled"
+	}
+	return u, nil
+}
+
+func (m *fakeManager) Reload(context.Context) error { return m.called("reload") }
+
+func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
+	return m.restart == nil || m.restart(), m.called("restart " + name)
+}
+
+func (m *fakeManager) Stop(_ context.Context, name string) error { return m.called("stop " + name) }
+
+func (m *fakeManager) QueueStop(_ context.Context, name string) error {
+	return m.called("queue stop " + name)
+}
+
+func (m *fakeManager) called(call string) error {
+	m.calls = append(m.calls, call)
+	return nil
+}
+
+// newRun returns a run on a directory, with a service that runs the installed binary.
+func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, *strings.Builder) {
+	t.Helper()
+	dir := t.TempDir()
+	unit := filepath.Join(dir, "unit")
+	write(t, unit, "[Service]\n")
+	m.unit.File, m.unit.LoadState = unit, "loaded"
+	var log strings.Builder
+	var environ []string
+	for name, value := range environment {
+		environ = append(environ, name+"="+value)
+	}
+	return &run{
+		Options: Options{Getenv: func(name string) string { return environment[name] }, Environ: environ, Log: &log},
+		paths: paths{
+			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"), next: filepath.Join(dir, "next"),
+			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName), removerInRun: filepath.Join(dir, "run", removerName),
+		},
+		command: func(_ context.Context, name string, _ ...string) (string, error) {
+			return "version of " + filepath.Base(name) + "\n", nil
+		},
+		manager: m, uptime: func() int64 { return 1000 }, boot: "this boot", machine: "x86_64", settle: time.Minute,
+	}, &log
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestUpgradeAndRollback runs the installer on real files.
+func TestUpgradeAndRollback(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
+	environment := map[string]string{"HTTP01_PROXYD_IMAGE": otherImage}
+	r, log := newRun(t, m, environment)
+	write(t, r.paths.program, "first")
+	step := func(name, candidate string, code int, message string, files [2]string, calls ...string) {
+		t.Helper()
+		next, next2 := *r, r.paths.next
+		if candidate != "" {
+			write(t, next2, candidate)
+			next.Candidate = next2
+		}
+		m.calls = nil
+		log.Reset()
+		if got := next.run(t.Context()); got != code || !strings.Contains(log.String(), message) {
+			t.Errorf("%s: exit code %d with %q, want %d with %q", name, got, log, code, message)
+		}
+		if diff := cmp.Diff(files, [2]string{read(t, r.paths.program), read(t, r.paths.previous)}); diff != "" {
+			t.Errorf("%s: the binary and the previous one (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(calls, m.calls); diff != "" {
+			t.Errorf("%s: calls (-want +got):\n%s", name, diff)
+		}
+	}
+	const restart, endTimer = "restart " + service, "queue stop " + timer
+	step("an installed binary", "", ExitPull, "", [2]string{"first", ""}, "reload")
+	step("the same", "first", 0, "is installed, unchanged", [2]string{"first", ""}, endTimer)
+	step("pulled before", "", 0, "is installed, unchanged", [2]string{"first", ""}, endTimer)
+	environment["HTTP01_PROXYD_IMAGE"] = image
+	step("another image", "", ExitPull, "", [2]string{"first", ""})
+	step("its candidate", "second", 0, image+" is installed: version of program", [2]string{"second", "first"}, restart, endTimer)
+
+	environment["HTTP01_PROXYD_IMAGE"] = otherImage
+	step("back, without a pull", "", 0, "using the previous binary", [2]string{"first", "second"}, restart, endTimer)
+
+	environment["HTTP01_PROXYD_IMAGE"] = image + "3"
+	m.unit.ActiveState, m.unit.Result = "activating", "exit-code"
+	starts := 0
+	m.restart = func() bool { starts++; return starts > 1 }
+	step("not ready", "third", ExitFailed, "the previous binary is restored and serves", [2]string{"first", ""}, restart, restart, endTimer)
+	m.unit.ActiveState, m.unit.Result = "active", "success"
+	step("again", "", ExitFailed, "the previous binary is restored and serves", [2]string{"first", ""})
+	r.uptime = func() int64 { return 2000 }
+	environment["TRIGGER_UNIT"] = timer
+	step("by the timer", "", 0, "did not become ready before", [2]string{"first", ""}, endTimer)
+	environment["TRIGGER_UNIT"] = ""
+	step("by hand", "", ExitPull, "", [2]string{"first", ""})
+
+	if text := read(t, r.paths.remover); text != Remover {
+		t.Errorf("the unit for the removal is %q", text)
+	}
+}
+
+// TestDisabledService: the service is stopped only if it stays disabled for the settle time.
+func TestDisabledService(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		disabled time.Duration
+		took     time.Duration
+		calls    []string
+		log      string
+	}{
+		"for a moment": {30 * time.Second, 30 * time.Second, []string{"reload", "queue stop " + timer}, "is installed, unchanged"},
+		"for long":     {time.Hour, time.Minute, []string{"reload", "stop " + service, "queue stop " + timer}, "is disabled: stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}, enabled: time.Now().Add(tt.disabled)}
+				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+				write(t, r.paths.program, "first")
+				r.Candidate = r.paths.next
+				write(t, r.Candidate, "first")
+				begin := time.Now()
+				if code := r.run(t.Context()); code != 0 || !strings.Contains(log.String(), tt.log) {
+					t.Errorf("exit code %d with %q", code, log)
+				}
+				if took := time.Since(begin); took != tt.took {
+					t.Errorf("the run took %v, want %v", took, tt.took)
+				}
+				if diff := cmp.Diff(tt.calls, m.calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestReadiness has each state of a service after a restart.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[[2]string]struct {
+		Event
+		known bool
+	}{
+		{"active", "success"}:         {Ready, true},
+		{"active", "exit-code"}:       {Ready, true},
+		{"inactive", "success"}:       {Stopped, true},
+		{"failed", "exit-code"}:       {Stopped, true},
+		{"activating", "exit-code"}:   {NotReady, true},
+		{"activating", "timeout"}:     {NotReady, true},
+		{"activating", "success"}:     {Stopped, false},
+		{"deactivating", "exit-code"}: {Stopped, false},
+		{"reloading", "success"}:      {Stopped, false},
+	} {
+		if event, known := readiness(systemd.Unit{ActiveState: state[0], Result: state[1]}); event != want.Event || known != want.known {
+			t.Errorf("%v: %d %v, want %+v", state, event, known, want)
+		}
+	}
+}
+
+// TestState: what is written can be read again, and a file that cannot be used is no state.
+func TestState(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.json")
+	want := State{Phase: Rejected, Binary: Binary{image, candidate}, Proven: good, Pulled: []Binary{{otherImage, good}}, Boot: Boot{"b", "s", 7}}
+	file := stateFile{path: path}
+	if err := file.save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadState(path)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.save(want); err != nil || read(t, path) != "" {
+		t.Errorf("a state without a change is written again (%v)", err)
+	}
+	for text, message := range map[string]string{
+		"{":                               "unexpected end",
+		`{"phase": "unknown"}`:            `unknown phase "unknown"`,
+		`{}`:                              `unknown phase ""`,
+		strings.Repeat("x", maxState+1):   "longer",
+		`{"phase": "settled", "x": true}`: "", // of a later release
+	} {
+		write(t, path, text)
+		got, err := loadState(path)
+		if (err == nil) != (message == "") || (err != nil && !strings.Contains(err.Error(), message)) || got.Phase != Settled {
+			t.Errorf("%.40s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// TestLabels: the unit gets the type of the units of the system, after the default of its place.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	for on, want := range map[bool][]string{
+		true:  {"restorecon /unit", "chcon --reference=/usr/lib/systemd/system /unit", "restorecon /program"},
+		false: nil,
+	} {
+		var got []string
+		s := seLinux{on, func(_ context.Context, name string, args ...string) (string, error) {
+			got = append(got, strings.Join(append([]string{name}, args...), " "))
+			return "", nil
+		}}
+		if err := errors.Join(s.labelUnit(t.Context(), "/unit"), s.labelProgram(t.Context(), "/program")); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("SELinux %v (-want +got):\n%s", on, diff)
+		}
+	}
+}
+
+// TestChecksumFor reads the checksum of this machine from the environment of the unit.
+func TestChecksumFor(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		environment map[string]string
+		sum         string
+		unlisted    bool
+	}{
+		"none":            {nil, "", false},
+		"this machine":    {map[string]string{"HTTP01_PROXYD_SHA256_X86_64": good, "HTTP01_PROXYD_SHA256_S390X": other}, good, false},
+		"another machine": {map[string]string{"HTTP01_PROXYD_SHA256_S390X": other}, "", true},
+	} {
+		r, _ := newRun(t, &fakeManager{}, tt.environment)
+		if sum, unlisted := r.checksumFor("x86_64"); sum != tt.sum || unlisted != tt.unlisted {
+			t.Errorf("%s: %q %v", name, sum, unlisted)
+		}
+	}
+}
+
+// TestSettleTime: a value that cannot be used is the default.
+func TestSettleTime(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"": time.Minute, "x": time.Minute, "-1": time.Minute, "0": 0, "3": 3 * time.Second, "65000": maxSettle} {
+		if got := settleTime(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestRunCommand: the output is bounded, and a failure has it.
+func TestRunCommand(t *testing.T) {
+	t.Parallel()
+	out, err := runCommand(t.Context(), "sh", "-c", "yes | head -c 100000")
+	if err != nil || len(out) != maxOutput {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+	if _, err := runCommand(t.Context(), "sh", "-c", "echo reason >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "exit status 3: reason") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRemover: each path that the installer writes is removed.
+func TestRemover(t *testing.T) {
+	t.Parallel()
+	p := hostPaths("/var/lib/http01-proxyd/install")
+	for _, path := range []string{p.program, p.previous, p.previous + ".next", p.next} {
+		if !slices.Contains(strings.Fields(Remover), path) {
+			t.Errorf("%s stays", path)
+		}
+	}
+	if !strings.HasPrefix(p.state, "/var/lib/http01-proxyd/") || !strings.Contains(Remover, "-rm -rf /var/lib/http01-proxyd ") {
+		t.Error("the state stays")
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+)
+
+const (
+	service = "http01-proxyd.service"
+	timer   = "http01-proxyd-install.timer"
+
+	maxUnit = 1 << 20
+
+	jobTimeout   = 2 * time.Minute // start and stop of the service, by its unit
+	readyTimeout = time.Minute     // until the state of a service that was restarted is clear
+	timerTimeout = 5 * time.Second
+	pollInterval = 200 * time.Millisecond
+)
+
+// manager is systemd.
+type manager interface {
+	Unit(ctx context.Context, name string) (systemd.Unit, error)
+	Reload(ctx context.Context) error
+	Restart(ctx context.Context, name string) (done bool, err error)
+	Stop(ctx context.Context, name string) error
+	QueueStop(ctx context.Context, name string) error
+}
+
+// definition is a checksum of the unit and the binary that the service would be started from.
+func definition(u systemd.Unit, program string) (string, error) {
+	h := sha256.New()
+	for _, path := range append([]string{u.File}, u.DropIns...) {
+		text, err := textfile.Read(path, maxUnit)
+		if err != nil {
+			return "", fmt.Errorf("read the unit of the service: %w", err)
+		}
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+	}
+	binary, err := checksum(program)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(h, binary)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// isDisabled reports whether the unit was disabled or masked.
+func isDisabled(u systemd.Unit) bool {
+	return u.LoadState == "masked" || (u.LoadState == "loaded" && u.UnitFileState == "disabled")
+}
+
+// loaded returns the unit of the service, of the current files.
+func (r *run) loaded(ctx context.Context) (systemd.Unit, error) {
+	u, err := r.manager.Unit(ctx, service)
+	if err != nil || !u.NeedReload {
+		return u, err
+	}
+	if err := r.manager.Reload(ctx); err != nil {
+		return u, err
+	}
+	return r.manager.Unit(ctx, service)
+}
+
+// settled waits while the service is disabled, for at most the settle time. The machine-config-daemon
+// of 4.17 disables each unit before it rewrites it, and enables all units at the end of the update.
+func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
+	u, err := r.loaded(ctx)
+	if err != nil || !isDisabled(u) {
+		return u, err
+	}
+	r.log(notice, fmt.Sprintf("%s is disabled: waiting up to %v, in case an update enables it again", service, r.settle))
+	_ = poll(ctx, r.settle, func() bool {
+		u, err = r.loaded(ctx)
+		return err == nil && !isDisabled(u)
+	})
+	return u, err
+}
+
+// start makes the service run the installed binary and units. It restarts the service at most once,
+// and only if these have changed.
+func (r *run) start(ctx context.Context) (Event, error) {
+	u, err := r.settled(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case isDisabled(u):
+		return Disabled, r.manager.Stop(ctx, service)
+	case u.LoadState != "loaded":
+		return 0, fmt.Errorf("%s is not installed on this host: apply the whole MachineConfig, or install systemd/%s", service, service)
+	}
+	current, err := definition(u, r.paths.program)
+	if err != nil {
+		return 0, err
+	}
+	if u.ActiveState == "active" && current == r.state.Boot.Started {
+		return Ready, nil
+	}
+	if r.state.Phase == Restarting {
+		r.log(info, "restarting "+service+" with the previous binary")
+	} else {
+		r.log(info, "starting "+service)
+	}
+	r.state.Boot.Started = ""
+	if err := r.file.save(r.state); err != nil {
+		return 0, err
+	}
+	event, err := r.restart(ctx)
+	if event == Ready {
+		r.state.Boot.Started = current
+	}
+	return event, err
+}
+
+// restart restarts the service and returns Ready, NotReady or Stopped.
+func (r *run) restart(ctx context.Context) (Event, error) {
+	jobCtx, cancel := context.WithTimeout(ctx, jobTimeout)
+	defer cancel()
+	if done, err := r.manager.Restart(jobCtx, service); done && err == nil {
+		return Ready, nil
+	}
+	result := Stopped
+	_ = poll(ctx, readyTimeout, func() bool {
+		u, err := r.manager.Unit(ctx, service)
+		if err != nil {
+			return false // systemd does not respond now
+		}
+		var known bool
+		result, known = readiness(u)
+		return known
+	})
+	return result, context.Cause(ctx)
+}
+
+// readiness is what the state of a service after a failed restart means, if it is clear. systemd
+// restarts a service that fails (Restart=always): an inactive service was stopped.
+func readiness(u systemd.Unit) (result Event, known bool) {
+	switch {
+	case u.ActiveState == "active":
+		return Ready, true
+	case u.ActiveState == "inactive", u.ActiveState == "failed":
+		return Stopped, true
+	case u.ActiveState == "activating" && u.Result != "success":
+		return NotReady, true
+	default:
+		return Stopped, false
+	}
+}
+
+// awaitTimer waits until the timer has elapsed for the first time. It does so a second after the
+// start of this unit, and systemd merges that start into the run. If the timer elapsed later, it
+// would start another run, and a start by an administrator would be merged into it.
+func (r *run) awaitTimer(ctx context.Context) {
+	_ = poll(ctx, timerTimeout, func() bool {
+		u, err := r.manager.Unit(ctx, timer)
+		return err != nil || u.ActiveState != "active" || u.LastTrigger != 0
+	})
+}
+
+// poll calls ended until it returns true, at most for a time.
+func poll(ctx context.Context, limit time.Duration, ended func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for !ended() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

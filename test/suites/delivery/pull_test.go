@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
+)
+
+const (
+	policyFile = "/etc/containers/policy.json"
+	authfile   = "/var/lib/kubelet/config.json"
+)
+
+// replaceFile replaces a file of the host until undo. An empty content removes the file.
+func (n *node) replaceFile(path, content string) (undo func()) {
+	n.t.Helper()
+	original := must1(n.ReadFile(path))(n.t)
+	mode := strings.TrimSpace(n.runScript("stat --format=%a " + path))
+	must(n.t, n.RemoveFile(path))
+	if content != "" {
+		must(n.t, n.WriteFile(path, content, 0o600))
+	}
+	return func() {
+		must(n.t, n.WriteFile(path, original, 0o600))
+		must1(n.Run(context.Background(), "chmod", mode, path))(n.t)
+	}
+}
+
+// signaturePolicy is what the machine-config-operator writes for a ClusterImagePolicy.
+func signaturePolicy(t *testing.T, scope string) string {
+	t.Helper()
+	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	public := must1(x509.MarshalPKIXPublicKey(key.Public()))(t)
+	text := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	return fmt.Sprintf(`{"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {%q: [
+		{"type": "sigstoreSigned", "keyData": %q, "signedIdentity": {"type": "matchRepoDigestOrExact"}}]}}}`, scope, base64.StdEncoding.EncodeToString(text))
+}
+
+// TestPullCauses injects each cause of a failed pull. The status of the installer has the cause and
+// its remediation, and the installed release continues.
+func TestPullCauses(t *testing.T) {
+	n := newServingNode(t)
+	before := n.starts()
+	image := n.images[second]
+	nothing := func() {}
+	for _, tt := range []struct {
+		name   string
+		image  string
+		inject func() (undo func())
+		want   []string
+	}{
+		{"policy", image, func() func() {
+			// allowedRegistries of image.config.openshift.io has another registry.
+			return n.replaceFile(policyFile, `{"default": [{"type": "reject"}], "transports": {"docker": {"quay.io": [{"type": "insecureAcceptAnything"}]}}}`)
+		}, []string{"policy.json of this host rejects the registry", "allowedRegistries"}},
+		{"signature", image, func() func() {
+			return n.replaceFile(policyFile, signaturePolicy(t, n.Registry.Name))
+		}, []string{"requires a valid signature", "ClusterImagePolicy"}},
+		{"credentials", image, func() func() {
+			return n.replaceFile(authfile, `{"auths": {"`+n.Registry.Name+`": {"auth": "bm9kZXM6d3Jvbmc="}}}`)
+		}, []string{"rejects the credentials in " + authfile}},
+		{"no credentials", image, func() func() { return n.replaceFile(authfile, "") }, []string{"rejects the credentials"}},
+		{"CA", image, func() func() { return n.replaceFile(n.Registry.TrustPath(), "") }, []string{"the certificate of the registry is not trusted", "additionalTrustedCA"}},
+		{"proxy", image, func() func() {
+			must(t, n.WriteFile(proxyEnvironment, "HTTPS_PROXY=http://127.0.0.1:1\n", 0o644))
+			return func() { must(t, n.RemoveFile("/etc/mco")) }
+		}, []string{"the egress proxy does not connect", proxyEnvironment}},
+		{"DNS", strings.Replace(image, n.Registry.Name, "absent."+n.Registry.Name, 1), func() func() { return nothing }, []string{"DNS does not resolve the registry"}},
+		{"disk full", image, func() func() {
+			n.runScript("mount -t tmpfs -o size=4m tmpfs /var/lib/containers")
+			return func() { must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t) }
+		}, []string{"the disk is full", "/var/lib/containers"}},
+		{"no such image", image[:len(image)-8] + "00000000", func() func() { return nothing }, []string{"the registry does not have the image"}},
+		{"outage", image, func() func() {
+			must(t, n.Registry.Down(t.Context(), registry.Refused))
+			return func() { must(t, n.Registry.Up(context.Background())) }
+		}, []string{"no connection, a timeout, or another cause"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Cleanup(n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+tt.image+"\n"))
+			t.Cleanup(tt.inject())
+			n.runScript("systemctl restart " + installer)
+			n.awaitInstaller(t, n.Host, append(tt.want, "cannot pull "+tt.image+": ", "status=1/FAILURE")...)
+		})
+	}
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+}
