@@ -81,7 +81,7 @@ func (r CheckReport) Check(name string) CheckResult {
 }
 
 // HostFile returns the path of the file that replaces a file in the host's /etc. It does
-// not exist until WriteHostFile.
+// not exist until WriteHostFile. check uses it only if CheckFlags names it.
 func (n *Node) HostFile(name string) string { return n.serviceFile("etc-" + name) }
 
 // WriteHostFile writes the file of HostFile.
