@@ -46,7 +46,7 @@ func TestEveryFindingHasTest(t *testing.T) {
 			tested = named.Match(lab) || found.Match(ingress)
 		}
 		if !tested {
-			t.Errorf("no test for %q", e.ID)
+			t.Errorf("no test names %q: add one that injects the fault, usually in test/suites/check (CONTRIBUTING.md, Add a finding)", e.ID)
 		}
 	}
 }
@@ -114,6 +114,7 @@ func TestPlaceholders(t *testing.T) {
 			}
 			for _, m := range placeholder.FindAllStringSubmatch(e.Message+e.Remediation, -1) {
 				if !given[m[1]] {
+					given[m[1]] = true // report it once
 					t.Errorf("%s: no value for {%s}", e.ID, m[1])
 				}
 			}

@@ -99,6 +99,9 @@ func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) la
 	c.t.Helper()
 	r, code := c.check(n, flags...)
 	c.expectReport(r, code, want)
+	if c.t.Failed() {
+		c.t.Logf("flags of check: %q", slices.Concat(n.CheckFlags(), flags))
+	}
 	return r
 }
 
