@@ -52,8 +52,8 @@ func conditionCommand() *cobra.Command {
 HTTP01ChallengeProxyReady. Its form is Kubernetes' metav1.Condition. A file is named
 after its host: status-HOST.json. To query the hosts as well, use "oc http01 status".
 
-True      Exactly one host holds and serves each API VIP (Serving), or no VIP must
-          be held (NotRequired).
+True      One host, or with BGP each holder, serves each API VIP (Serving), or no VIP
+          must be held (NotRequired).
 False     VIPHeldTwice, VIPNotHeld, or the reason and message of a host. That host
           holds a VIP without serving it, or found no VIP.
 Unknown   A host has not answered (NotReachable), or its report is older than

@@ -70,7 +70,7 @@ func (f renderFlags) arrange(policy disruption.Policy, service, config outputFil
 // overlays returns the overlays of all clusters. They have a configuration of their own if
 // an input for it is given.
 func (f renderFlags) overlays(config outputFile) ([]outputFile, error) {
-	own := f.config+f.trustedCA+f.proxy+f.domain+f.apiServer+f.infrastructure != ""
+	own := f.config+f.trustedCA+f.proxy+f.domain != "" || f.givesObjects()
 	if f.layout == layout.RHACM && !own {
 		return nil, cli.UsageError("--cluster with --layout rhacm requires a configuration: a cluster without one needs no overlay")
 	}

@@ -35,7 +35,7 @@ The report is Markdown, to attach to an issue. It has names and addresses of nod
 The exit code is 3 if an output is different from the expected one. It is 4 if a fact
 could not be determined, for example without SELinux, and none is different.`,
 		Example: `  oc http01 verify > report.md
-  oc http01 verify --nodes master0 --image registry.example.com/tools/curl:latest > report.md`,
+  oc http01 verify --nodes master0 --pod-image registry.example.com/tools/curl:latest > report.md`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "sh", "-c", verify.Script())
 			if err != nil {
@@ -50,7 +50,7 @@ could not be determined, for example without SELinux, and none is different.`,
 			}[r.Outcome()])
 		},
 	}
-	c.Flags().StringVar(&image, "image", podImage, "container `IMAGE` with curl for the pod that sends a request")
+	c.Flags().StringVar(&image, "pod-image", podImage, "container `IMAGE` with curl for the pod that sends a request")
 	f.addSelection(c)
 	return c
 }

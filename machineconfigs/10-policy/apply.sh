@@ -63,7 +63,9 @@ case $#-${1-} in
 	;;
 1-release)
 	names=$(oc get machineconfigs -o name) || fail "oc cannot list the MachineConfigs."
-	if left=$(echo "$names" | grep -E '/98-.+-http01-proxyd(-config)?$'); then
+	# The nodes of a pool have these until its update is complete.
+	sources=$(oc get mcp -o jsonpath='{range .items[*]}{range .status.configuration.source[*]}pool/{.name}{"\n"}{end}{end}') || fail "oc cannot list the pools."
+	if left=$(printf '%s\n%s\n' "$names" "$sources" | grep -E '/98-.+-http01-proxyd(-config)?$'); then
 		fail "these MachineConfigs need the entries: $(echo "$left" | tr '\n' ' '). Delete them, and wait until the pool is updated."
 	fi
 	file=$(mktemp)

@@ -189,6 +189,9 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 	if o.Token == "" || len(served) == 0 || !o.service.IsServing() {
 		return selfcheck.Log{}
 	}
+	if o.VIPs.BGP {
+		return selfcheck.Log{Unknown: "BGP sends requests to several hosts, and the challenge log has those of this host only"}
+	}
 	known := o.challengePages.await(ctx)
 	for _, vip := range served {
 		page := known[vip]

@@ -141,12 +141,15 @@ func evaluate(hosts []HostReport) result {
 		return hostFailure(mostSevere(failing))
 	}
 	for _, vip := range vips {
-		if len(vipHolders(hosts, vip)) > 0 {
-			continue
-		}
-		// A host that does not know a VIP may hold it nevertheless.
-		if blind := filter(failing, func(h HostReport) bool { return h.vipState(vip) == "" }); len(blind) > 0 {
+		// A host that does not know a VIP may hold it nevertheless. With BGP, routers then
+		// send it a part of the connections.
+		blind := filter(failing, func(h HostReport) bool { return h.vipState(vip) == "" })
+		held := len(vipHolders(hosts, vip)) > 0
+		if len(blind) > 0 && (!held || isBGP(hosts, vip)) {
 			return hostFailure(mostSevere(blind))
+		}
+		if held {
+			continue
 		}
 		if len(silent) == 0 {
 			// The VIP was released when the last of them had lost it.

@@ -98,6 +98,7 @@ func TestScript(t *testing.T) {
 		args    []string
 		answers []string // of oc get machineconfiguration
 		names   string   // of oc get machineconfigs
+		sources string   // of oc get mcp
 		fails   string   // the verb of oc that fails
 		gets    int      // how often the object was read
 		out     string   // in the output
@@ -116,6 +117,7 @@ func TestScript(t *testing.T) {
 		"a conflict":        {fails: "apply", out: "apply.sh: oc cannot apply policy.yaml. After a conflict, agree", calls: applied, status: 1},
 		"release":           {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n", calls: "spec: {}\n"},
 		"release too early": {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config\n", out: "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config . Delete them", status: 1},
+		"still updating":    {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n", sources: "pool/00-master\npool/98-master-http01-proxyd\n", out: "apply.sh: these MachineConfigs need the entries: pool/98-master-http01-proxyd . Delete them", status: 1},
 		"release, no list":  {args: []string{"release"}, fails: "get", out: "apply.sh: oc cannot list the MachineConfigs.", status: 1},
 		"a typo":            {args: []string{"relase"}, out: "usage: ", status: 1},
 	} {
@@ -134,12 +136,14 @@ func TestScript(t *testing.T) {
 				"apply.sh":    string(disruption.Script()),
 				"policy.yaml": "metadata:\n  name: cluster\nspec:\n  - path: /etc/a\n    actions: []\n  - actions:\n    - restart:\n        serviceName: b.service\n    name: a.service\n",
 				"names":       tt.names,
+				"sources":     tt.sources,
 				"sleep":       "#!/bin/sh\n",
 				"oc": `#!/bin/sh
 dir=` + dir + `
 case "$1 $2" in
 "apply "*) echo "$@" >>$dir/calls; case $5 in /*) tail -n 1 "$5" >$dir/calls ;; esac ;;
 "get machineconfigs") cat $dir/names ;;
+"get mcp") cat $dir/sources ;;
 "get machineconfiguration")
 	echo >>$dir/gets
 	next=$(wc -l <$dir/gets)

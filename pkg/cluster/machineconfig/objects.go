@@ -14,7 +14,7 @@ import (
 
 // MaxList is the limit of a List. "oc get machineconfig" without a selector prints each
 // configuration that the cluster has rendered, with several hundred KiB.
-const MaxList = 8 << 20
+const MaxList = 64 << 20
 
 // ObjectKind is a kind of objects that ReadObjects accepts.
 type ObjectKind struct {

@@ -255,7 +255,7 @@ func TestBadInput(t *testing.T) {
 		"truncated JSON":  {[]string{`{"kind": "List", "items": [{"kind"`}, "a.yaml:2:1: not valid YAML: did not find expected ',' or '}'" + from},
 		"not UTF-8":       {[]string{"kind: \xff\n"}, "a.yaml: not valid YAML: not UTF-8"},
 		"too long":        {[]string{live + "#" + strings.Repeat("x", machineconfig.MaxObject)}, "a.yaml: longer than 1048576 bytes" + from},
-		"a List too long": {[]string{"#" + strings.Repeat("x", machineconfig.MaxList)}, "a.yaml: longer than 8388608 bytes" + from},
+		"a List too long": {[]string{"#" + strings.Repeat("x", machineconfig.MaxList)}, "a.yaml: longer than 67108864 bytes" + from},
 		"too deep":        {[]string{deep}, "nested more than 64 levels deep"},
 		"an alias bomb":   {[]string{bomb}, "a.yaml:1:4: anchors, aliases and merge keys are not supported" + from},
 		"a key twice":     {[]string{live + "kind: x\n"}, `duplicate key "kind": remove one of the two`},

@@ -78,7 +78,7 @@ func Checks() []Check {
 		{
 			"B6", "first boot of a control-plane node",
 			"journalctl -u http01-proxyd-install | grep -E '^-- Boot|is installed' | tail -n 20",
-			"The last line ends with: is installed. On a node that was added later, a line -- Boot is before it.",
+			"The last line contains: is installed. On a node that was added later, a line -- Boot is before it.",
 			"Without the line, the installer has not completed. Its journal has the reason.",
 			judgeInstalled,
 		},

@@ -230,7 +230,7 @@ One command runs all of them and prints the report. It is a subcommand of the pr
 
 ` + "```console\n$ oc http01 verify > report.md\n```" + `
 
-It starts one debug pod on each control-plane node, and one pod that sends one request. It changes nothing else. On a cluster without access to registry.access.redhat.com, give an image with curl: ` + "`--image`" + `. The exit code is 0 if all outputs are as expected, 3 if one is different, and 4 if a fact was not determined.
+It starts one debug pod on each control-plane node, and one pod that sends one request. It changes nothing else. On a cluster without access to registry.access.redhat.com, give an image with curl: ` + "`--pod-image`" + `. The exit code is 0 if all outputs are as expected, 3 if one is different, and 4 if a fact was not determined.
 
 To run one by hand, replace NODE by a control-plane node. For B5, NODE is the one that holds the API VIP, NAME is the name of the API, and IMAGE is an image with curl.
 

@@ -34,7 +34,7 @@ func CheckHolders(v vips.VIPs, holders map[netip.Addr]Holders) result.Result {
 		case x.Shared && x.Local:
 			all.Pass(vip, "on this host, announced by BGP from each host that holds it")
 		case x.Shared && x.Gateway.IsValid():
-			all.Pass(vip, "announced by BGP from other hosts, behind the router %v", x.Gateway)
+			all.Skip(vip, "not on this host, but behind the router %v: other hosts with BGP cannot be queried", x.Gateway)
 		case x.Local && x.OthersKnown:
 			all.Pass(vip, "on this host")
 		case x.OthersKnown && x.Shared:

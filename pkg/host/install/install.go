@@ -316,6 +316,7 @@ func (r *run) stopTimer(ctx context.Context) {
 
 // log writes a line to the journal (sd-daemon(3)). Up to notice it also sets the status of the unit.
 func (r *run) log(level int, text string) {
+	text = strings.ReplaceAll(text, "\n", " ") // a priority and a status have one line
 	prefix := ""
 	if r.Getenv("JOURNAL_STREAM") != "" {
 		prefix = fmt.Sprintf("<%d>", level)

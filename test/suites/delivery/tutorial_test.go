@@ -134,6 +134,8 @@ func TestTutorial(t *testing.T) {
 	if serial(before) == serial(after) {
 		t.Errorf("the renewed certificate has the serial of the one before: %s", serial(after))
 	}
+	// The service reports its status to systemd at intervals.
+	must1(a.ControlPlane[0].Run(t.Context(), "timeout", "30", "sh", "-c", `until systemctl show --property=StatusText http01-proxyd | grep "challenges, last 200"; do sleep 0.1; done`))(t)
 	a.expectOutput("8. Renew", 2, 3, `Status: "Serving: .* challenges, last 200 `)
 	if now := a.challenges(); now <= challenges {
 		t.Errorf("%d challenges after the renewal, %d before", now, challenges)

@@ -98,7 +98,7 @@ func (f fleet) plain(t *testing.T) map[string]*unstructured.Unstructured {
 	f.render(t, "--image", image, "--output-dir", "plain")
 	all := map[string]*unstructured.Unstructured{}
 	must(t, filepath.WalkDir(filepath.Join(f.dir, "plain"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
 		for key, u := range objects(t, must1(os.ReadFile(path))(t)) {
@@ -126,7 +126,7 @@ func (f fleet) checkNoRemoval(t *testing.T, folder string) {
 	t.Helper()
 	seen := 0
 	must(t, filepath.WalkDir(filepath.Join(f.dir, folder), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
 		for _, u := range objects(t, must1(os.ReadFile(path))(t)) {
@@ -187,7 +187,7 @@ func TestKustomize(t *testing.T) {
 	f.render(t, "--layout", "kustomize", "--cluster", "oslo1,oslo2", "--output-dir", "fleet")
 	f.checkNoRemoval(t, "fleet")
 
-	policy, base := f.build(t, "fleet/policy"), f.build(t, "fleet/base")
+	policy, base := f.build(t, "fleet/10-policy"), f.build(t, "fleet/base")
 	checkObjects(t, only(kindPolicy, plain), policy)
 	checkObjects(t, only(kindConfig, plain), base)
 	if len(policy) != 1 || len(base) != 2 {
@@ -249,7 +249,7 @@ func (f fleet) tree(t *testing.T, folder string) map[string]string {
 	all := map[string]string{}
 	root := filepath.Join(f.dir, folder)
 	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
 		name, err := filepath.Rel(root, path)

@@ -64,7 +64,7 @@ func TestBGP(t *testing.T) {
 	must(t, s.ControlPlane[2].WriteConfig("mode: \"\"\n"))
 	_, err = s.services["master2"].AwaitReason(t.Context(), "Disabled")
 	must(t, err)
-	c.expect("True", "Serving", "master2 is not ready (Disabled)")
+	c.expect("False", "Disabled", "master2")
 	must(t, s.ControlPlane[2].WriteConfig(s.ControlPlane[2].DefaultConfig()))
 	s.expectHolders(1, 2)
 

@@ -38,9 +38,10 @@ type Cluster struct {
 	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs by name
 	rollouts []Rollout
-	updating bool // the pool has changed since the last wait
-	layered  bool // the pool has a MachineOSConfig
-	paused   bool // the pool is paused and its nodes keep their configuration
+	updating bool     // the pool has changed since the last wait
+	updated  []string // the applied MachineConfigs that all nodes have
+	layered  bool     // the pool has a MachineOSConfig
+	paused   bool     // the pool is paused and its nodes keep their configuration
 }
 
 // New creates a cluster and applies the base configuration to its nodes. policy is its
@@ -150,10 +151,11 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 		r.Drift = n.Daemon.Drift(ctx)
 		c.rollouts = append(c.rollouts, r)
 		if r.Report.Degraded != nil {
-			break
+			return nil // a degraded node is the pool's state, not a failed command
 		}
 	}
-	return nil // a degraded node is the pool's state, not a failed command
+	c.updated = slices.Sorted(maps.Keys(c.configs))
+	return nil
 }
 
 // checkNodes returns an error unless every node has the pool's configuration.

@@ -32,6 +32,12 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 			configs, err = c.machineConfigs()
 		}
 		items = slices.Concat(items, c.osConfigs(), configs)
+	case line == "mcp" && strings.HasPrefix(format, "jsonpath="):
+		sources := []any{}
+		for _, name := range c.updated {
+			sources = append(sources, map[string]any{"name": name})
+		}
+		items = []any{map[string]any{"status": map[string]any{"configuration": map[string]any{"source": sources}}}}
 	case line == "machineconfigs" && format == "name":
 		configs, err := c.machineConfigs()
 		var text strings.Builder
