@@ -240,11 +240,11 @@ func TestUnknownCommands(t *testing.T) {
 	t.Parallel()
 	c, dir, _ := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
 	for command, want := range map[string]string{
-		"oc":                                               "a verb is missing",
-		"oc patch mcp/master":                              "no test patches",
-		"oc edit mcp/master":                               "no such verb",
-		"oc apply -f policy.yaml":                          "does not apply a MachineConfiguration like this",
-		"oc apply --server-side -f config.yaml":            "does not apply a MachineConfig like this",
+		"oc":                                    "a verb is missing",
+		"oc patch mcp/master":                   "no test patches",
+		"oc edit mcp/master":                    "no such verb",
+		"oc apply -f policy.yaml":               "does not apply a MachineConfiguration like this",
+		"oc apply --server-side -f config.yaml": "does not apply a MachineConfig like this",
 		"oc apply --force-conflicts -f config.yaml":        "force-conflicts",
 		"oc delete -f config.yaml":                         "is not in the cluster",
 		"oc get mcp master":                                "does not get",
