@@ -245,6 +245,7 @@ func TestUnknownCommands(t *testing.T) {
 		"oc edit mcp/master":                    "no such verb",
 		"oc apply -f policy.yaml":               "does not apply a MachineConfiguration like this",
 		"oc apply --server-side -f config.yaml": "does not apply a MachineConfig like this",
+
 		"oc apply --force-conflicts -f config.yaml":        "force-conflicts",
 		"oc delete -f config.yaml":                         "is not in the cluster",
 		"oc get mcp master":                                "does not get",
