@@ -102,3 +102,23 @@ func TestHelpExampleEnables(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestOverlayFromObject: an HTTP01Proxy gives an overlay a configuration of its own, as
+// every other input for it does. One file has all objects.
+func TestOverlayFromObject(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	all := filepath.Join(dir, "all.yaml")
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for _, file := range []string{"testdata/http01proxy.yaml", "testdata/infrastructure.yaml"} {
+		object := strings.TrimSpace(string(must1(os.ReadFile(file))(t)))
+		text.WriteString("- " + strings.ReplaceAll(object, "\n", "\n  ") + "\n")
+	}
+	must(t, os.WriteFile(all, []byte(text.String()), 0o600))
+	got := runLine(t, "", "render", "--layout", "kustomize", "--cluster", "paris1", "--http01proxy", all, "--output-dir", dir)
+	configs, err := filepath.Glob(filepath.Join(dir, "overlays", "paris1", "*-config.yaml"))
+	if got.code != cli.OK || err != nil || len(configs) != 1 {
+		t.Errorf("%+v; %q, %v", got, configs, err)
+	}
+}
