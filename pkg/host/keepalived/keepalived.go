@@ -128,7 +128,7 @@ const (
 	maxNesting        = 64
 	maxExpandedBytes  = 1 << 20 // text produced by definitions, plus lineCost for each of its lines
 	lineCost          = 16
-	maxSubstitutions  = 1 << 14 // uses of definitions
+	maxSubstitutions  = 1 << 12 // uses of definitions
 	maxGlobBraces     = 64      // brace alternatives of one include
 	maxInstances      = 1024
 	maxInstanceDigits = 4

@@ -11,7 +11,7 @@ import (
 )
 
 // scheduler runs as many processes as there are slots, the longest first. Fuzzers have
-// separate slots at the lowest priority. One goroutine uses it.
+// separate slots at a low priority. One goroutine uses it.
 type scheduler struct {
 	slots  int
 	runner *runner

@@ -131,7 +131,7 @@ func table() map[string]suite {
 	}
 }
 
-// fuzzer is one fuzz test with its number of inputs, about 20 s on one core. A number is
+// fuzzer is one fuzz test with its number of inputs, about 10 s on one core. A number is
 // used because Go before 1.27 can report the end of the time as a failure
 // (https://go.dev/issue/75804).
 type fuzzer struct {
@@ -144,21 +144,21 @@ type fuzzer struct {
 // bundles, proxy.env, cluster objects, MicroShift's files, child processes and nodes.
 func fuzzers() []fuzzer {
 	return []fuzzer{
-		{"pkg/proxy/protocol", "FuzzEvent", "100000x"},
-		{"pkg/exporter/protocol", "FuzzEvent", "100000x"},
-		{"pkg/prober/protocol", "FuzzResponse", "100000x"},
-		{"pkg/proxy/reqhead", "FuzzHead", "250000x"},
-		{"pkg/proxy/upstream", "FuzzResponse", "150000x"},
-		{"pkg/proxy/upstream", "FuzzConnectResponse", "150000x"},
-		{"pkg/proxy/upstream", "FuzzRedirect", "80000x"},
-		{"pkg/proxy/upstream", "FuzzAbsoluteForm", "200000x"},
-		{"pkg/host/keepalived", "FuzzParse", "150000x"},
-		{"pkg/ingress", "FuzzUpstream", "150000x"},
-		{"pkg/ingress/trust", "FuzzFilter", "200000x"},
-		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},
-		{"pkg/cluster/machineconfig", "FuzzCluster", "40000x"},
-		{"pkg/cluster/verify", "FuzzParseNode", "40000x"},
-		{"pkg/host/microshift", "FuzzRead", "100000x"},
-		{"cmd/internal/page", "FuzzReport", "15000x"},
+		{"pkg/proxy/protocol", "FuzzEvent", "50000x"},
+		{"pkg/exporter/protocol", "FuzzEvent", "50000x"},
+		{"pkg/prober/protocol", "FuzzResponse", "50000x"},
+		{"pkg/proxy/reqhead", "FuzzHead", "125000x"},
+		{"pkg/proxy/upstream", "FuzzResponse", "75000x"},
+		{"pkg/proxy/upstream", "FuzzConnectResponse", "75000x"},
+		{"pkg/proxy/upstream", "FuzzRedirect", "40000x"},
+		{"pkg/proxy/upstream", "FuzzAbsoluteForm", "100000x"},
+		{"pkg/host/keepalived", "FuzzParse", "75000x"},
+		{"pkg/ingress", "FuzzUpstream", "75000x"},
+		{"pkg/ingress/trust", "FuzzFilter", "100000x"},
+		{"pkg/ingress/egress", "FuzzReadEnvironment", "60000x"},
+		{"pkg/cluster/machineconfig", "FuzzCluster", "20000x"},
+		{"pkg/cluster/verify", "FuzzParseNode", "20000x"},
+		{"pkg/host/microshift", "FuzzRead", "50000x"},
+		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
 }
