@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/steps"
 )
 
 func main() {
@@ -51,6 +52,6 @@ func run(binary string) (ok bool, err error) {
 		}
 		fmt.Println("The lab has been removed.")
 	}()
-	results := newPrinter(os.Stdout, d.logs).show(ctx, d.steps())
-	return results.ok(), nil
+	results := steps.NewPrinter(os.Stdout, d.logs).Show(ctx, d.steps())
+	return results.OK(), nil
 }

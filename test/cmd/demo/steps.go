@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/steps"
 )
 
 // onlyChallenges is the answer to every request other than a challenge.
@@ -25,16 +26,16 @@ type demo struct {
 	before   map[string]string // ruleset of each control-plane node before the service
 }
 
-func (d *demo) steps() []step {
-	return []step{
-		{"Bring the lab up", d.up, true},
-		{"Order without the service: must fail", d.orderWithoutService, false},
-		{"Start the service on three control-plane nodes", d.start, true},
-		{"Certificate over IPv4", d.overIPv4, false},
-		{"Certificate over IPv6 alone", d.overIPv6, false},
-		{"Everything else is refused", d.rejections, false},
-		{"Stop keepalived on the holder, renew", d.failover, false},
-		{"Stop all, compare the rulesets", d.stop, false},
+func (d *demo) steps() []steps.Step {
+	return []steps.Step{
+		{Title: "Bring the lab up", Run: d.up, Base: true},
+		{Title: "Order without the service: must fail", Run: d.orderWithoutService},
+		{Title: "Start the service on three control-plane nodes", Run: d.start, Base: true},
+		{Title: "Certificate over IPv4", Run: d.overIPv4},
+		{Title: "Certificate over IPv6 alone", Run: d.overIPv6},
+		{Title: "Everything else is refused", Run: d.rejections},
+		{Title: "Stop keepalived on the holder, renew", Run: d.failover},
+		{Title: "Stop all, compare the rulesets", Run: d.stop},
 	}
 }
 

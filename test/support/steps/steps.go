@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package steps runs the steps of a demonstration in order and prints a line for each with
+// its result and its time.
+package steps
 
 import (
 	"context"
@@ -12,13 +14,14 @@ import (
 	"unicode/utf8"
 )
 
-// step is one step of the demonstration.
-type step struct {
-	title string
-	// run executes the step and returns its result in one line.
-	run func(context.Context) (string, error)
-	// base marks a step that later steps need.
-	base bool
+// Step is one step of a demonstration.
+type Step struct {
+	Title string
+	// Run executes the step and returns its result. Its first line belongs to the step's
+	// line.
+	Run func(context.Context) (string, error)
+	// Base marks a step that later steps need.
+	Base bool
 }
 
 // result is the result of a step.
@@ -36,9 +39,11 @@ const (
 	bad
 )
 
-type results []result
+// Results has the result of each step.
+type Results []result
 
-func (r results) ok() bool {
+// OK reports whether every step succeeded.
+func (r Results) OK() bool {
 	for _, one := range r {
 		if one.mark != good {
 			return false
@@ -47,34 +52,35 @@ func (r results) ok() bool {
 	return true
 }
 
-// printer prints steps as they end, with colours on a terminal only.
-type printer struct {
+// Printer prints steps as they end, with colours on a terminal only.
+type Printer struct {
 	w        io.Writer
 	terminal bool
 	logs     func() string // output of the lab's programs for a failed step
 }
 
-func newPrinter(f *os.File, logs func() string) printer {
+// NewPrinter returns a printer. logs returns the output of the programs for a failed step.
+func NewPrinter(f *os.File, logs func() string) Printer {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-	return printer{w: f, terminal: terminal, logs: logs}
+	return Printer{w: f, terminal: terminal, logs: logs}
 }
 
-// show runs the steps in order and prints the table at the end.
-func (p printer) show(ctx context.Context, steps []step) results {
+// Show runs the steps in order and prints the table at the end.
+func (p Printer) Show(ctx context.Context, steps []Step) Results {
 	width := 0
 	for _, s := range steps {
-		width = max(width, utf8.RuneCountInString(s.title))
+		width = max(width, utf8.RuneCountInString(s.Title))
 	}
 	started := time.Now()
-	all := make(results, 0, len(steps))
+	all := make(Results, 0, len(steps))
 	broken := false
 	for _, s := range steps {
-		r := result{title: s.title}
+		r := result{title: s.Title}
 		if !broken && ctx.Err() == nil {
 			r = p.runStep(ctx, s, width)
 		}
-		broken = broken || (s.base && r.mark == bad)
+		broken = broken || (s.Base && r.mark == bad)
 		all = append(all, r)
 	}
 	p.table(all, width, time.Since(started))
@@ -82,13 +88,13 @@ func (p printer) show(ctx context.Context, steps []step) results {
 }
 
 // runStep runs a step and prints its line.
-func (p printer) runStep(ctx context.Context, s step, width int) result {
+func (p Printer) runStep(ctx context.Context, s Step, width int) result {
 	if p.terminal {
-		fmt.Fprintf(p.w, "…           %s", s.title)
+		fmt.Fprintf(p.w, "…           %s", s.Title)
 	}
 	started := time.Now()
-	seen, err := s.run(ctx)
-	r := result{title: s.title, mark: good, elapsed: time.Since(started)}
+	seen, err := s.Run(ctx)
+	r := result{title: s.Title, mark: good, elapsed: time.Since(started)}
 	if err != nil {
 		r.mark = bad
 		seen = firstLine(err)
@@ -96,14 +102,18 @@ func (p printer) runStep(ctx context.Context, s step, width int) result {
 	if p.terminal {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.symbol(r.mark), seconds(r.elapsed), pad(s.title, width), seen)
+	line, more, _ := strings.Cut(seen, "\n")
+	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.symbol(r.mark), seconds(r.elapsed), pad(s.Title, width), line)
+	if more != "" {
+		fmt.Fprintln(p.w, indent(more))
+	}
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(p.w, indent(err.Error()+"\n"+p.logs()))
 	}
 	return r
 }
 
-func (p printer) table(all results, width int, total time.Duration) {
+func (p Printer) table(all Results, width int, total time.Duration) {
 	rule := strings.Repeat("─", width+20)
 	fmt.Fprintf(p.w, "\n%s\n", rule)
 	for i, r := range all {
@@ -116,14 +126,14 @@ func (p printer) table(all results, width int, total time.Duration) {
 	fmt.Fprintf(p.w, "%s\n    %s  %s  %s\n", rule, p.symbol(overallMark(all)), pad("together", width), seconds(total))
 }
 
-func overallMark(all results) mark {
-	if all.ok() {
+func overallMark(all Results) mark {
+	if all.OK() {
 		return good
 	}
 	return bad
 }
 
-func (p printer) symbol(m mark) string {
+func (p Printer) symbol(m mark) string {
 	sign, colour := "–", "33"
 	switch m {
 	case good:
