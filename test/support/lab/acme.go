@@ -81,11 +81,8 @@ func (i *Internet) register(ctx context.Context) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the account's key: %w", err)
 	}
-	client := &acme.Client{
-		Key:          key,
-		HTTPClient:   i.client,
-		DirectoryURL: "https://" + i.at(acmePort) + "/dir",
-	}
+	directory, _ := i.Directory()
+	client := &acme.Client{Key: key, HTTPClient: i.client, DirectoryURL: directory}
 	if _, err := client.Register(ctx, &acme.Account{}, acme.AcceptTOS); err != nil {
 		return nil, fmt.Errorf("register with the CA: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // Option changes what New brings up.
@@ -22,6 +23,12 @@ func WithoutControlPlane() Option { return func(l *Lab) { l.has.controlPlaneNode
 // and the worker are. The router answers there on the addresses Outside, to which no
 // control-plane node has a route.
 func WithEgress() Option { return func(l *Lab) { l.has.egress = true } }
+
+// WithCertificateLifetime sets the lifetime of the certificates that the CA issues. The
+// default is 90 days.
+func WithCertificateLifetime(lifetime time.Duration) Option {
+	return func(l *Lab) { l.has.certificateLifetime = lifetime }
+}
 
 // Candidate is a host on the machine network that can hold a VIP.
 type Candidate interface {

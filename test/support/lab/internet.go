@@ -29,8 +29,9 @@ const (
 type Internet struct {
 	*Node
 
-	trust  *x509.CertPool // of the CA's own web server
-	client *http.Client
+	authority *Authority // of the CA's own web server
+	trust     *x509.CertPool
+	client    *http.Client
 
 	mu      sync.Mutex
 	account *account
@@ -100,17 +101,23 @@ func (i *Internet) probe(ctx context.Context, port string) error {
 
 func (i *Internet) file(name string) string { return filepath.Join(i.Dir, name) }
 
+// Directory returns the URL of the CA's ACME directory, and the certificate in PEM of the CA
+// that its web server's certificate comes from.
+func (i *Internet) Directory() (url string, trust []byte) {
+	return "https://" + i.at(acmePort) + "/dir", i.authority.Certificate()
+}
+
 func (i *Internet) writeCAFiles() error {
 	root, err := NewAuthority("CA of " + i.Name)
 	if err != nil {
 		return err
 	}
-	i.trust = root.Pool()
+	i.authority, i.trust = root, root.Pool()
 	web, err := root.Issue(ServerCertificate{Addresses: i.Addresses.Both()})
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+	pebble := map[string]any{
 		"listenAddress":           i.at(acmePort),
 		"managementListenAddress": i.at(caManagementPort),
 		"certificate":             i.file("pebble.crt"),
@@ -119,7 +126,13 @@ func (i *Internet) writeCAFiles() error {
 		"tlsPort":                 443,
 		"keyAlgorithm":            "ecdsa",
 		"retryAfter":              map[string]int{"authz": 1, "order": 1},
-	}})
+	}
+	if lifetime := i.lab.has.certificateLifetime; lifetime > 0 {
+		pebble["profiles"] = map[string]any{"default": map[string]any{
+			"description": "certificates of the lab", "validityPeriod": int(lifetime.Seconds()),
+		}}
+	}
+	config, err := json.Marshal(map[string]any{"pebble": pebble})
 	if err != nil {
 		return fmt.Errorf("encode the CA's configuration: %w", err)
 	}

@@ -96,15 +96,17 @@ type Challenges struct {
 
 // Challenge is one completed challenge.
 type Challenge struct {
-	VIP         string `json:"vip"`
-	Client      string `json:"client"`
-	Method      string `json:"method"`
-	Host        string `json:"host"`
-	TokenPrefix string `json:"tokenPrefix"`
-	Status      int    `json:"status"`
-	Upstream    string `json:"upstream"`
-	Cause       string `json:"cause"`
-	Detail      string `json:"detail"`
+	Time        time.Time `json:"time"`
+	ClientKind  string    `json:"clientKind"`
+	VIP         string    `json:"vip"`
+	Client      string    `json:"client"`
+	Method      string    `json:"method"`
+	Host        string    `json:"host"`
+	TokenPrefix string    `json:"tokenPrefix"`
+	Status      int       `json:"status"`
+	Upstream    string    `json:"upstream"`
+	Cause       string    `json:"cause"`
+	Detail      string    `json:"detail"`
 }
 
 // Config is the source of the configuration in force.

@@ -4,6 +4,8 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -160,6 +163,13 @@ func moduleDir() (string, error) {
 	}
 }
 
+// ModuleFolder returns the path of a folder of this module, from any directory in the
+// repository.
+func ModuleFolder(folder string) (string, error) {
+	in, err := moduleDir()
+	return filepath.Join(in, folder), err
+}
+
 // cacheDir returns the directory of compiled programs. It is in the checkout, because
 // nothing may remain outside.
 func cacheDir() (string, error) {
@@ -193,6 +203,11 @@ func compileBy(ctx context.Context, command, env []string, in, output string, ar
 	defer func() { _ = lock.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
+	return runCompiler(ctx, command, env, in, output, args...)
+}
+
+// runCompiler runs a go command that writes a program.
+func runCompiler(ctx context.Context, command, env []string, in, output string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(command[:1], []string{"-C", in}, command[1:], []string{"-o", output}, args)...)
 	// Only the race detector needs cgo.
 	cgo := "CGO_ENABLED=0"
@@ -207,6 +222,66 @@ func compileBy(ctx context.Context, command, env []string, in, output string, ar
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// BuildModule compiles the programs of a module below this one and returns the folder that
+// contains them. Each folder of the module is one program. The programs stay in .cache
+// until the module, a flag or the compiler changes, so that later calls compile nothing.
+// A cold build can take longer than buildTimeout.
+func BuildModule(ctx context.Context, folder string, flags ...string) (string, error) {
+	in, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	in = filepath.Join(in, folder)
+	version, err := moduleVersion(in, flags)
+	if err != nil {
+		return "", err
+	}
+	base := filepath.Join(cache, "..", strings.ReplaceAll(folder, "/", "-"))
+	if err := os.MkdirAll(base, 0o750); err != nil {
+		return "", fmt.Errorf("create the cache directory: %w", err)
+	}
+	lock, err := lockFile(base, unix.LOCK_EX)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	built := filepath.Join(base, version)
+	if _, err := os.Stat(built); err == nil {
+		return built, nil
+	}
+	next := built + ".new"
+	if err := runCompiler(ctx, []string{"build"}, nil, in, next+"/", append(flags, "./...")...); err != nil {
+		return "", err
+	}
+	if err := os.Rename(next, built); err != nil {
+		return "", fmt.Errorf("keep the programs of %s: %w", folder, err)
+	}
+	return built, nil
+}
+
+// moduleVersion returns a name for the content of a module, the compiler and its flags.
+func moduleVersion(dir string, flags []string) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.Version(), flags)
+	files := os.DirFS(dir)
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		fmt.Fprintf(hash, "%s %x\n", path, sha256.Sum256(text))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the module %s: %w", dir, err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:6]), nil
 }
 
 // Binary returns the given service binary, or builds one when given is empty.

@@ -35,8 +35,13 @@ func final(err error) error { return finalError{err} }
 // Eventually calls try until it returns nil. It stops when ctx ends or after 45 s with an
 // error that has the awaited condition and the last error of try.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
+	return Within(ctx, eventuallyTimeout, what, try)
+}
+
+// Within is Eventually with another limit, for conditions that take longer.
+func Within(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	defer RecordWait(what, time.Now())
-	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Names of the unique nodes; control-plane nodes and pods are numbered.
@@ -28,6 +29,8 @@ type parts struct {
 	arbiter           bool
 	compact           bool // no worker
 	link              Link // of the control-plane nodes
+
+	certificateLifetime time.Duration // 0: the CA's default
 }
 
 // allParts returns the parts of the largest lab.
