@@ -17,6 +17,7 @@
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
+# make rehearsal       cert-manager's controllers on a real API server, in the lab (root)
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
@@ -42,7 +43,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
 
 all: build
 
@@ -57,7 +58,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
-	for module in build test test/support/bench/caddy; do \
+	for module in build test test/rehearsal test/support/bench/caddy; do \
 		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && \
 		$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
@@ -141,6 +142,14 @@ demo: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/demo --binary $(BIN)/http01-proxyd
 
+# The first time, etcd, kube-apiserver and cert-manager are compiled: REHEARSAL=--compact
+# and other flags.
+rehearsal: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) build -o $(BIN)/ ./cmd/solver tool
+	cd test/rehearsal && $(GO) build -o $(BIN)/ ./cmd/rehearsal
+	$(SUDO) $(BIN)/rehearsal --binary $(BIN)/http01-proxyd $(REHEARSAL)
+
 # BENCH passes flags. The proxies alone, in a minute:
 # BENCH='--out= --proxies haproxy,nginx,http01-proxyd --connections 64 --open 0 --pairs 0'.
 bench: build
@@ -222,6 +231,8 @@ tidy:
 	$(GO) mod tidy
 	cd build && $(GO) mod tidy
 	cd test && $(GO) mod tidy
+	cd test/rehearsal && $(GO) mod tidy
+	cd test/rehearsal/programs && $(GO) mod tidy
 	cd test/support/bench/caddy && $(GO) mod tidy
 
 clean:

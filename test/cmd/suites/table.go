@@ -15,7 +15,7 @@ type module struct {
 // start programs and read their output, so they run without the race detector. The
 // lab (test/support/lab) runs the service with it.
 func modules() []module {
-	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
+	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "test/rehearsal", onlyAll: true}, {dir: "build", onlyAll: true}}
 }
 
 // Sets of tests.
@@ -50,9 +50,13 @@ func table() map[string]suite {
 		"pkg/proxy/server":    {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/host/keepalived": {processes: 2},
 		"pkg/proxy/upstream":  {processes: 2},
-		"test/suites/arm64":   {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
-		"test/suites/apis":    {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
-		"test/support/bench":  {slots: 3, onlyAll: true},
+		"test/rehearsal": {
+			each: true, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
+			seconds: map[string]int{"TestDualStack": 150, "TestIPv4Only": 150, "TestIPv6Only": 150, "TestCompact": 150},
+		},
+		"test/suites/arm64":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
+		"test/suites/apis":   {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/support/bench": {slots: 3, onlyAll: true},
 		"test/suites/check": {
 			processes: 5,
 			// One finding of each check, and a healthy cluster.

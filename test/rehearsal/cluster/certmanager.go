@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// startCertManager starts cert-manager's controllers in the network of a pod.
+func (c *Cluster) startCertManager(path string) error {
+	pod := c.Lab.Pods[0]
+	kubeconfig := filepath.Join(pod.Dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: c.Config.Host, CertificateAuthorityData: c.Trust}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{"admin": {Cluster: "lab", AuthInfo: "admin"}},
+		CurrentContext: "admin",
+	}, kubeconfig); err != nil {
+		return fmt.Errorf("write the kubeconfig of cert-manager: %w", err)
+	}
+	var servers []string
+	for _, address := range c.Lab.DNS() {
+		servers = append(servers, at(address, 53))
+	}
+	_, err := pod.Start(lab.Command{Name: "cert-manager", Path: path, Args: []string{
+		"--kubeconfig=" + kubeconfig,
+		"--cluster-resource-namespace=" + certManagerNamespace,
+		"--acme-http01-solver-nameservers=" + strings.Join(servers, ","),
+		// Red Hat's operator sets it: OpenShift's router does not support paths of type
+		// Exact (cert-manager-operator, deployment_overrides_validation.go).
+		"--feature-gates=ACMEHTTP01IngressPathTypeExact=false",
+		"--v=4",
+	}})
+	return err
+}
+
+// createCRDs creates the CRDs of cert-manager's module and waits until they are served.
+func (c *Cluster) createCRDs(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("create the client of the API: %w", err)
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	dir, err := certManagerModule(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "deploy/crds/*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(fmt.Errorf("no CRDs in %s", dir), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read a CRD: %w", err)
+		}
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+			return fmt.Errorf("parse the CRD %s: %w", file, err)
+		}
+		if _, err := crds.Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the CRD %s: %w", crd.GetName(), err)
+		}
+	}
+	return lab.Eventually(ctx, "cert-manager's API", func(ctx context.Context) error {
+		_, issuers := c.CertManager.CertmanagerV1().ClusterIssuers().List(ctx, metav1.ListOptions{})
+		_, certificates := c.CertManager.CertmanagerV1().Certificates("").List(ctx, metav1.ListOptions{})
+		_, requests := c.CertManager.CertmanagerV1().CertificateRequests("").List(ctx, metav1.ListOptions{})
+		_, orders := c.CertManager.AcmeV1().Orders("").List(ctx, metav1.ListOptions{})
+		_, challenges := c.CertManager.AcmeV1().Challenges("").List(ctx, metav1.ListOptions{})
+		return errors.Join(issuers, certificates, requests, orders, challenges)
+	})
+}
+
+// certManagerModule returns the folder of cert-manager's module.
+func certManagerModule(ctx context.Context) (string, error) {
+	folder, err := lab.ModuleFolder("rehearsal")
+	if err != nil {
+		return "", err
+	}
+	out, err := lab.Output(ctx, nil, "", "go", "-C", folder, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	if err != nil {
+		return "", fmt.Errorf("find the CRDs of cert-manager: %w", err)
+	}
+	return strings.TrimSpace(out), nil
+}

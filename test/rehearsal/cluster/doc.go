@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster runs a Kubernetes API with cert-manager in a lab (test/support/lab).
+//
+// These programs are the real ones, compiled from their Go modules: etcd and kube-apiserver
+// with certificates of their own, cert-manager's controllers, and its solver. The API
+// servers are on the first two control-plane nodes, with port 6443 on every address, the
+// API VIPs among them. cert-manager's controllers run in a pod's network, with the lab's
+// DNS, and the settings of Red Hat's operator.
+//
+// Three agents do the work of a cluster's other controllers:
+// nodeagent (scheduler, kubelet, EndpointSlices), routeagent (ingress-to-route and router)
+// and servingagent (kube-apiserver-operator). They use the API as clients of this process.
+//
+// It leaves out RBAC (every client has all rights), admission of ServiceAccounts,
+// kube-controller-manager (nothing collects the objects of a deleted owner), and
+// cert-manager's webhook: only the schemas of the CRDs validate its objects. Service
+// addresses are allocated, but nothing serves them.
+package cluster

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kube-apiserver is Kubernetes' own API server.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
