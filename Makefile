@@ -8,7 +8,7 @@
 # make test-lab        ... test/, the labs
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
-# make flakes          every test N times under load: N=5 LOAD=4 SET=all
+# make flakes          the tests of SET N times under load: N=5 LOAD=4 SET=main or all
 # make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE STRICT ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the copy of the Grafana dashboard for the console
@@ -124,7 +124,7 @@ test-release: packages $(BIN)/suites
 # or of the tested code.
 N    ?= 5
 LOAD ?= 4
-SET  ?= all
+SET  ?= main
 
 flakes: packages $(BIN)/suites
 	$(RUN_SUITES) -set $(SET) -rounds $(N) -load $(LOAD) $(SUITES)
