@@ -41,6 +41,8 @@ It reports:
   - a paused or degraded pool
   - MachineConfigs of others with files or units of this service
   - the MachineConfig of cert-manager-operator's HTTP01Proxy
+  - api-int in the configuration of the service, or in the named certificates of the
+    APIServer, and more of these than its operator accepts
 
 The ClusterVersion has the release. Without rendered files, the entries are those that
 this version of the service needs.
@@ -50,13 +52,13 @@ OpenShift 4.17 may not have that kind: leave it out.
 
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but an object
 is missing. With 1 or 2, nothing was examined.`,
-		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version -o yaml > cluster.yaml
+		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster -o yaml > cluster.yaml
   oc get machineosconfig -o yaml > machineosconfigs.yaml
   oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml > machineconfigs.yaml
   oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml rendered
 
   # one List of all kinds
-  oc get machineconfiguration,machineosconfig,mcp,mc,clusterversion -o yaml | oc http01 preflight - rendered`,
+  oc get machineconfiguration,machineosconfig,mcp,mc,clusterversion,apiserver -o yaml | oc http01 preflight - rendered`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := validatePreflight(names); err != nil {

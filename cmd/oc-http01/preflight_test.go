@@ -42,6 +42,9 @@ items:
 - apiVersion: machineconfiguration.openshift.io/v1
   kind: MachineConfig
   metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}
+- apiVersion: config.openshift.io/v1
+  kind: APIServer
+  metadata: {name: cluster}
 `
 }
 
@@ -81,7 +84,7 @@ func TestPreflight(t *testing.T) {
 		code     int
 		out, err []string
 	}{
-		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"}, nil},
+		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service", "APIServer cluster without named certificates: before you add one, see https://"}, nil},
 		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
 		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
 		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},

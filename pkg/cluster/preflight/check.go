@@ -9,8 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -18,6 +20,8 @@ import (
 const (
 	roleLabel     = "machineconfiguration.openshift.io/role"
 	installerUnit = "http01-proxyd-install.service"
+	// configurationPath is the configuration of the service on a host.
+	configurationPath = "/etc/http01-proxyd/config.yaml"
 	// dnatConfig is the MachineConfig of cert-manager-operator's HTTP01Proxy (pull
 	// request 459).
 	dnatConfig = "98-nftables-crtmgr-http01-dnat"
@@ -39,6 +43,7 @@ func Check(o Objects, poolName string) report.Preflight {
 	c.checkPool()
 	c.checkLayering()
 	c.checkOthers()
+	c.checkNames()
 	c.report.Outcome = c.outcome()
 	c.report.Summary = c.summary()
 	return c.report
@@ -51,9 +56,14 @@ type checker struct {
 	report  report.Preflight
 }
 
-func (c *checker) find(id findings.ID, values findings.Values) {
-	f := findings.New(id, values)
-	c.report.Findings = append(c.report.Findings, report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation})
+func (c *checker) find(id findings.ID, values findings.Values) { c.add(findings.New(id, values)) }
+
+// add adds a finding. Equal ones of several objects are one.
+func (c *checker) add(f findings.Finding) {
+	one := report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation}
+	if !slices.Contains(c.report.Findings, one) {
+		c.report.Findings = append(c.report.Findings, one)
+	}
 }
 
 func (c *checker) examined(format string, args ...any) {
@@ -265,6 +275,33 @@ func (c *checker) checkOthers() {
 		return
 	}
 	c.examined("%d MachineConfigs of others, %d of this service", count, len(c.ours))
+}
+
+// checkNames examines the names of public certificates of the API: those in the
+// configuration of the service and in the APIServer. A change of the MachineConfigs does
+// not depend on the APIServer, so it is optional.
+func (c *checker) checkNames() {
+	for _, m := range c.ours {
+		configuration, found := m.configuration()
+		if !found {
+			continue
+		}
+		for _, hint := range servingcerts.HostHints("the MachineConfig "+m.Metadata.Name, configuration) {
+			c.add(hint)
+		}
+	}
+	if c.objects.apiServer == nil {
+		return
+	}
+	switch entries := c.objects.apiServer.Spec.ServingCerts.NamedCertificates; len(entries) {
+	case 0:
+		c.examined("APIServer cluster without named certificates: before you add one, see %s", docurl.BeforeTheSwitch)
+	default:
+		c.examined("APIServer cluster, named certificates: %d", len(entries))
+		for _, hint := range servingcerts.NamedCertificateHints(entries) {
+			c.add(hint)
+		}
+	}
 }
 
 func (c *checker) outcome() report.ClusterOutcome {
