@@ -72,6 +72,16 @@ func TestPreflight(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "none"), 0o700))
+	// The cluster has the rendered objects, and "oc get mc" prints those of others again.
+	var installed strings.Builder
+	installed.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for _, name := range []string{"98-master-http01-proxyd.yaml", "98-master-http01-proxyd-config.yaml"} {
+		text, err := os.ReadFile(filepath.Join(rendered, name))
+		must(t, err)
+		installed.WriteString("- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n")
+	}
+	installed.WriteString("- apiVersion: machineconfiguration.openshift.io/v1\n  kind: MachineConfig\n  metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}\n")
+	must(t, os.WriteFile(filepath.Join(dir, "installed.yaml"), []byte(installed.String()), 0o600))
 	at := func(names ...string) (all []string) {
 		for _, name := range names {
 			all = append(all, filepath.Join(dir, name))
@@ -85,6 +95,7 @@ func TestPreflight(t *testing.T) {
 		out, err []string
 	}{
 		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service", "APIServer cluster without named certificates: before you add one, see https://"}, nil},
+		"installed already":   {"", at("full.yaml", "rendered", "installed.yaml"), cli.OK, []string{"1 MachineConfigs of others, 2 of this service"}, nil},
 		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
 		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
 		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},

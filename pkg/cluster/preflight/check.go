@@ -93,8 +93,12 @@ func (c *checker) required() disruption.Policy {
 		c.examined("the rendered policy")
 		return c.objects.rendered.Spec.Policy.policy()
 	}
-	hasInstaller := slices.ContainsFunc(c.ours, func(m machineConfig) bool { return slices.Contains(m.units(), installerUnit) })
-	if len(c.ours) > 0 && !hasInstaller {
+	// The units show whether there is an installer. An overlay has the configuration only.
+	var units []string
+	for _, m := range c.ours {
+		units = append(units, m.units()...)
+	}
+	if len(units) > 0 && !slices.Contains(units, installerUnit) {
 		return disruption.LayeredPolicy()
 	}
 	return disruption.InstallerPolicy()
@@ -239,42 +243,57 @@ func minorRelease(release string) (minor int, known bool) {
 
 // checkOthers looks for MachineConfigs of others with our files and units.
 func (c *checker) checkOthers() {
-	policy := disruption.InstallerPolicy()
-	var paths, units []string
-	for _, m := range c.ours {
-		paths, units = append(paths, m.paths()...), append(units, m.units()...)
-	}
-	count := 0
+	var others []machineConfig
 	for _, m := range c.objects.configs {
 		role := m.Metadata.Labels[roleLabel]
 		if m.Metadata.Name == dnatConfig {
 			c.find(findings.DNATMachineConfig, findings.Values{"config": dnatConfig})
 		}
 		// A custom pool also has the MachineConfigs of the workers.
-		if c.isOwn(m) || role != c.pool && (role != "worker" || c.pool == machineconfig.DefaultPool) {
-			continue
-		}
-		count++
-		var shared []string
-		for _, file := range m.paths() {
-			if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
-				shared = append(shared, file)
-			}
-		}
-		for _, unit := range m.units() {
-			if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
-				shared = append(shared, unit)
-			}
-		}
-		if len(shared) > 0 {
-			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
+		if !c.isOwn(m) && (role == c.pool || role == "worker" && c.pool != machineconfig.DefaultPool) {
+			others = append(others, m)
 		}
 	}
-	if count == 0 {
+	if len(others) == 0 {
 		c.notExamined(`other MachineConfigs: give the output of "oc get mc --selector=%s=%s -o yaml"`, roleLabel, c.pool)
 		return
 	}
-	c.examined("%d MachineConfigs of others, %d of this service", count, len(c.ours))
+	for _, m := range others {
+		if shared := c.sharedWith(m); len(shared) > 0 {
+			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
+		}
+	}
+	c.examined("%d MachineConfigs of others, %d of this service", countNames(others), countNames(c.ours))
+}
+
+// sharedWith returns the files and units of this service that a MachineConfig contains.
+func (c *checker) sharedWith(other machineConfig) (shared []string) {
+	policy := disruption.InstallerPolicy()
+	var paths, units []string
+	for _, m := range c.ours {
+		paths, units = append(paths, m.paths()...), append(units, m.units()...)
+	}
+	for _, file := range other.paths() {
+		if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
+			shared = append(shared, file)
+		}
+	}
+	for _, unit := range other.units() {
+		if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
+			shared = append(shared, unit)
+		}
+	}
+	return shared
+}
+
+// countNames counts the objects. Several files can have the same one: that of the cluster
+// and the rendered one.
+func countNames(all []machineConfig) int {
+	names := make(map[string]bool)
+	for _, m := range all {
+		names[m.Metadata.Name] = true
+	}
+	return len(names)
 }
 
 // checkNames examines the names of public certificates of the API: those in the
