@@ -8,16 +8,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/preflight"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
+
+// maxNamedFolders limits the folders in an error message.
+const maxNamedFolders = 3
 
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
@@ -32,7 +37,8 @@ func preflightCommand() *cobra.Command {
 		Use: "preflight FILE|DIR...", Short: "find out whether a change of the MachineConfigs would reboot nodes",
 		Long: `Examine objects of the cluster and rendered files, before MachineConfigs are applied or
 deleted. The command changes nothing, and does not connect to a cluster. A FILE has one
-object or one List; - is standard input. A DIR is the output of "oc http01 render".
+object or one List; - is standard input. A DIR is the output of "oc http01 render", in
+any layout. For an overlay of a layout, it is the folder of the overlay.
 
 It reports:
 
@@ -125,7 +131,7 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 		paths := []string{name}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths = renderedFilesIn(name); len(paths) == 0 {
-				problems = append(problems, fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", name))
+				problems = append(problems, noRenderedFiles(name))
 			}
 		}
 		for _, path := range paths {
@@ -140,13 +146,33 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 	return files, errors.Join(problems...)
 }
 
-// renderedFilesIn returns the objects that render has written to a folder. A release has
-// other objects in the same folder.
+// renderedFilesIn returns the objects that render has written to a folder, in any layout. A
+// release has other objects in the same folder. A file of an overlay replaces that of the
+// base.
 func renderedFilesIn(dir string) (all []string) {
-	policy := filepath.Join(dir, filepath.FromSlash(disruption.PolicyFile))
-	if _, err := os.Stat(policy); err == nil {
-		all = append(all, policy)
+	if full, err := filepath.Abs(dir); err == nil && layout.IsOverlay(filepath.ToSlash(full)) {
+		all = machineConfigsIn(dir)
+		for _, file := range renderedFilesIn(filepath.Join(dir, "..", "..")) {
+			if !slices.ContainsFunc(all, func(own string) bool { return filepath.Base(own) == filepath.Base(file) }) {
+				all = append(all, file)
+			}
+		}
+		return all
 	}
+	for _, name := range layout.PolicyFiles() {
+		policy := filepath.Join(dir, filepath.FromSlash(name))
+		if _, err := os.Stat(policy); err == nil {
+			all = append(all, policy)
+		}
+	}
+	for _, folder := range layout.Folders() {
+		all = append(all, machineConfigsIn(filepath.Join(dir, folder))...)
+	}
+	return all
+}
+
+// machineConfigsIn returns the rendered MachineConfigs in a folder.
+func machineConfigsIn(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if isMachineConfig(e.Name()) {
@@ -154,6 +180,22 @@ func renderedFilesIn(dir string) (all []string) {
 		}
 	}
 	return all
+}
+
+// noRenderedFiles returns the error about a folder without rendered files. It names
+// folders in it that have some.
+func noRenderedFiles(dir string) error {
+	var below []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); e.IsDir() && len(below) < maxNamedFolders && len(renderedFilesIn(path)) > 0 {
+			below = append(below, path)
+		}
+	}
+	if len(below) == 0 {
+		return fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", dir)
+	}
+	return fmt.Errorf("%s has no rendered files, but folders in it have: name one of them, such as %s", dir, strings.Join(below, " or "))
 }
 
 func preflightExitCode(outcome report.ClusterOutcome) error {

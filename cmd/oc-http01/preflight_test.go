@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -137,5 +138,48 @@ func TestPreflight(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{}, document.NotExamined); diff != "" {
 		t.Errorf("not examined (-want +got):\n%s", diff)
+	}
+}
+
+// TestPreflightLayouts: the folder of each layout, and that of an overlay, are examined
+// like plain files, with the policy of the layout.
+func TestPreflightLayouts(t *testing.T) {
+	t.Parallel()
+	fleet := t.TempDir()
+	cluster := filepath.Join(fleet, "cluster.yaml")
+	must(t, os.WriteFile(cluster, []byte(clusterList(policyLists(t))), 0o600))
+	paris := filepath.Join(fleet, "paris1.yaml")
+	must(t, os.WriteFile(paris, []byte("hosts: [api-int.paris1.example.com]\n"), 0o600))
+	for _, name := range layout.Names() {
+		dir := filepath.Join(fleet, name)
+		for _, args := range [][]string{{"--image", image}, {"--cluster", "paris1", "--config", paris}} {
+			if got := runLine(t, "", append([]string{"render", "--layout", name, "--output-dir", dir}, args...)...); got.code != cli.OK {
+				t.Fatalf("%+v", got)
+			}
+		}
+		for folder, wants := range map[string][]string{
+			dir:                                      {"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"},
+			filepath.Join(dir, "overlays", "paris1"): {"the rendered policy", "1 MachineConfigs of others, 2 of this service", "contains api-int.paris1.example.com", "[hosts-internal-name]"},
+		} {
+			got := runLine(t, "", "preflight", cluster, folder)
+			for _, want := range wants {
+				if got.code != cli.OK || !strings.Contains(got.out, want) {
+					t.Errorf("%s: exit code %d, no %q in\n%s%s", folder, got.code, want, got.out, got.err)
+				}
+			}
+		}
+		policies, err := filepath.Glob(filepath.Join(dir, "*", "policy.yaml"))
+		must(t, err)
+		if len(policies) != 1 {
+			t.Fatalf("policies: %q", policies)
+		}
+		must(t, os.WriteFile(policies[0], []byte(runLine(t, "", "policy", "--layered").out), 0o600)) // without an entry for the installer
+		if got := runLine(t, "", "preflight", cluster, dir); got.code != cli.Unhealthy || !strings.Contains(got.out, "[policy-drops-entries]") {
+			t.Errorf("%s with another policy: exit code %d\n%s%s", name, got.code, got.out, got.err)
+		}
+	}
+	got := runLine(t, "", "preflight", cluster, fleet)
+	if want := fleet + " has no rendered files, but folders in it have: name one of them, such as " + filepath.Join(fleet, "argocd") + " or "; got.code != cli.Failure || !strings.Contains(got.err, want) {
+		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

@@ -37,7 +37,7 @@ func knownFields(kind string) map[string][]string {
 				"additionalCORSAllowedOrigins", "audit", "clientCA", "encryption", "servingCerts", "tlsAdherence", "tlsSecurityProfile",
 				challengeProxyName,
 			},
-			"spec.servingCerts":                  {"namedCertificates"},
+			"spec.servingCerts":                       {"namedCertificates"},
 			servingcerts.NamedCertificatesPath + "[]": {"names", "servingCertificate"},
 			"status":            {},
 			challengeProxyField: {"mode", "customDeployment"},

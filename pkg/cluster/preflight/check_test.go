@@ -178,9 +178,9 @@ func TestCheck(t *testing.T) {
 			[]string{"hosts-internal-name"},
 			"hosts in the MachineConfig 98-master-http01-proxyd-config contains api-int.ocp.example.com",
 		},
-		"other hosts":      {healthy(live, hosts("api.ocp.example.com")), nil, ""},
+		"other hosts":       {healthy(live, hosts("api.ocp.example.com")), nil, ""},
 		"a rejected config": {healthy(live, hosts("api-int.ocp.example.com]x")), nil, ""},
-		"PR 459":              {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
+		"PR 459":            {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
