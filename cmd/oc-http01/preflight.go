@@ -53,8 +53,9 @@ It reports:
 The ClusterVersion has the release. Without rendered files, the entries are those that
 this version of the service needs.
 
-A List of all kinds, as in the last example, also shows that there is no MachineOSConfig.
-OpenShift 4.17 may not have that kind: leave it out.
+A List does not show which kinds were queried, so MachineOSConfigs need a file of their
+own, even if it is an empty List. From OpenShift 4.20, the file is optional. OpenShift
+4.17 may not have that kind: without the file, the exit code is then 4.
 
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but an object
 is missing. With 1 or 2, nothing was examined.`,
@@ -63,8 +64,9 @@ is missing. With 1 or 2, nothing was examined.`,
   oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml > machineconfigs.yaml
   oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml rendered
 
-  # one List of all kinds
-  oc get machineconfiguration,machineosconfig,mcp,mc,clusterversion,apiserver -o yaml | oc http01 preflight - rendered`,
+  # one List of all other kinds
+  oc get machineconfiguration,mcp,mc,clusterversion,apiserver -o yaml |
+    oc http01 preflight - machineosconfigs.yaml rendered`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := validatePreflight(names); err != nil {

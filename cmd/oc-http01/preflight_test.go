@@ -46,6 +46,10 @@ items:
 - apiVersion: config.openshift.io/v1
   kind: APIServer
   metadata: {name: cluster}
+- apiVersion: config.openshift.io/v1
+  kind: ClusterVersion
+  metadata: {name: version}
+  status: {history: [{state: Completed, version: 4.20.1}]}
 `
 }
 
@@ -68,7 +72,7 @@ func TestPreflight(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(rendered, "other.yaml"), []byte("kind: PrometheusRule\n"), 0o600))
 	full := clusterList(policyLists(t))
 	patched := clusterList("    files:\n    - path: /etc/sysconfig/nftables.conf\n      actions: [{type: None}]\n")
-	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "typo.yaml": strings.Replace(poolObject, "paused", "pausd", 1)}
+	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "none.yaml": "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n", "typo.yaml": strings.Replace(poolObject, "paused", "pausd", 1)}
 	for name, text := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -98,6 +102,8 @@ func TestPreflight(t *testing.T) {
 		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service", "APIServer cluster without named certificates: before you add one, see https://"}, nil},
 		"installed already":   {"", at("full.yaml", "rendered", "installed.yaml"), cli.OK, []string{"1 MachineConfigs of others, 2 of this service"}, nil},
 		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
+		"no MachineOSConfigs": {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered"), "-"), cli.Unknown, []string{"Not examined:", "MachineOSConfigs: give the output of \"oc get machineosconfig -o yaml\""}, nil},
+		"their empty List":    {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered", "none.yaml"), "-"), cli.OK, []string{"no MachineOSConfig of the pool"}, nil},
 		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
 		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},
 		"another pool":        {"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown, []string{"oc get mcp infra -o yaml"}, nil},

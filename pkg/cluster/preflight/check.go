@@ -212,6 +212,8 @@ func (c *checker) checkLayering() {
 	i := slices.IndexFunc(c.objects.layered, func(l layeredPool) bool { return l.Spec.Pool.Name == c.pool })
 	minor, known := minorRelease(c.report.Release)
 	switch {
+	case i < 0 && !c.objects.layeredKnown && known && minor >= layeringRelease:
+		c.examined("OpenShift %s reboots no node for files and units with an entry in the policy, with or without a MachineOSConfig", c.report.Release)
 	case i < 0 && !c.objects.layeredKnown:
 		c.notExamined(`MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`)
 	case i < 0:

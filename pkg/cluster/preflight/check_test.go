@@ -233,12 +233,17 @@ func TestNotExamined(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects, want []string
 	}{
-		"nothing but a version":     {[]string{version("4.20.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
+		"nothing but a version":     {[]string{version("4.19.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
 		"no policy":                 {[]string{ofPool, none, config}, []string{noPolicy}},
 		"another pool":              {[]string{live, strings.Replace(ofPool, "master", "worker", 1), none, config}, []string{noPool}},
 		"only ours":                 {[]string{live, ofPool, none, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}]}")}, []string{noConfigs}},
 		"no MachineOSConfigs":       {[]string{live, ofPool, config}, []string{noLayers}},
-		"one List for all":          {[]string{list(live, ofPool, config)}, nil},
+		"of another pool":           {[]string{live, ofPool, config, osConfig("worker")}, []string{noLayers}}, // one object, by its name
+		"a List of others":          {[]string{list(live, ofPool, config)}, []string{noLayers}},
+		"a List of others, 4.18":    {[]string{list(live, ofPool, config, version("4.18.22"))}, []string{noLayers}},
+		"a List of others, 4.19":    {[]string{list(live, ofPool, config, version("4.19.7"))}, []string{noLayers}},
+		"a List of others, 4.20":    {[]string{list(live, ofPool, config, version("4.20.1"))}, nil},
+		"one List for all":          {[]string{list(live, ofPool, config, osConfig("worker"))}, nil},
 		"a List of some":            {[]string{list(live, ofPool), config}, []string{noLayers}},
 		"the JSON of an empty List": {[]string{list(live, ofPool), config, `{"apiVersion": "v1", "items": [], "kind": "List", "metadata": {"resourceVersion": ""}}`}, nil},
 	} {

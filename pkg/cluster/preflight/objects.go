@@ -23,7 +23,8 @@ type Objects struct {
 	version  *clusterVersion
 	// apiServer has the named certificates.
 	apiServer *apiServer
-	// layeredKnown: the files show whether there are MachineOSConfigs.
+	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
+	// kinds does not: it is the same if that kind was not queried.
 	layeredKnown bool
 	files        []string // of the objects, in order
 }
@@ -40,24 +41,13 @@ func Parse(files []machineconfig.Input, strict bool) (Objects, []string, error) 
 	}
 	o := Objects{layeredKnown: read.EmptyLists > 0}
 	var problems []error
-	kindsOfList := make(map[int]map[string]bool)
 	for _, object := range read.Objects {
 		problems = append(problems, o.add(object))
 		if !slices.Contains(o.files, object.File) {
 			o.files = append(o.files, object.File)
 		}
-		if kindsOfList[object.InList] == nil {
-			kindsOfList[object.InList] = make(map[string]bool)
-		}
-		kindsOfList[object.InList][object.Kind] = true
+		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList > 0
 	}
-	// This List is the output of the documented command for all kinds. It would contain
-	// the MachineOSConfigs.
-	delete(kindsOfList, 0)
-	for _, has := range kindsOfList {
-		o.layeredKnown = o.layeredKnown || has[kindConfiguration] && has[kindConfig] && has[kindPool]
-	}
-	o.layeredKnown = o.layeredKnown || len(o.layered) > 0
 	return o, read.Warnings, errors.Join(problems...)
 }
 

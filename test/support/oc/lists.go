@@ -26,12 +26,12 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 		items = c.osConfigs()
 	case line == "mc" && selector == poolSelector:
 		items, err = c.machineConfigs()
-	case line == "machineconfiguration,machineosconfig,mcp,mc,clusterversion,apiserver":
+	case line == "machineconfiguration,mcp,mc,clusterversion,apiserver":
 		var configs []any
 		if items, err = c.singletons(); err == nil {
 			configs, err = c.machineConfigs()
 		}
-		items = slices.Concat(items, c.osConfigs(), configs)
+		items = append(items, configs...)
 	case line == "mcp" && strings.HasPrefix(format, "jsonpath="):
 		sources := []any{}
 		for _, name := range c.updated {
