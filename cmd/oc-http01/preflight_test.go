@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,6 +147,35 @@ func TestPreflight(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{}, document.NotExamined); diff != "" {
 		t.Errorf("not examined (-want +got):\n%s", diff)
+	}
+}
+
+// TestPreflightExitCodes: docs/reference/exit-codes.md has the exit code of each result.
+func TestPreflightExitCodes(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/reference/exit-codes.md")
+	must(t, err)
+	full := clusterList(policyLists(t))
+	results := map[string]struct {
+		stdin string
+		args  []string
+	}{
+		"everything was examined":                {full, []string{"-"}},
+		"a file cannot be read, or is not an ob": {"hello", []string{"-"}},
+		"the command line is wrong":              {"", nil},
+		"a problem was found":                    {clusterList("    files: []\n"), []string{"-"}},
+		"an object was not given":                {poolObject, []string{"-"}},
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| (\d) \|$`).FindAllStringSubmatch(string(document), -1)
+	if len(rows) != len(results) {
+		t.Errorf("%d rows for %d results: %q", len(rows), len(results), rows)
+	}
+	for begin, tt := range results {
+		got := runLine(t, tt.stdin, append([]string{"preflight"}, tt.args...)...)
+		i := slices.IndexFunc(rows, func(row []string) bool { return strings.HasPrefix(row[1], begin) })
+		if i < 0 || rows[i][2] != strconv.Itoa(got.code) {
+			t.Errorf("%s: exit code %d, which is not in %q\n%s", begin, got.code, rows, got.err)
+		}
 	}
 }
 
