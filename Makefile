@@ -9,7 +9,7 @@
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
 # make flakes          the tests of SET N times under load: N=5 LOAD=4 SET=main or all
-# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE STRICT ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
+# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE STRICT ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT LAYERED FCOS
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
@@ -23,6 +23,9 @@
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
+# make tidy            go.mod and go.sum of all modules
+# make clean           removal of what is built: bin and dist
+# make help            this list
 
 SHELL           := bash
 .SHELLFLAGS     := -o pipefail -c
@@ -42,9 +45,13 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help
 
 all: build
+
+# The list above.
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' '$(firstword $(MAKEFILE_LIST))'
 
 include build/release.mk
 
@@ -176,17 +183,19 @@ given = $(if $(filter-out undefined,$(origin $1)),$2 '$($1)')
 # Switches: 0, no and false mean not set.
 yes = $(filter-out 0 no false,$1)
 
-# Without IMAGE, the committed example is rendered, to its own folder only.
+# Without IMAGE, the committed example is rendered, to its own folder only. An empty one is
+# an unset variable of the caller.
 EXAMPLE_IMAGE := quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 OUT           ?= machineconfigs
 
 ifeq ($(call yes,$(FCOS))$(call yes,$(LAYERED)),)
-RENDERED_IMAGE = $(or $(call given,IMAGE,--image),$(if $(filter $(abspath machineconfigs),$(abspath $(OUT))),--image '$(EXAMPLE_IMAGE)',$\
+RENDERED_IMAGE = $(or $(if $(IMAGE),$(call given,IMAGE,--image)),$\
+	$(if $(filter-out undefined,$(origin IMAGE)),$(error IMAGE is empty: give IMAGE=registry.example.com/name@sha256:..., or remove it to render the example)),$(if $(filter $(abspath machineconfigs),$(abspath $(OUT))),--image '$(EXAMPLE_IMAGE)',$\
 	$(error IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered)))
 endif
 
 machineconfigs:
-	$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
+	@$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
 		$(call given,PROXY,--proxy) $(call given,CLUSTER_DOMAIN,--cluster-domain) \
 		$(call given,APISERVER,--apiserver) $(call given,HTTP01PROXY,--http01proxy) $(call given,INFRASTRUCTURE,--infrastructure) \
