@@ -23,6 +23,8 @@ type fakeManager struct {
 	unit    systemd.Unit
 	enabled time.Time // from then on the service is enabled
 	restart func() bool
+	reload  func()
+	fails   error // of each query
 	calls   []string
 }
 
@@ -34,10 +36,15 @@ func (m *fakeManager) Unit(_ context.Context, name string) (systemd.Unit, error)
 	if !m.enabled.IsZero() && time.Now().Before(m.enabled) {
 		u.UnitFileState = "disabled"
 	}
-	return u, nil
+	return u, m.fails
 }
 
-func (m *fakeManager) Reload(context.Context) error { return m.called("reload") }
+func (m *fakeManager) Reload(context.Context) error {
+	if m.reload != nil {
+		m.reload()
+	}
+	return m.called("reload")
+}
 
 func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
 	return m.restart == nil || m.restart(), m.called("restart " + name)
@@ -150,6 +157,56 @@ func TestUpgradeAndRollback(t *testing.T) {
 
 	if text := read(t, r.paths.remover); text != Remover {
 		t.Errorf("the unit for the removal is %q", text)
+	}
+}
+
+// TestErrorHandsOver: a run with an error does not prevent that of another binary, and the run of a
+// candidate is the last one.
+func TestErrorHandsOver(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		checksum  string
+		candidate bool
+		code      int
+	}{
+		"another binary is required":   {"unknown", false, ExitNext},
+		"no checksum":                  {"", false, ExitNext},
+		"the installed one":            {"a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e", false, ExitFailed},
+		"a candidate":                  {"unknown", true, ExitFailed},
+		"a candidate without checksum": {"", true, ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeManager{fails: errors.New("systemd does not respond")}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image, "HTTP01_PROXYD_SHA256_X86_64": tt.checksum})
+			write(t, r.paths.program, "first")
+			if tt.candidate {
+				r.Candidate = r.paths.next
+				write(t, r.Candidate, "second")
+			}
+			if code := r.run(t.Context()); code != tt.code || !strings.Contains(log.String(), "systemd does not respond.") {
+				t.Errorf("exit code %d with %q, want %d", code, log, tt.code)
+			}
+		})
+	}
+}
+
+// TestChangedSinceBoot: files that have changed since systemd has read them are not those that the
+// boot has started the service from. A drop-in may have been removed.
+func TestChangedSinceBoot(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled", DropIns: []string{"/removed/drop-in"}, NeedReload: true}}
+	m.reload = func() { m.unit.DropIns, m.unit.NeedReload = nil, false }
+	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	write(t, r.paths.program, "first")
+	write(t, r.paths.remover, Remover)
+	r.Candidate = r.paths.next
+	write(t, r.Candidate, "first")
+	if code := r.run(t.Context()); code != 0 {
+		t.Errorf("exit code %d with %q", code, log)
+	}
+	if !slices.Contains(m.calls, "restart "+service) {
+		t.Errorf("the service runs without its changed unit: %v", m.calls)
 	}
 }
 

@@ -153,6 +153,47 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestAnotherMaySucceed has each phase in which a run can have an error.
+func TestAnotherMaySucceed(t *testing.T) {
+	t.Parallel()
+	state := func(p Phase) State { return State{Phase: p, Binary: Binary{image, candidate}, Proven: good} }
+	pulled := state(Settled)
+	pulled.Pulled = []Binary{{image, candidate}}
+	seen := map[Phase]bool{}
+	for name, tt := range map[string]struct {
+		s    State
+		o    Observation
+		want bool
+	}{
+		"before the state is read":           {State{}, Observation{}, true},
+		"before the host is observed":        {state(Settled), Observation{Image: image}, true},
+		"settled: no checksum":               {state(Settled), Observation{Image: image, Program: candidate}, true},
+		"settled: another binary":            {state(Settled), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"settled: the required one":          {state(Settled), Observation{Image: image, Program: candidate, Checksum: candidate}, false},
+		"settled: of an earlier pull":        {pulled, Observation{Image: image, Program: candidate}, false},
+		"settled: another image":             {pulled, Observation{Image: otherImage, Program: candidate}, true},
+		"settled: no binary":                 {state(Settled), Observation{Image: image, Checksum: candidate}, true},
+		"swapping":                           {state(Swapping), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"starting: the previous can restore": {state(Starting), Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, true},
+		"restoring: the previous can":        {state(Restoring), Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, true},
+		"restarting":                         {state(Restarting), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"rejected: just now":                 {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate, JustRejected: true}, false},
+		"rejected: by the timer":             {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate, ByTimer: true}, false},
+		"rejected: by hand":                  {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"rejected: another image":            {state(Rejected), Observation{Image: otherImage, Program: good, Checksum: other, ByTimer: true, JustRejected: true}, true},
+	} {
+		seen[tt.s.Phase] = true
+		if got := tt.s.anotherMaySucceed(tt.o); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	for _, p := range phases() {
+		if !seen[p] {
+			t.Errorf("no row for the phase %s", p)
+		}
+	}
+}
+
 // TestPulledIsBounded: the last pull is the first one, and each image is there once.
 func TestPulledIsBounded(t *testing.T) {
 	t.Parallel()

@@ -266,6 +266,22 @@ func TestBinaryNotReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
+// TestInstallerOfReleaseFails holds that a release whose installer always fails can be upgraded. The
+// real command fails, because it cannot write its state.
+func TestInstallerOfReleaseFails(t *testing.T) {
+	n := newServingNode(t)
+	must(t, n.Install(filepath.Join(os.Getenv(binariesVariable), third), testInstaller, 0o755))
+	t.Cleanup(func() { must(t, n.RemoveFile(testInstaller)) })
+	stuck := n.scriptImage("stuck", `[ "$1 $2" != "install " ] || export STATE_DIRECTORY=/proc/absent`+"\nexec "+testInstaller+" \"$@\"\n")
+	n.apply(stuck)
+	n.awaitInstaller(t, n.Host, stuck+" is installed")
+	n.runScript("rm " + binary + ".previous")
+	n.apply(n.images[second])
+	n.awaitInstaller(t, n.Host, n.images[second]+" is installed")
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+	n.runScript("journalctl --sync && journalctl --unit=" + installer + " | grep 'write the state: mkdir /proc/absent'")
+}
+
 // TestDamagedBinary holds that the extracted binary replaces one that cannot run, which never becomes
 // the previous binary. The running service is not restarted.
 func TestDamagedBinary(t *testing.T) {
