@@ -24,6 +24,7 @@ type paths struct {
 	program, previous, next string
 	state                   string
 	remover, removerInRun   string
+	proc                    string
 }
 
 // hostPaths are the paths in the MachineConfig and in the script, which are constant.
@@ -33,6 +34,7 @@ func hostPaths(stateDirectory string) paths {
 		program: program, previous: program + ".previous", next: filepath.Dir(program) + "/.http01-proxyd.next",
 		state:   filepath.Join(stateDirectory, "state.json"),
 		remover: "/usr/local/lib/systemd/system/" + removerName, removerInRun: "/run/systemd/system/" + removerName,
+		proc: "/proc",
 	}
 }
 

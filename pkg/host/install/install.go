@@ -163,14 +163,14 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Serving = u.ActiveState == "active"
+	o.Serving = o.Program != "" && o.Program == r.paths.running(u)
 	booted := r.state.Boot.ID != r.boot
 	if booted {
 		r.state.Boot = Boot{ID: r.boot}
 		if o.Serving && !u.NeedReload && (r.state.Proven == "" || r.state.Proven == o.Program) {
 			// The boot has started the service. If a file has changed since systemd has read it,
 			// the files are not those that the service was started from.
-			if r.state.Boot.Started, err = definition(u, r.paths.program); err != nil {
+			if r.state.Boot.Started, err = definition(u, o.Program); err != nil {
 				return o, err
 			}
 		}

@@ -24,7 +24,8 @@ type fakeManager struct {
 	enabled time.Time // from then on the service is enabled
 	restart func() bool
 	reload  func()
-	fails   error // of each query
+	fails   error  // of each query
+	start   func() // of the main process
 	calls   []string
 }
 
@@ -47,7 +48,11 @@ func (m *fakeManager) Reload(context.Context) error {
 }
 
 func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
-	return m.restart == nil || m.restart(), m.called("restart " + name)
+	done := m.restart == nil || m.restart()
+	if done {
+		m.start()
+	}
+	return done, m.called("restart " + name)
 }
 
 func (m *fakeManager) Stop(_ context.Context, name string) error { return m.called("stop " + name) }
@@ -67,7 +72,8 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 	dir := t.TempDir()
 	unit := filepath.Join(dir, "unit")
 	write(t, unit, "[Service]\n")
-	m.unit.File, m.unit.LoadState = unit, "loaded"
+	m.unit.File, m.unit.LoadState, m.unit.MainPID = unit, "loaded", 1
+	m.start = func() { write(t, filepath.Join(dir, "proc", "1", "exe"), read(t, filepath.Join(dir, "program"))) }
 	var log strings.Builder
 	var environ []string
 	for name, value := range environment {
@@ -78,6 +84,7 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 		paths: paths{
 			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"), next: filepath.Join(dir, "next"),
 			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName), removerInRun: filepath.Join(dir, "run", removerName),
+			proc: filepath.Join(dir, "proc"),
 		},
 		command: func(_ context.Context, name string, _ ...string) (string, error) {
 			return "version of " + filepath.Base(name) + "\n", nil
@@ -112,6 +119,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	environment := map[string]string{"HTTP01_PROXYD_IMAGE": otherImage}
 	r, log := newRun(t, m, environment)
 	write(t, r.paths.program, "first")
+	m.start()
 	step := func(name, candidate string, code int, message string, files [2]string, calls ...string) {
 		t.Helper()
 		next, next2 := *r, r.paths.next
@@ -160,6 +168,62 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
+// TestCopiedByHand: a service that runs a binary that was copied by hand is restarted with the
+// required one, at most once, and a later upgrade can restore what has served before.
+func TestCopiedByHand(t *testing.T) {
+	t.Parallel()
+	const restart, endTimer = "restart " + service, "queue stop " + timer
+	for name, tt := range map[string]struct {
+		restarted bool // by hand
+		calls     []string
+		previous  string
+	}{
+		"restarted":     {true, []string{restart, endTimer}, "copied"},
+		"not restarted": {false, []string{endTimer}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+			run := func(candidate string) {
+				t.Helper()
+				m.calls = nil
+				next := *r
+				next.Candidate = r.paths.next
+				write(t, next.Candidate, candidate)
+				if code := next.run(t.Context()); code != 0 {
+					t.Fatalf("exit code %d with %q", code, log)
+				}
+			}
+			write(t, r.paths.program, "required")
+			m.start()
+			run("required")
+
+			if err := os.Remove(r.paths.program); err != nil {
+				t.Fatal(err)
+			}
+			write(t, r.paths.program, "copied")
+			if tt.restarted {
+				m.start()
+			}
+			run("required")
+			if diff := cmp.Diff(tt.calls, m.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if got := read(t, filepath.Join(r.paths.proc, "1", "exe")); got != "required" {
+				t.Errorf("the service runs %q", got)
+			}
+			if got := read(t, r.paths.previous); got != tt.previous {
+				t.Errorf("the previous binary is %q, want %q", got, tt.previous)
+			}
+			run("required")
+			if diff := cmp.Diff([]string{endTimer}, m.calls); diff != "" {
+				t.Errorf("calls of the next run (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestErrorHandsOver: a run with an error does not prevent that of another binary, and the run of a
 // candidate is the last one.
 func TestErrorHandsOver(t *testing.T) {
@@ -199,6 +263,7 @@ func TestChangedSinceBoot(t *testing.T) {
 	m.reload = func() { m.unit.DropIns, m.unit.NeedReload = nil, false }
 	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 	write(t, r.paths.program, "first")
+	m.start()
 	write(t, r.paths.remover, Remover)
 	r.Candidate = r.paths.next
 	write(t, r.Candidate, "first")
@@ -228,6 +293,7 @@ func TestDisabledService(t *testing.T) {
 				m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}, enabled: time.Now().Add(tt.disabled)}
 				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 				write(t, r.paths.program, "first")
+				m.start()
 				r.Candidate = r.paths.next
 				write(t, r.Candidate, "first")
 				begin := time.Now()

@@ -26,7 +26,7 @@ type Observation struct {
 	Unlisted bool
 	// The checksums of the files; empty without a file.
 	Program, Previous, Candidate string
-	Serving                      bool // the service is active
+	Serving                      bool // the service is active with the installed binary
 	ByTimer                      bool // the timer has started the run
 	JustRejected                 bool // the image was rejected less than 60 s ago
 }
@@ -108,12 +108,11 @@ func (s State) recovered(o Observation) State {
 		}
 	case Restarting:
 		return s.in(Rejected)
-	case Settled:
-		// The first run on a host on which the binary was installed in another way.
-		if s.Proven == "" && o.Serving {
+	case Settled, Rejected:
+		// The binary may have been installed in another way, such as a copy by hand.
+		if o.Serving {
 			s.Proven = o.Program
 		}
-	case Rejected:
 	}
 	return s
 }

@@ -51,6 +51,8 @@ func TestNext(t *testing.T) {
 		"began: first candidate, checksum":      {first, Began, Observation{Image: image, Candidate: candidate, Checksum: candidate}, State{Phase: Swapping, Binary: c}, SwapCandidate},
 		"began: another way, serving":           {first, Began, Observation{Image: image, Program: good, Serving: true}, State{Phase: Settled, Proven: good}, Pull},
 		"began: another way, not serving":       {first, Began, Observation{Image: image, Program: good}, first, Pull},
+		"began: copied by hand, serving":        {proven, Began, Observation{Image: otherImage, Program: other, Serving: true, Checksum: good}, State{Phase: Settled, Binary: proven.Binary, Proven: other}, Pull},
+		"began: copied by hand, not serving":    {proven, Began, Observation{Image: otherImage, Program: other, Checksum: good}, proven, Pull},
 		"began: no checksum for the machine":    {proven, Began, Observation{Image: image, Program: good, Unlisted: true}, proven, Pull},
 		"began: installed, by checksum":         {proven, Began, Observation{Image: otherImage, Program: good, Checksum: good}, proven, StartService},
 		"began: installed, by an earlier pull":  {with(proven, proven.Binary), Began, Observation{Image: otherImage, Program: good}, with(proven, proven.Binary), StartService},
@@ -83,6 +85,7 @@ func TestNext(t *testing.T) {
 		"rejected: again by the daemon":   {in(Rejected), Began, Observation{Image: image, Program: good, JustRejected: true}, in(Rejected), ReportRejectedAgain},
 		"rejected: again by hand":         {in(Rejected), Began, Observation{Image: image, Program: good, Checksum: candidate}, in(Rejected), Pull},
 		"rejected: by hand, pulled":       {in(Rejected), Began, Observation{Image: image, Program: good, Checksum: candidate, Candidate: candidate}, in(Swapping), SwapCandidate},
+		"rejected: copied by hand":        {in(Rejected), Began, Observation{Image: image, Program: other, Serving: true, Candidate: candidate}, State{Phase: Swapping, Binary: c, Proven: other}, SwapCandidate},
 		"rejected: another image":         {in(Rejected), Began, Observation{Image: otherImage, Program: good, Checksum: other, JustRejected: true}, in(Rejected), Pull},
 		"rejected: back to the installed": {in(Rejected), Began, Observation{Image: otherImage, Program: good, Checksum: good}, proven, StartService},
 

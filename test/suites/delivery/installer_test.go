@@ -297,6 +297,24 @@ func TestDamagedBinary(t *testing.T) {
 	}
 }
 
+// TestCopiedByHand holds that a service that was restarted with a binary that an administrator has
+// copied runs the required one after the next attempt.
+func TestCopiedByHand(t *testing.T) {
+	n := newServingNode(t)
+	must(t, n.Install(filepath.Join(os.Getenv(binariesVariable), second), binary+".copy", 0o755))
+	n.runScript("mv " + binary + ".copy " + binary + " && systemctl restart " + service)
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+	before := n.starts()
+	n.runScript("systemctl restart " + installer)
+	n.awaitInstaller(t, n.Host, "is installed")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	n.runScript("systemctl restart " + installer)
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
+	if got := n.starts() - before; got != 1 {
+		t.Errorf("the service started %d times, want once", got)
+	}
+}
+
 // TestServiceDisabled holds that a MachineConfig of another owner can disable the service.
 // The daemon itself does not stop a unit that it disables.
 func TestServiceDisabled(t *testing.T) {
