@@ -192,18 +192,21 @@ func (r *run) checksumFor(machine string) (sum string, unlisted bool) {
 	return "", unlisted
 }
 
-// prepareRemover writes the unit that removes the service. systemd may not have read its directory
-// at the boot (rpm-ostree issue 1936), so a reload must precede its use.
+// prepareRemover writes the unit that removes the service. Each boot may have another SELinux policy.
+// systemd may not have read the directory at the boot (rpm-ostree issue 1936), so a reload must
+// precede the use of the unit.
 func (r *run) prepareRemover(ctx context.Context, booted bool) error {
-	changed, err := writeUnit(r.paths.remover, Remover)
-	if err != nil {
-		return fmt.Errorf("write the unit for the removal: %w", err)
-	}
+	changed := !hasText(r.paths.remover, Remover)
 	if !changed && !booted {
 		return nil
 	}
-	if err := r.labels.labelUnit(ctx, r.paths.remover); err != nil {
-		r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", r.paths.remover, err))
+	err := writeUnit(r.paths.remover, Remover, func(path string) {
+		if err := r.labels.labelUnit(ctx, path); err != nil {
+			r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", path, err))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("write the unit for the removal: %w", err)
 	}
 	if changed {
 		// An older copy in /run would take precedence.

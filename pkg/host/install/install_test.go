@@ -389,6 +389,47 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestUnitIsLabelledFirst: a unit file has its SELinux type and its mode before it has its name, and
+// a boot replaces the file instead of changing the type of one that systemd can read.
+func TestUnitIsLabelledFirst(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
+	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	var before string // content of the unit file while the next one is labelled
+	var labelled []os.FileInfo
+	r.labels = seLinux{true, func(_ context.Context, name string, args ...string) (string, error) {
+		path := args[len(args)-1]
+		if path == r.paths.remover || filepath.Dir(path) != filepath.Dir(r.paths.remover) {
+			t.Errorf("%s of %s, want another name in that directory", name, path)
+		}
+		if got := read(t, r.paths.remover); got != before {
+			t.Errorf("%s: the unit file is %.20q already", name, got)
+		}
+		if got := read(t, path); got != Remover {
+			t.Errorf("%s: the file is %.20q", name, got)
+		}
+		info, err := os.Stat(path)
+		labelled = append(labelled, info)
+		return "", err
+	}}
+	for _, boot := range []string{"first", "second"} {
+		r.boot, labelled = boot, nil
+		for range 2 { // the second run of a boot changes nothing
+			if code := r.run(t.Context()); code != ExitPull {
+				t.Fatalf("%s boot: exit code %d with %q", boot, code, log)
+			}
+		}
+		info, err := os.Stat(r.paths.remover)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(labelled) != 2 || !os.SameFile(labelled[1], info) || info.Mode() != 0o644 {
+			t.Errorf("%s boot: labelled %d files, and not the unit file, of mode %v", boot, len(labelled), info.Mode())
+		}
+		before = Remover
+	}
+}
+
 // TestChecksumFor reads the checksum of this machine from the environment of the unit.
 func TestChecksumFor(t *testing.T) {
 	t.Parallel()
