@@ -166,6 +166,46 @@ func TestRemovedBeforeInstallation(t *testing.T) {
 	}
 }
 
+// TestRemovalKeepsFoldersOfPackages removes the service from hosts on which a package owns the folder
+// of sos, with the unit of the installer and with the provisional one of the script.
+func TestRemovalKeepsFoldersOfPackages(t *testing.T) {
+	const folder = "/etc/sos/extras.d"
+	for name, prepare := range map[string]func(*testing.T) *node{
+		"installed": newServingNode,
+		"before the first pull": func(t *testing.T) *node {
+			t.Helper()
+			n := newNode(t)
+			must(t, n.Registry.Down(t.Context(), registry.Refused))
+			n.apply(n.images[first])
+			n.awaitInstaller(t, n.Host, "cannot pull")
+			return n
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := prepare(t)
+			n.installPackage("sos", folder)
+			if report := n.daemon.Update(t.Context(), mcd.Rendered{}); report.Degraded != nil {
+				t.Fatal(report)
+			}
+			n.runScript("test -d " + folder + " && test ! -e /usr/local/lib/systemd && test ! -e " + binary)
+		})
+	}
+}
+
+// installPackage installs an RPM that owns a folder, until the test ends. Then the folder and its
+// parent are removed.
+func (n *node) installPackage(name, folder string) {
+	n.t.Helper()
+	spec := fmt.Sprintf("Name: %s\nVersion: 1\nRelease: 1\nSummary: a folder\nLicense: none\nBuildArch: noarch\n%%description\na folder\n"+
+		"%%install\nmkdir -p %%{buildroot}%[2]s\n%%files\n%%dir %[2]s\n", name, folder)
+	n.t.Cleanup(func() {
+		must1(n.Run(context.Background(), "sh", "-c", "rpm --erase "+name+" && rm -rf /root/rpm && rmdir "+filepath.Dir(folder)))(n.t)
+	})
+	n.runScript("mkdir /root/rpm")
+	must(n.t, n.WriteFile("/root/rpm/spec", spec, 0o600))
+	n.runScript("rpmbuild --quiet --define '_topdir /root/rpm' -bb /root/rpm/spec && rpm --upgrade --nodeps /root/rpm/RPMS/noarch/*.rpm && rpm --query --file " + folder)
+}
+
 // expireRejection makes the last rejection appear old: an attempt soon after it only repeats its
 // message.
 func (n *node) expireRejection() {
