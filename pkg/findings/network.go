@@ -117,9 +117,10 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
-			Message:     "http01-proxyd does not respond at {endpoint}: {how}",
-			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one.",
+			Symptom: "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
+			Message: "http01-proxyd does not respond at {endpoint}: {how}",
+			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one. " +
+				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
 		},
 		{
 			ID: SelfCheckDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
