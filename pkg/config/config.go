@@ -48,7 +48,7 @@ type Config struct {
 	VIPs         VIPs
 	Upstream     Upstream
 	EgressProxy  EgressProxy
-	Hosts        []string // canonical names whose requests are forwarded; empty: any name
+	Hosts        []string // canonical names and addresses whose requests are forwarded; empty: any
 	Limits       Limits
 	Metrics      Metrics
 	MicroShift   MicroShift

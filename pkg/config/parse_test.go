@@ -47,7 +47,7 @@ upstream:
 egressProxy:
   {httpProxy: "proxy:3128", httpsProxy: "https://u:p%40ss@[2001:db8::9]:3129/", noProxy: ".example,192.0.2.0/24",
    trustedCA: /run/proxy.crt, readinessEndpoints: [https://www.example.com/x, "http://[2001:db8::7]:8080"], upstream: auto}
-hosts: [API.Cluster.Example.com., 192.0.2.5]
+hosts: [API.Cluster.Example.com., 192.0.2.5, '2001:DB8:0:0::5']
 limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 metrics: {listenAddress: 192.0.2.11:9645}
 microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
@@ -66,7 +66,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 				File: "/etc/mco/proxy.env", HTTPProxy: "proxy:3128", HTTPSProxy: "https://u:p%40ss@[2001:db8::9]:3129/", NoProxy: ".example,192.0.2.0/24",
 				TrustedCA: "/run/proxy.crt", ReadinessEndpoints: []string{"https://www.example.com/x", "http://[2001:db8::7]:8080"}, Upstream: config.EgressAuto,
 			},
-			Hosts:      []string{"api.cluster.example.com", "192.0.2.5"},
+			Hosts:      []string{"api.cluster.example.com", "192.0.2.5", "2001:db8::5"},
 			Limits:     config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
 			Metrics:    config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
 			MicroShift: config.MicroShift{Directory: "/etc/ms", ManageAdvertiseAddress: true},
@@ -178,6 +178,10 @@ func TestParseRefuses(t *testing.T) {
 		"ingress alone":                   {"vips: {ingress: [192.0.2.6]}", `c.yaml:1:18: vips.ingress is set without vips.api: add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf`},
 		"host with port":                  {`hosts: ["a.example:80"]`, `c.yaml:1:9: "a.example:80" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
 		"host wildcard":                   {`hosts: ["*.example"]`, `c.yaml:1:9: "*.example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host with brackets":              {`hosts: ["[2001:db8::5]"]`, `c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host with a zone":                {`hosts: ["fe80::1%eth0"]`, `c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host mapped":                     {`hosts: ["::ffff:192.0.2.5"]`, `c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host address twice":              {`hosts: ["2001:db8::5", "2001:db8:0::5"]`, `c.yaml:1:24: "2001:db8:0::5" is listed twice in hosts: keep one`},
 		"host empty label":                {`hosts: [a..example]`, `c.yaml:1:9: "a..example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
 		"host twice":                      {`hosts: [a.example, A.EXAMPLE.]`, `c.yaml:1:20: "A.EXAMPLE." is listed twice in hosts: keep one`},
 		"zero connections":                {"limits: {maxConnections: 0}", `c.yaml:1:26: limits.maxConnections is 0: specify a whole number from 1 to 1048576`},

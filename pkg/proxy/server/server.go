@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/netip"
@@ -19,7 +20,7 @@ import (
 // Settings are the bounds of the server and the host names that it accepts. All
 // bounds except PerSource are positive. Hosts must not change.
 type Settings struct {
-	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
+	Hosts          []string      // canonical: lower case, no port, no trailing dot, no brackets; empty: any name
 	MaxConnections int           // in flight at once, over all listeners
 	PerSource      int           // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration // from accept until the request head is complete
@@ -63,7 +64,10 @@ type Server struct {
 	longBuffers sync.Pool // of *[longBufferSize]byte
 }
 
+// allowsHost reports whether challenges for a name, or for an IPv6 address in brackets, are
+// forwarded.
 func (s *Settings) allowsHost(name []byte) bool {
+	name = bytes.Trim(name, "[]")
 	return len(s.Hosts) == 0 || slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
 }
 
