@@ -135,7 +135,8 @@ func allChecks() []check {
 		{"ruleset", "No nftables rule of this host keeps challenges from the service.", needsConfig, 2 * localTimeout, checkRuleset},
 		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
 		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
-			return o.observeIngress(ctx).CheckRoute(o.Token, o.recentChallenges().LastFor(o.namesOfAPI(ctx)))
+			recent := o.recentChallenges()
+			return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.namesOfAPI(ctx)), recent.LastForAddress())
 		}},
 		{"dns", "The API's names resolve to the API VIPs, in each address family.", needsVIPs, networkTimeout, checkDNS},
 		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {

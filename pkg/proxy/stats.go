@@ -61,7 +61,7 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 
 func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
-	case cause == upstream.NoRoute:
+	case cause == upstream.NoRoute, cause == upstream.NoRouteForAddress:
 		return report.NoRoute
 	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
 		return report.Redirected
