@@ -74,6 +74,7 @@ type components struct {
 	addresses *address.Watcher
 	socket    *net.UnixListener
 	table     *kernelTable
+	expiry    *expiryWatcher
 
 	stats      *statsRecorder
 	supervisor *proxySupervisor
@@ -85,7 +86,6 @@ type components struct {
 	cas        *caWatcher
 
 	exporter *exporterSupervisor
-	expiry   *expiryWatcher
 	proxy    *proxyClient
 	notifier *notifier
 	loop     *reconcile.Loop
@@ -99,6 +99,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log}
+	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
 	}
@@ -113,7 +114,6 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
-	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.cas.settings.put,
 		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
@@ -165,7 +165,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 		return err
 	}
 	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake, c.expiry.observeAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
@@ -256,7 +256,11 @@ func (c *components) startTasks(t *tasks, o Options) {
 // process and the kernel's table.
 func (c *components) report() report.Report {
 	c.supervisor.flush()
-	return c.tracker.Report(c.table.report())
+	r := c.tracker.Report(c.table.report())
+	for i, one := range r.Certificates {
+		r.Certificates[i] = one.WithAttemptsLeft(time.Now())
+	}
+	return r
 }
 
 // stopQueryTimeout bounds the query why the service must end.

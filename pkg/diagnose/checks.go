@@ -143,7 +143,7 @@ func allChecks() []check {
 			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
 		}},
 		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
-		{"certificate", "The API servers present valid certificates for their names.", needsVIPs, networkTimeout, checkCertificate},
+		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
 		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
 		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
@@ -295,7 +295,7 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 		names = append(names, internal)
 	}
 	requests := certificate.Requests(o.apiServers(ctx), names)
-	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, time.Now())
+	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, o.reported().Certificates, time.Now())
 }
 
 // apiServers are the reachable VIPs and this host's own addresses beside them. Behind a

@@ -289,6 +289,7 @@ const (
 	CertificateExpired          ID = "certificate-expired"
 	CertificateExpiryUrgent     ID = "certificate-expiry-urgent"
 	CertificateExpiresSoon      ID = "certificate-expires-soon"
+	RenewalAttemptFailed        ID = "renewal-attempt-failed"
 	CertificateNotYetValid      ID = "certificate-not-yet-valid"
 	CertificateDiffersByAddress ID = "certificate-differs-by-address"
 	CertificateDiffersByName    ID = "certificate-differs-by-name"
@@ -300,10 +301,12 @@ const (
 )
 
 // {server} is address and port, {requested} the name in SNI, {internal} the name that the
-// nodes use.
+// nodes use. {renewal} begins with a separator, and is empty if cert-manager renews another
+// certificate.
 func certificateEntries() []Entry {
 	const (
 		check    = "certificate"
+		renew    = "After the fix run cmctl renew, because cert-manager waits up to 32 h between its own attempts."
 		internal = "Remove {internal} from names in spec.servingCerts.namedCertificates of apiserver/cluster, and from dnsNames of the Certificate. "
 	)
 	return []Entry{
@@ -329,14 +332,20 @@ func certificateEntries() []Entry {
 		{
 			ID: CertificateExpiryUrgent, Check: check, Level: Problem,
 			Symptom:     "A certificate should have been renewed long ago.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left",
-			Remediation: "Run oc describe certificate and oc get challenge -A to see the state of the renewal. If a challenge is pending, run this check with --token.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left{renewal}",
+			Remediation: "Run oc describe certificate and oc get challenge -A to see the state of the renewal. If a challenge is pending, run this check with --token. " + renew,
 		},
 		{
 			ID: CertificateExpiresSoon, Check: check, Level: Warning,
 			Symptom:     "A certificate should have been renewed by now.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left",
-			Remediation: "Run oc describe certificate to see when it is renewed. If a challenge is pending, run this check with --token.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left{renewal}",
+			Remediation: "Run oc describe certificate to see when it is renewed. If a challenge is pending, run this check with --token. " + renew,
+		},
+		{
+			ID: RenewalAttemptFailed, Check: check, Level: Warning,
+			Symptom:     "The certificate is not renewed although cert-manager tries it. The journal has `EVENT=renewal-failed`.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) was not renewed by an attempt at {time}. It expires on {date}, in {left}{renewal}",
+			Remediation: "The other checks, CAUSE in journalctl -u http01-proxyd, and oc describe challenge -A show the cause. If a challenge is pending, run this check with --token. " + renew,
 		},
 		{
 			ID: CertificateNotYetValid, Check: check, Level: Problem,

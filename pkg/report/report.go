@@ -160,6 +160,15 @@ type Certificate struct {
 	NotAfter  time.Time `json:"notAfter,omitzero"`
 	Checked   time.Time `json:"checked"`
 	Error     string    `json:"error,omitempty"`
+
+	// FailedRenewals are the attempts to renew it that failed, as far as this host has
+	// observed their challenges since its service started.
+	FailedRenewals int       `json:"failedRenewals,omitempty"`
+	FirstFailure   time.Time `json:"firstFailure,omitzero"` // the last request of the first one
+	LastFailure    time.Time `json:"lastFailure,omitzero"`
+	// MaxAttemptsLeft is the largest number of attempts that cert-manager starts by itself
+	// before the certificate expires; absent before its renewal is due.
+	MaxAttemptsLeft *int `json:"maxAttemptsLeft,omitempty"`
 }
 
 // Events are the counts of events since the start of the service.

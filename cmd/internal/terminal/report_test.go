@@ -273,9 +273,33 @@ func TestCertificateRows(t *testing.T) {
 		"✗ x at a: only 23h left of 6d":   {6 * day, 23 * time.Hour},
 		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
+		"! x at a: only 15d left of 64d":  {64 * day, 15 * day},
+		"✗ x at a: only 6d left of 64d":   {64 * day, 6*day + time.Hour},
+		"✓ x at a: 41h left of 6d":        {160 * time.Hour, 41 * time.Hour},
+		"! x at a: only 39h left of 6d":   {160 * time.Hour, 39 * time.Hour},
+		"✗ x at a: only 22h left of 6d":   {160 * time.Hour, 22 * time.Hour},
 	} {
 		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
 		if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
+	}
+}
+
+// TestRenewalRows: failed attempts to renew a certificate, and those that are left.
+func TestRenewalRows(t *testing.T) {
+	t.Parallel()
+	due := report.Certificate{Address: "a", Name: "x", NotBefore: start.Add(-110 * time.Hour), NotAfter: start.Add(50 * time.Hour)}
+	failed := due
+	failed.FailedRenewals, failed.FirstFailure = 2, start.Add(-2*time.Hour)
+	for want, c := range map[string]report.Certificate{
+		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, cert-manager makes at most 3 more attempts by itself before the expiry\n": due,
+		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; 2 renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the expiry; " +
+			"fix the cause that http01-proxyd check reports, then run cmctl renew\n": failed,
+	} {
+		c.Checked = start
+		got := renderText(t, report.Report{Certificates: []report.Certificate{c.WithAttemptsLeft(start)}}, start, terminal.View{})
+		if !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
 	}
@@ -298,6 +322,9 @@ func fillWithHostileText(t *testing.T, v reflect.Value) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillWithHostileText(t, v.Elem())
 	case reflect.String:
 		v.SetString(hostile)
 	case reflect.Struct:

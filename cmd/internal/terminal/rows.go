@@ -56,8 +56,17 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	}
 	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, checked)
 	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
+	if renewal := c.DescribeRenewal(); renewal != "" {
+		until += "; " + renewal
+	}
+	if c.FailedRenewals > 0 {
+		until += "; fix the cause that http01-proxyd check reports, then run cmctl renew"
+	}
 	switch c.Stage(now) {
 	case report.CertificateFresh:
+		if c.FailedRenewals > 0 {
+			return markWarning(), fmt.Sprintf("%s: %s, %s", subject, left, until)
+		}
 		return markOK(), fmt.Sprintf("%s: %s, %s", subject, left, until)
 	case report.CertificateRenewalLate:
 		return markWarning(), fmt.Sprintf("%s: only %s, %s", subject, left, until)

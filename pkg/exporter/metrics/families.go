@@ -136,11 +136,22 @@ func certificateFamilies(found []report.Certificate) []*family {
 		"Expiry of the API server's certificate on the API VIPs, in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
 	before := gauge(prefix+"api_certificate_not_before_seconds",
 		"Start of the validity of that certificate, in seconds since 1970.", "name", "issuer")
+	failed := gauge(prefix+"api_certificate_failed_renewals",
+		"Attempts to renew that certificate that failed, as far as this host has observed their challenges since the service started.", "name", "issuer")
+	attempts := gauge(prefix+"api_certificate_renewal_attempts_left",
+		"Largest number of attempts that cert-manager starts by itself before that certificate expires; absent before its renewal is due.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
 		after.set(unixSeconds(first[id].NotAfter), id.name, id.issuer)
 		before.set(unixSeconds(first[id].NotBefore), id.name, id.issuer)
+		if id.name == "" {
+			continue // cert-manager does not renew it
+		}
+		failed.set(float64(first[id].FailedRenewals), id.name, id.issuer)
+		if left := first[id].MaxAttemptsLeft; left != nil {
+			attempts.set(float64(*left), id.name, id.issuer)
+		}
 	}
-	return []*family{after, before}
+	return []*family{after, before, failed, attempts}
 }
 
 // trustFamilies describes the CAs that verify TLS with the ingress. There are no series
