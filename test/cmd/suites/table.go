@@ -15,7 +15,7 @@ type module struct {
 // start programs and read their output, so they run without the race detector. The
 // lab (test/support/lab) runs the service with it.
 func modules() []module {
-	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
+	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "test/rehearsal/backoff", onlyAll: true}, {dir: "build", onlyAll: true}}
 }
 
 // Sets of tests.
