@@ -38,6 +38,7 @@ type statsRecorder struct {
 	tracker       *tracker.Tracker
 	causes        *causeSnapshot
 	onUndelivered trigger // fires after a challenge that did not reach the ingress
+	selfTested    *mailbox[protocol.SelfTested]
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -52,7 +53,7 @@ type statsRecorder struct {
 
 func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
 	return &statsRecorder{
-		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered,
+		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, selfTested: newMailbox[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -64,6 +65,9 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 		c := r.completeChallenge(&n.Challenges[i])
 		r.tracker.RecordChallenge(c)
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
+	}
+	if n.SelfTest != nil {
+		r.selfTested.put(*n.SelfTest)
 	}
 	if n.UpstreamFailed {
 		r.onUndelivered.fire()

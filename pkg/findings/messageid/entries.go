@@ -128,6 +128,21 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The certificate for the name \"@NAME@\" was issued by @ISSUER@ and is valid until\n@NOT_AFTER@. If cert-manager should have renewed it, check its order and\nchallenge, and run `http01-proxyd check`.",
 		},
 		{
+			Event: "self-test-failed", ID: "ccd033e8b06c405ea7464bf97cd84018",
+			Subject:     "The self-test of the VIP @VIP@ fails",
+			Explanation: "The service requested a challenge that does not exist from port 80 of the VIP, and\nrepeated the request. Neither got the answer of the ingress. A renewal would fail in\nthe same way. The remediation of @CAUSE@ is in\n" + docurl.Troubleshooting + ".\nSet selfTest.interval: 0s to turn self-tests off.",
+		},
+		{
+			Event: "self-test-recovered", ID: "f8076e53d4bd4e13b310560a3e4f4e03",
+			Subject:     "The self-test of the VIP @VIP@ succeeds again",
+			Explanation: "A request to port 80 of the VIP got the answer of the ingress.",
+		},
+		{
+			Event: "self-test", ID: "932403aac20640e7a477d4f15d499018",
+			Subject:     "The self-test cannot run",
+			Explanation: "ERROR contains the reason. The service retries within minutes. Challenges are\nanswered meanwhile.",
+		},
+		{
 			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",
 			Subject:     "The API's certificate is not monitored, because the API's name is unknown",
 			Explanation: "The API server presents the certificate of cert-manager only to clients that use\nits name. Add that name to `hosts` of /etc/http01-proxyd/config.yaml. Challenges\nfor other names are rejected then. On OpenShift,\n/etc/kubernetes/apiserver-url.env contains the name.",
