@@ -43,22 +43,37 @@ func (c *cluster) awaitSelfTests(s *lab.Service, want string) lab.Status {
 	return seen
 }
 
-// expectNotCounted expects that no self-test was counted or logged as a challenge.
-func (c *cluster) expectNotCounted(s *lab.Service, seen lab.Status) {
-	c.t.Helper()
-	if ch := seen.Challenges; ch.Total != 0 || len(ch.Recent) != 0 {
-		c.t.Errorf("challenges: %+v", ch)
-	}
-	if text := c.log(s); strings.Contains(text, "challenge-started") {
-		c.t.Errorf("a challenge is in the log:\n%s", text)
-	}
+// serviceLog reads the log of a service from a position on: services of earlier tests on the
+// node have written to the same file.
+type serviceLog struct {
+	*lab.Service
+
+	t     *testing.T
+	begin int
 }
 
-func (c *cluster) log(s *lab.Service) string {
-	c.t.Helper()
-	text, err := os.ReadFile(s.Log)
-	must(c.t, err)
-	return string(text)
+func (c *cluster) newServiceLog(s *lab.Service) serviceLog {
+	l := serviceLog{Service: s, t: c.t}
+	l.begin = len(l.text())
+	return l
+}
+
+func (l serviceLog) text() string {
+	l.t.Helper()
+	text, err := os.ReadFile(l.Log)
+	must(l.t, err)
+	return string(text[l.begin:])
+}
+
+// expectNotCounted expects that no self-test was counted or logged as a challenge.
+func (l serviceLog) expectNotCounted(seen lab.Status) {
+	l.t.Helper()
+	if ch := seen.Challenges; ch.Total != 0 || len(ch.Recent) != 0 {
+		l.t.Errorf("challenges: %+v", ch)
+	}
+	if text := l.text(); strings.Contains(text, "challenge-started") {
+		l.t.Errorf("a challenge is in the log:\n%s", text)
+	}
 }
 
 // TestSelfTest: a fault of the path is reported between two renewals, by its finding, and
@@ -69,7 +84,8 @@ func TestSelfTest(t *testing.T) {
 	}
 	c := healthy(t, func(n *lab.Node) string { return config(n, "10s") })
 	s := c.Services[0]
-	c.expectNotCounted(s, c.awaitSelfTests(s, "ok"))
+	log := c.newServiceLog(s)
+	log.expectNotCounted(c.awaitSelfTests(s, "ok"))
 	c.expectFindings(c.holder(), []string{})
 	for _, other := range c.Services[1:] {
 		seen, err := other.Status(t.Context())
@@ -83,16 +99,15 @@ func TestSelfTest(t *testing.T) {
 		c := c.forSubtest(t)
 		must(t, c.Worker.StopRouter(t.Context()))
 		c.onCleanup(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
-		seen := c.awaitSelfTests(s, "ingress-refused")
-		c.expectNotCounted(s, seen)
-		if text := c.log(s); !strings.Contains(text, "the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections") {
+		log.expectNotCounted(c.awaitSelfTests(s, "ingress-refused"))
+		if text := log.text(); !strings.Contains(text, "the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections") {
 			t.Errorf("the log:\n%s", text)
 		}
 		// The fault itself explains the self-test.
 		c.expectFindings(c.holder(), []string{"ingress-refused"})
 		must(t, c.holder().WriteConfig(config(c.holder(), "24h")))
 		must(t, lab.Eventually(t.Context(), "the other interval", func(context.Context) error {
-			if text := c.log(s); !strings.Contains(text, "new configuration active") {
+			if text := log.text(); !strings.Contains(text, "new configuration active") {
 				return errors.New(text)
 			}
 			return nil
@@ -103,7 +118,7 @@ func TestSelfTest(t *testing.T) {
 	c.expectText(r, "self-test-failed", "The last self-test of 192.0.2.5:80, at ", "failed with the finding ingress-refused: 192.0.2.6:80 refuses connections", "http01-proxyd explain ingress-refused")
 	must(t, c.holder().WriteConfig(config(c.holder(), "10s")))
 	c.awaitSelfTests(s, "ok")
-	if text := c.log(s); strings.Count(text, "succeeds again, after ") != 2 {
+	if text := log.text(); strings.Count(text, "succeeds again, after ") != 2 {
 		t.Errorf("the log:\n%s", text)
 	}
 
@@ -113,7 +128,7 @@ func TestSelfTest(t *testing.T) {
 		c.awaitSelfTests(s, "self-check-fails")
 		c.expectFindings(c.holder(), []string{"self-check-fails", "self-check-fails"})
 	})
-	c.expectNotCounted(s, c.awaitSelfTests(s, "ok"))
+	log.expectNotCounted(c.awaitSelfTests(s, "ok"))
 
 	must(t, c.holder().WriteConfig(config(c.holder(), "0s")))
 	_, err := s.Await(t.Context(), "no self-test", func(seen lab.Status) error {
@@ -134,7 +149,7 @@ func TestSelfTestOfEachHolder(t *testing.T) {
 	c.holdVIPs(n)
 	c.withBGP(n, service)
 	for _, s := range []*lab.Service{c.Services[0], service} {
-		c.expectNotCounted(s, c.awaitSelfTests(s, "ok"))
+		c.newServiceLog(s).expectNotCounted(c.awaitSelfTests(s, "ok"))
 	}
 	// The table of one holder does not redirect connections of the host itself any more.
 	c.loadFaultRules(n, "chain output { type nat hook output priority -120; tcp dport 80 fib daddr type local redirect to :81; }")
