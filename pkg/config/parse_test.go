@@ -50,6 +50,7 @@ egressProxy:
 hosts: [API.Cluster.Example.com., 192.0.2.5, '2001:DB8:0:0::5']
 limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 metrics: {listenAddress: 192.0.2.11:9645}
+selfTest: {interval: 90m}
 microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 `, config.Config{
 			Mode: config.ModeCustom, InternalPort: 1024,
@@ -69,6 +70,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 			Hosts:      []string{"api.cluster.example.com", "192.0.2.5", "2001:db8::5"},
 			Limits:     config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
 			Metrics:    config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
+			SelfTest:   config.SelfTest{Interval: 90 * time.Minute},
 			MicroShift: config.MicroShift{Directory: "/etc/ms", ManageAdvertiseAddress: true},
 		}},
 		"metrics on all addresses": {"metrics:\n  listenAddress: :9645\n", with(func(c *config.Config) {
@@ -86,6 +88,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 		"through the proxy by name": {"hosts: [a.example]\negressProxy: {upstream: auto}", with(func(c *config.Config) {
 			c.Hosts, c.EgressProxy.Upstream = []string{"a.example"}, config.EgressAuto
 		})},
+		"self-test off":       {"selfTest: {interval: 0s}", with(func(c *config.Config) { c.SelfTest.Interval = 0 })},
 		"metrics off":         {`metrics: {listenAddress: ""}`, config.Default()},
 		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
 		"one address for both": {"vips: {api: [192.0.2.5], ingress: [192.0.2.5]}", with(func(c *config.Config) {
@@ -111,11 +114,12 @@ const metricsFix = `specify a port from 1024 to 65535, optionally with an addres
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
+		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
+		"self-test too often":             {"selfTest: {interval: 9s}", `c.yaml:1:22: selfTest.interval is "9s": specify a time span with its unit from 10s to 24h, such as 1h, or 0s to disable it`},
 		"MicroShift relative":             {"microshift: {directory: etc}", `c.yaml:1:25: microshift.directory is "etc": specify an absolute path, or "" for no path`},
 		"MicroShift managed nowhere":      {`microshift: {directory: "", manageAdvertiseAddress: true}`, `c.yaml:1:53: microshift.manageAdvertiseAddress is true, and microshift.directory is empty: set it to false, or specify microshift.directory`},
 		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress`},
-		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
+		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
 		"duplicate key":                   {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration is listed twice, first on line 1: keep one of the two`},
 		"not a mapping":                   {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},
 		"list for object":                 {"limits: [1]", `c.yaml:1:9: limits is a list, not a mapping: write keys and values, such as maxConnections: …`},
@@ -200,7 +204,7 @@ func TestParseRefuses(t *testing.T) {
 		"metrics multicast":               {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsFix},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
-			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
+			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
 			`c.yaml:4:14: limits.headBytes is 1: specify a whole number from 512 to 65536`,
 			`c.yaml:5:19: limits.maxConnections is the string "many": specify a whole number from 1 to 1048576`,
 		}, "\n")},

@@ -62,6 +62,15 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 	})
 }
 
+// intervalOrNone sets a time span. 0s means none.
+func (r *reader) intervalOrNone(into *time.Duration, where string, lowest, highest time.Duration) func(*yaml.Node) {
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 1h, or 0s to disable it", lowest, strings.TrimSuffix(highest.String(), "0m0s"))
+	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
+		v, err := time.ParseDuration(text)
+		return v, err == nil && (v == 0 || v >= lowest && v <= highest)
+	})
+}
+
 func (r *reader) path(into *string, where string) func(*yaml.Node) {
 	return value(r, into, where, "specify an absolute path", "!!str", func(text string) (string, bool) {
 		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)

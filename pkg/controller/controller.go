@@ -82,6 +82,7 @@ type components struct {
 	proxyDone  func() // its heartbeats end as planned
 	upstreams  *upstreamCheck
 	liveness   *livenessCheck
+	selfTester *selfTester
 	egress     *egressWatcher
 	cas        *caWatcher
 
@@ -114,9 +115,13 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
+	c.selfTester = newSelfTester(selfTestDependencies{
+		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, proxy: c.supervisor, redirects: c.liveness.redirects,
+		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
+	})
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.cas.settings.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure},
 	}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -211,6 +216,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
 	c.expiry.observe(o.VIPs)
+	c.selfTester.observe(o.VIPs)
 	c.egress.observations.put(o)
 }
 
@@ -233,6 +239,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("readiness", c.notifier.runReady)
 	t.start("upstream check", c.upstreams.run)
 	t.start("liveness check", c.liveness.run)
+	t.start("self-test", c.selfTester.run)
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.run)
 	t.start("expiry watcher", c.expiry.run)

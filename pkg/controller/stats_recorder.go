@@ -40,6 +40,7 @@ type statsRecorder struct {
 	causes        *causeSnapshot
 	onUndelivered trigger // fires after a challenge that did not reach the ingress
 	onAttempt     func(expiry.Attempt)
+	selfTested    *mailbox[protocol.SelfTested]
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -54,7 +55,7 @@ type statsRecorder struct {
 
 func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger, onAttempt func(expiry.Attempt)) *statsRecorder {
 	return &statsRecorder{
-		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
+		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt, selfTested: newMailbox[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -66,6 +67,9 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 		c := r.completeChallenge(&n.Challenges[i])
 		r.tracker.RecordChallenge(c)
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
+	}
+	if n.SelfTest != nil {
+		r.selfTested.put(*n.SelfTest)
 	}
 	if n.UpstreamFailed {
 		r.onUndelivered.fire()

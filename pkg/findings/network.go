@@ -78,6 +78,7 @@ const (
 	ProxyResponseDiffers ID = "proxy-response-differs"
 	NameNotAllowed       ID = "name-not-in-hosts"
 	SelfCheckMissing     ID = "self-check-missing"
+	SelfTestFailed       ID = "self-test-failed"
 )
 
 // networkPolicyExample permits cert-manager's controller what the operator's default
@@ -159,6 +160,13 @@ func vipPortEntries() []Entry {
 				"add entries to spec.networkPolicies that permit TCP port 80 of {vip} and port 443 of the CA. http01-proxyd explain self-check-missing prints an example. " +
 				"Otherwise oc describe challenge -A shows the error of the self check.",
 			Example: networkPolicyExample,
+		},
+		{
+			ID: SelfTestFailed, Check: check, Level: Warning,
+			Symptom: "The alert `HTTP01SelfTestFailing` fires, or the journal has an entry `EVENT=self-test-failed`. No challenge is pending, and `check` may find no other fault.",
+			Message: "The last self-test of {endpoint}, at {time}, failed with the finding {cause}: {error}",
+			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test within minutes, and http01-proxyd status shows the result. " +
+				"Otherwise http01-proxyd explain {cause} prints the remediation.",
 		},
 	}
 }

@@ -90,6 +90,15 @@ func isDeliveryFailure(cause string) bool {
 	}
 }
 
+// RecordSelfTest implements server.Recorder.
+func (c *statsCollector) RecordSelfTest(t protocol.SelfTested) {
+	t.Upstream = cause.WithoutZone(t.Upstream)
+	c.mu.Lock()
+	c.pending.SelfTest = &t
+	c.mu.Unlock()
+	c.notify()
+}
+
 // RecordRejection implements server.Recorder.
 func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.ClientKind) {
 	c.mu.Lock()
@@ -131,7 +140,7 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 	clear(c.rejections)
 	c.pending = protocol.Stats{}
 	c.mu.Unlock()
-	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 {
+	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 && s.SelfTest == nil {
 		return
 	}
 	send(&s)

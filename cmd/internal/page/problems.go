@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,11 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 	for _, c := range r.Certificates {
 		if f, found := certificateFinding(c, now); found {
 			all = append(all, f)
+		}
+	}
+	for _, t := range r.SelfTests {
+		if !t.OK {
+			all = append(all, findings.New(findings.SelfTestFailed, findings.Values{"endpoint": netip.AddrPortFrom(t.VIP, 80).String(), "time": clock(t.Checked) + " UTC", "cause": t.Cause, "error": t.Error}))
 		}
 	}
 	return append(all, challengeFindings(r)...)

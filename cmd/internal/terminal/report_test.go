@@ -70,6 +70,10 @@ func fullReport() report.Report {
 		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
 		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
 	}
+	r.SelfTests = []report.SelfTest{
+		{VIP: netip.MustParseAddr("192.0.2.5"), OK: true, Since: start, Checked: start.Add(30 * time.Second)},
+		{VIP: netip.MustParseAddr("2001:db8::5"), Since: start, Checked: start.Add(40 * time.Second), Cause: "ingress-refused", Error: "[2001:db8::6]:80 refuses connections"},
+	}
 	return r
 }
 
@@ -83,6 +87,8 @@ Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
 Upstream:       - [2001:db8::6]:80 not checked yet
 Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", checked 60s ago
 Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s ago)
+Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the ingress, checked 30s ago
+Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
@@ -123,6 +129,10 @@ Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
                   2026-03-03 03:04 UTC, by "R11", checked 60s ago
 Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s
                   ago)
+Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the
+                  ingress, checked 30s ago
+Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses
+                  connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1

@@ -79,6 +79,14 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	}
 }
 
+func describeSelfTest(t report.SelfTest, now time.Time) (mark span, text string) {
+	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(t.Checked)))
+	if t.OK {
+		return markOK(), fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress, %s", t.VIP, checked)
+	}
+	return markError(), fmt.Sprintf("%v: %s: %s (since %s, %s)", t.VIP, t.Cause, t.Error, report.Age(now.Sub(t.Since)), checked)
+}
+
 func describeTrust(t report.Trust, now time.Time) (mark span, text string) {
 	reason, message := t.Evaluate()
 	if !t.Since.IsZero() {

@@ -24,6 +24,7 @@ func families(r report.Report) []*family {
 	all := []*family{up, build, readyFamily(r), heldFamily(r.VIPs), redirectFamily(r.Table), requestFamily(r), upstreamErrorFamily(r)}
 	all = append(all, eventFamilies(r.Events)...)
 	all = append(all, certificateFamilies(r.Certificates)...)
+	all = append(all, selfTestFamilies(r.SelfTests)...)
 	all = append(all, trustFamilies(r.Trust)...)
 	return append(all, egressFamilies(r.EgressProxy)...)
 }
@@ -152,6 +153,19 @@ func certificateFamilies(found []report.Certificate) []*family {
 		}
 	}
 	return []*family{after, before, failed, attempts}
+}
+
+// selfTestFamilies describes the self-tests. There are no series while they are off, on
+// standby, and before the first one is complete.
+func selfTestFamilies(all []report.SelfTest) []*family {
+	failed := gauge(prefix+"self_test_failed",
+		"1 while the self-test of the API VIP fails, 0 otherwise; the label cause is the ID of the finding, or empty.", "vip", "cause")
+	completed := gauge(prefix+"self_test_timestamp_seconds", "Time of the last self-test of the API VIP, in seconds since 1970.", "vip")
+	for _, t := range all {
+		failed.set(boolean(!t.OK), t.VIP.String(), t.Cause)
+		completed.set(unixSeconds(t.Checked), t.VIP.String())
+	}
+	return []*family{failed, completed}
 }
 
 // trustFamilies describes the CAs that verify TLS with the ingress. There are no series

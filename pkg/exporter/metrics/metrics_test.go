@@ -69,6 +69,10 @@ func sample() report.Report {
 			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour), MaxAttemptsLeft: &attempts},
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
 		},
+		SelfTests: []report.SelfTest{
+			{VIP: netip.MustParseAddr("192.0.2.5"), Checked: from, Cause: "ingress-refused", Error: "no"},
+			{VIP: netip.MustParseAddr("2001:db8::5"), Checked: from.Add(time.Minute), OK: true},
+		},
 		EgressProxy: report.EgressProxy{
 			Upstream: "auto", Pending: true, Routes: []report.EgressRoute{{Ingress: "198.51.100.6:80"}},
 			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},

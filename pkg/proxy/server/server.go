@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -45,6 +46,8 @@ type Recorder interface {
 	// RecordChallenge records a forwarded request and the failure at the upstream,
 	// or nil.
 	RecordChallenge(c report.Challenge, failure *cause.Failure)
+	// RecordSelfTest records a forwarded request that was announced as a self-test.
+	RecordSelfTest(t protocol.SelfTested)
 	// RecordRejection records every other connection. The kind of client is
 	// [report.OtherClient] unless the request could be parsed.
 	RecordRejection(reason report.Rejection, kind report.ClientKind)
@@ -59,6 +62,7 @@ type Server struct {
 	upstream    Upstream
 	recorder    Recorder
 	settings    atomic.Pointer[Settings]
+	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
 	connections *connectionTable
 	pool        sync.Pool // of *connection
 	longBuffers sync.Pool // of *[longBufferSize]byte
@@ -89,6 +93,19 @@ func New(settings Settings, up Upstream, rec Recorder) *Server {
 func (s *Server) Update(settings Settings) {
 	s.settings.Store(&settings)
 	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
+}
+
+// AnnounceSelfTest has the next request for the token at the VIP recorded as a self-test.
+func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
+
+// takeSelfTest returns the announced self-test that the request belongs to, or nil. An
+// announcement applies to one request.
+func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
+	t := s.selfTest.Load()
+	if t == nil || t.VIP != c.vip || t.Token != string(c.request.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
+		return nil
+	}
+	return t
 }
 
 // drainHeadTimeout bounds the wait for incomplete heads during Drain.
