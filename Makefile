@@ -222,6 +222,7 @@ docs:
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
+	cd test && $(GO) test ./suites/fleets -run TestFigures -count=1 -update
 
 # The console reads a Grafana dashboard from a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml

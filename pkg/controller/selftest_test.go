@@ -288,6 +288,7 @@ func TestSelfTestVerdict(t *testing.T) {
 		want     findings.ID
 		text     string
 	}{
+		"no route for an address": {probing.FetchResult{Status: 503}, proxied(503, "route-missing-for-address"), "", ""},
 		"no route":                {probing.FetchResult{Status: 503}, proxied(503, "route-missing"), "", ""},
 		"another solver":          {probing.FetchResult{Status: 404}, proxied(404, ""), "", ""},
 		"no connection":           {probing.FetchResult{Cause: "ingress-timeout"}, nil, findings.SelfCheckFails, "192.0.2.5:80: it does not reply to connection attempts"},

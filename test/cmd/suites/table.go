@@ -41,7 +41,7 @@ type suite struct {
 // not run completely. The keys are folders relative to the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"build":         {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
+		"build":         {slots: 2, timeout: 30 * time.Minute, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
 		"cmd/oc-http01": {processes: 2},
 		"pkg/controller": {
 			processes: 8,
