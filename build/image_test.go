@@ -38,7 +38,7 @@ func newRegistry(t *testing.T, address string) *httptest.Server {
 }
 
 func TestImageOnTheCommandLine(t *testing.T) {
-	t.Parallel()
+	// Not parallel: see TestReleaseIsReproducible.
 	dir := clone(t, snapshot(t), "clone")
 	digest, notes, err := makeImage(t, dir, nil)
 	if err != nil {

@@ -46,7 +46,8 @@ func release(t *testing.T, dir string, env []string, args ...string) (string, er
 // TestReleaseIsReproducible makes one release in two clones, under what differs
 // between two people's machines, and compares all of both.
 func TestReleaseIsReproducible(t *testing.T) {
-	t.Parallel()
+	// One after another, the tests that make binaries of four architectures compile each
+	// package once: a compilation that has not ended is not in the cache.
 	source := snapshot(t)
 	succeed(t, source, "git", "tag", version)
 	one, other := clone(t, source, "one"), clone(t, source, "some/where/else")
@@ -242,7 +243,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 
 // TestRehearsal: a rehearsal is reported as a rehearsal.
 func TestRehearsal(t *testing.T) {
-	t.Parallel()
+	// Not parallel: see TestReleaseIsReproducible.
 	dir := clone(t, snapshot(t), "clone")
 	out, err := release(t, dir, nil, "VERSION="+version, "ALLOW_DIRTY=1")
 	if err != nil {

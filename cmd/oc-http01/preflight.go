@@ -8,16 +8,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/preflight"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
+
+// maxNamedFolders limits the folders in an error message.
+const maxNamedFolders = 3
 
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
@@ -32,7 +37,8 @@ func preflightCommand() *cobra.Command {
 		Use: "preflight FILE|DIR...", Short: "find out whether a change of the MachineConfigs would reboot nodes",
 		Long: `Examine objects of the cluster and rendered files, before MachineConfigs are applied or
 deleted. The command changes nothing, and does not connect to a cluster. A FILE has one
-object or one List; - is standard input. A DIR is the output of "oc http01 render".
+object or one List; - is standard input. A DIR is the output of "oc http01 render", in
+any layout. For an overlay of a layout, it is the folder of the overlay.
 
 It reports:
 
@@ -41,22 +47,26 @@ It reports:
   - a paused or degraded pool
   - MachineConfigs of others with files or units of this service
   - the MachineConfig of cert-manager-operator's HTTP01Proxy
+  - api-int in the configuration of the service, or in the named certificates of the
+    APIServer, and more of these than its operator accepts
 
 The ClusterVersion has the release. Without rendered files, the entries are those that
 this version of the service needs.
 
-A List of all kinds, as in the last example, also shows that there is no MachineOSConfig.
-OpenShift 4.17 may not have that kind: leave it out.
+A List does not show which kinds were queried, so MachineOSConfigs need a file of their
+own, even if it is an empty List. From OpenShift 4.20, the file is optional. OpenShift
+4.17 may not have that kind: without the file, the exit code is then 4.
 
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but an object
 is missing. With 1 or 2, nothing was examined.`,
-		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version -o yaml > cluster.yaml
+		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster -o yaml > cluster.yaml
   oc get machineosconfig -o yaml > machineosconfigs.yaml
   oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml > machineconfigs.yaml
   oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml rendered
 
-  # one List of all kinds
-  oc get machineconfiguration,machineosconfig,mcp,mc,clusterversion -o yaml | oc http01 preflight - rendered`,
+  # one List of all other kinds
+  oc get machineconfiguration,mcp,mc,clusterversion,apiserver -o yaml |
+    oc http01 preflight - machineosconfigs.yaml rendered`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := validatePreflight(names); err != nil {
@@ -123,7 +133,7 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 		paths := []string{name}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths = renderedFilesIn(name); len(paths) == 0 {
-				problems = append(problems, fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", name))
+				problems = append(problems, noRenderedFiles(name))
 			}
 		}
 		for _, path := range paths {
@@ -138,13 +148,33 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 	return files, errors.Join(problems...)
 }
 
-// renderedFilesIn returns the objects that render has written to a folder. A release has
-// other objects in the same folder.
+// renderedFilesIn returns the objects that render has written to a folder, in any layout. A
+// release has other objects in the same folder. A file of an overlay replaces that of the
+// base.
 func renderedFilesIn(dir string) (all []string) {
-	policy := filepath.Join(dir, filepath.FromSlash(disruption.PolicyFile))
-	if _, err := os.Stat(policy); err == nil {
-		all = append(all, policy)
+	if full, err := filepath.Abs(dir); err == nil && layout.IsOverlay(filepath.ToSlash(full)) {
+		all = machineConfigsIn(dir)
+		for _, file := range renderedFilesIn(filepath.Join(dir, "..", "..")) {
+			if !slices.ContainsFunc(all, func(own string) bool { return filepath.Base(own) == filepath.Base(file) }) {
+				all = append(all, file)
+			}
+		}
+		return all
 	}
+	for _, name := range layout.PolicyFiles() {
+		policy := filepath.Join(dir, filepath.FromSlash(name))
+		if _, err := os.Stat(policy); err == nil {
+			all = append(all, policy)
+		}
+	}
+	for _, folder := range layout.Folders() {
+		all = append(all, machineConfigsIn(filepath.Join(dir, folder))...)
+	}
+	return all
+}
+
+// machineConfigsIn returns the rendered MachineConfigs in a folder.
+func machineConfigsIn(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if isMachineConfig(e.Name()) {
@@ -152,6 +182,22 @@ func renderedFilesIn(dir string) (all []string) {
 		}
 	}
 	return all
+}
+
+// noRenderedFiles returns the error about a folder without rendered files. It names
+// folders in it that have some.
+func noRenderedFiles(dir string) error {
+	var below []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); e.IsDir() && len(below) < maxNamedFolders && len(renderedFilesIn(path)) > 0 {
+			below = append(below, path)
+		}
+	}
+	if len(below) == 0 {
+		return fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", dir)
+	}
+	return fmt.Errorf("%s has no rendered files, but folders in it have: name one of them, such as %s", dir, strings.Join(below, " or "))
 }
 
 func preflightExitCode(outcome report.ClusterOutcome) error {

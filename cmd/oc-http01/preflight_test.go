@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -42,6 +46,13 @@ items:
 - apiVersion: machineconfiguration.openshift.io/v1
   kind: MachineConfig
   metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}
+- apiVersion: config.openshift.io/v1
+  kind: APIServer
+  metadata: {name: cluster}
+- apiVersion: config.openshift.io/v1
+  kind: ClusterVersion
+  metadata: {name: version}
+  status: {history: [{state: Completed, version: 4.20.1}]}
 `
 }
 
@@ -64,11 +75,21 @@ func TestPreflight(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(rendered, "other.yaml"), []byte("kind: PrometheusRule\n"), 0o600))
 	full := clusterList(policyLists(t))
 	patched := clusterList("    files:\n    - path: /etc/sysconfig/nftables.conf\n      actions: [{type: None}]\n")
-	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "typo.yaml": strings.Replace(poolObject, "paused", "pausd", 1)}
+	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "none.yaml": "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n", "typo.yaml": strings.Replace(poolObject, "paused", "pausd", 1)}
 	for name, text := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "none"), 0o700))
+	// The cluster has the rendered objects, and "oc get mc" prints those of others again.
+	var installed strings.Builder
+	installed.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for _, name := range []string{"98-master-http01-proxyd.yaml", "98-master-http01-proxyd-config.yaml"} {
+		text, err := os.ReadFile(filepath.Join(rendered, name))
+		must(t, err)
+		installed.WriteString("- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n")
+	}
+	installed.WriteString("- apiVersion: machineconfiguration.openshift.io/v1\n  kind: MachineConfig\n  metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}\n")
+	must(t, os.WriteFile(filepath.Join(dir, "installed.yaml"), []byte(installed.String()), 0o600))
 	at := func(names ...string) (all []string) {
 		for _, name := range names {
 			all = append(all, filepath.Join(dir, name))
@@ -81,8 +102,11 @@ func TestPreflight(t *testing.T) {
 		code     int
 		out, err []string
 	}{
-		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"}, nil},
+		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service", "APIServer cluster without named certificates: before you add one, see https://"}, nil},
+		"installed already":   {"", at("full.yaml", "rendered", "installed.yaml"), cli.OK, []string{"1 MachineConfigs of others, 2 of this service"}, nil},
 		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
+		"no MachineOSConfigs": {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered"), "-"), cli.Unknown, []string{"Not examined:", "MachineOSConfigs: give the output of \"oc get machineosconfig -o yaml\""}, nil},
+		"their empty List":    {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered", "none.yaml"), "-"), cli.OK, []string{"no MachineOSConfig of the pool"}, nil},
 		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
 		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},
 		"another pool":        {"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown, []string{"oc get mcp infra -o yaml"}, nil},
@@ -123,5 +147,77 @@ func TestPreflight(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{}, document.NotExamined); diff != "" {
 		t.Errorf("not examined (-want +got):\n%s", diff)
+	}
+}
+
+// TestPreflightExitCodes: docs/reference/exit-codes.md has the exit code of each result.
+func TestPreflightExitCodes(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/reference/exit-codes.md")
+	must(t, err)
+	full := clusterList(policyLists(t))
+	results := map[string]struct {
+		stdin string
+		args  []string
+	}{
+		"everything was examined":                {full, []string{"-"}},
+		"a file cannot be read, or is not an ob": {"hello", []string{"-"}},
+		"the command line is wrong":              {"", nil},
+		"a problem was found":                    {clusterList("    files: []\n"), []string{"-"}},
+		"an object was not given":                {poolObject, []string{"-"}},
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| (\d) \|$`).FindAllStringSubmatch(string(document), -1)
+	if len(rows) != len(results) {
+		t.Errorf("%d rows for %d results: %q", len(rows), len(results), rows)
+	}
+	for begin, tt := range results {
+		got := runLine(t, tt.stdin, append([]string{"preflight"}, tt.args...)...)
+		i := slices.IndexFunc(rows, func(row []string) bool { return strings.HasPrefix(row[1], begin) })
+		if i < 0 || rows[i][2] != strconv.Itoa(got.code) {
+			t.Errorf("%s: exit code %d, which is not in %q\n%s", begin, got.code, rows, got.err)
+		}
+	}
+}
+
+// TestPreflightLayouts: the folder of each layout, and that of an overlay, are examined
+// like plain files, with the policy of the layout.
+func TestPreflightLayouts(t *testing.T) {
+	t.Parallel()
+	fleet := t.TempDir()
+	cluster := filepath.Join(fleet, "cluster.yaml")
+	must(t, os.WriteFile(cluster, []byte(clusterList(policyLists(t))), 0o600))
+	paris := filepath.Join(fleet, "paris1.yaml")
+	must(t, os.WriteFile(paris, []byte("hosts: [api-int.paris1.example.com]\n"), 0o600))
+	for _, name := range layout.Names() {
+		dir := filepath.Join(fleet, name)
+		for _, args := range [][]string{{"--image", image}, {"--cluster", "paris1", "--config", paris}} {
+			if got := runLine(t, "", append([]string{"render", "--layout", name, "--output-dir", dir}, args...)...); got.code != cli.OK {
+				t.Fatalf("%+v", got)
+			}
+		}
+		for folder, wants := range map[string][]string{
+			dir:                                      {"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"},
+			filepath.Join(dir, "overlays", "paris1"): {"the rendered policy", "1 MachineConfigs of others, 2 of this service", "contains api-int.paris1.example.com", "[hosts-internal-name]"},
+		} {
+			got := runLine(t, "", "preflight", cluster, folder)
+			for _, want := range wants {
+				if got.code != cli.OK || !strings.Contains(got.out, want) {
+					t.Errorf("%s: exit code %d, no %q in\n%s%s", folder, got.code, want, got.out, got.err)
+				}
+			}
+		}
+		policies, err := filepath.Glob(filepath.Join(dir, "*", "policy.yaml"))
+		must(t, err)
+		if len(policies) != 1 {
+			t.Fatalf("policies: %q", policies)
+		}
+		must(t, os.WriteFile(policies[0], []byte(runLine(t, "", "policy", "--layered").out), 0o600)) // without an entry for the installer
+		if got := runLine(t, "", "preflight", cluster, dir); got.code != cli.Unhealthy || !strings.Contains(got.out, "[policy-drops-entries]") {
+			t.Errorf("%s with another policy: exit code %d\n%s%s", name, got.code, got.out, got.err)
+		}
+	}
+	got := runLine(t, "", "preflight", cluster, fleet)
+	if want := fleet + " has no rendered files, but folders in it have: name one of them, such as " + filepath.Join(fleet, "argocd") + " or "; got.code != cli.Failure || !strings.Contains(got.err, want) {
+		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

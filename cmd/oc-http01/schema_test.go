@@ -3,7 +3,9 @@
 package main
 
 import (
+	"encoding/base64"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,6 +45,8 @@ func TestSchemas(t *testing.T) {
 	must(t, os.WriteFile(patched, []byte(clusterList("    files: []\n")), 0o600))
 	schematest.Check[report.Preflight](t, *update, "preflight", "Preflight", nil,
 		output(nil, "preflight", full), output(nil, "preflight", pool), output(nil, "preflight", patched))
+	schematest.Check[report.Verification](t, *update, "verification", "Verification", nil,
+		output(map[string]string{"master0": fmt.Sprintf(`{"status": %q, "B2": ""}`, base64.StdEncoding.EncodeToString([]byte(serving))), "master1": "hello"}, "verify"))
 	schematest.Check[renderedFiles](t, *update, "rendered-files", "RenderedFiles", []string{"cmd/oc-http01"},
 		output(nil, "render", "--image", image, "--output-dir", dir),
 		output(nil, "render", "--layered", "--output-dir", dir))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/url"
 	"slices"
@@ -22,7 +23,7 @@ const podImage = "registry.access.redhat.com/ubi9/ubi-minimal:latest"
 
 func verifyCommand() *cobra.Command {
 	var f nodeFlags
-	var image string
+	var image, format string
 	c := &cobra.Command{
 		Use: "verify", Short: "verify the facts that only a real cluster can settle, and print a report",
 		Long: `Verify what no test outside a cluster can: SELinux labels and domains, the kernel's
@@ -30,19 +31,27 @@ support, requests of pods, the policy in force, and the ports. oc debug runs the
 in docs/verify-on-cluster.md on all control-plane nodes side by side. One more pod sends
 one request. The command changes nothing else.
 
-The report is Markdown, to attach to an issue. It has names and addresses of nodes.
+The text is Markdown, to attach to an issue. The report has names and addresses of nodes.
+For a node whose operating system image contains the binary ("render --layered"), the
+command expects no installer and no remover.
 
 The exit code is 3 if an output is different from the expected one. It is 4 if a fact
 could not be determined, for example without SELinux, and none is different.`,
 		Example: `  oc http01 verify > report.md
-  oc http01 verify --nodes master0 --pod-image registry.example.com/tools/curl:latest > report.md`,
+  oc http01 verify --nodes master0 --pod-image registry.example.com/tools/curl:latest > report.md
+  oc http01 verify -o json | jq '.facts[] | {id, outcomes: [.results[].outcome]}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "sh", "-c", verify.Script())
 			if err != nil {
 				return err
 			}
 			r := f.verification(c.Context(), outputs, image, time.Now())
-			if err := r.Write(c.OutOrStdout()); err != nil {
+			if format == cli.Text {
+				err = verify.WriteMarkdown(c.OutOrStdout(), r.Document())
+			} else {
+				err = cli.WriteDocument(c.OutOrStdout(), format, r.Document())
+			}
+			if err != nil {
 				return err
 			}
 			return exitWith(map[verify.Outcome]int{
@@ -51,6 +60,7 @@ could not be determined, for example without SELinux, and none is different.`,
 		},
 	}
 	c.Flags().StringVar(&image, "pod-image", podImage, "container `IMAGE` with curl for the pod that sends a request")
+	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
 	f.addSelection(c)
 	return c
 }
@@ -66,7 +76,7 @@ func (f *nodeFlags) verification(ctx context.Context, outputs []nodes.Output, im
 		version = "unknown: " + err.Error()
 	}
 	r.OpenShift = version
-	r.Cluster = []verify.Result{f.verifiedPolicy(ctx), f.verifiedRequest(ctx, r.Nodes, image)}
+	r.Cluster = []verify.Result{f.verifiedPolicy(ctx, r.Nodes), f.verifiedRequest(ctx, r.Nodes, image)}
 	return r
 }
 
@@ -81,13 +91,12 @@ func verifiedNode(o nodes.Output) verify.Node {
 	return n
 }
 
-func (f *nodeFlags) verifiedPolicy(ctx context.Context) verify.Result {
-	const names = "jsonpath={.status.nodeDisruptionPolicyStatus.clusterPolicies.units[*].name}"
-	out, err := f.oc.Output(ctx, f.timeout, "get", "machineconfiguration", "cluster", "-o", names)
+func (f *nodeFlags) verifiedPolicy(ctx context.Context, all []verify.Node) verify.Result {
+	out, err := f.oc.Output(ctx, f.timeout, "get", verify.PolicyArguments()...)
 	if err != nil {
 		return verify.NotRun(verify.PolicyInForce, err.Error())
 	}
-	return verify.ClusterResult(verify.PolicyInForce, "oc get machineconfiguration cluster -o "+names, out)
+	return verify.ClusterResult(verify.PolicyInForce, all, verify.Placed(verify.PolicyInForce, verify.Pod{}), out)
 }
 
 // verifiedRequest sends a request from a pod on the node that holds the API VIP.
@@ -105,11 +114,13 @@ func (f *nodeFlags) verifiedRequest(ctx context.Context, all []verify.Node, imag
 		return verify.NotRun(verify.PodRequest, "the Infrastructure has no status.apiServerURL")
 	}
 	overrides := fmt.Sprintf(`{"apiVersion":"v1","spec":{"nodeName":%q,"tolerations":[{"operator":"Exists"}]}}`, all[i].Name)
-	out, err := f.oc.Output(ctx, f.timeout, "run", "http01-verify", "--attach", "--rm", "--quiet", "--restart=Never", "--image="+image,
+	// Two administrators can verify one cluster at once.
+	pod := verify.Pod{Suffix: strings.ToLower(rand.Text()[:8]), Node: all[i].Name, Image: image, APIName: api.Hostname()}
+	out, err := f.oc.Output(ctx, f.timeout, "run", "http01-verify-"+pod.Suffix, "--attach", "--rm", "--quiet", "--restart=Never", "--image="+image,
 		"--overrides="+overrides, "--command", "--", "curl", "-si", "--max-time", "10", "http://"+api.Hostname()+"/")
-	command := verify.Placed(verify.PodRequest, all[i].Name, api.Hostname(), image)
+	command := verify.Placed(verify.PodRequest, pod)
 	if err != nil {
 		out = strings.TrimSpace(out + "\n" + err.Error())
 	}
-	return verify.ClusterResult(verify.PodRequest, command, out)
+	return verify.ClusterResult(verify.PodRequest, all, command, out)
 }

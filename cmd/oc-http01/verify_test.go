@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestVerify runs the command with an oc that runs the script of a node here, with
@@ -19,10 +21,11 @@ func TestVerify(t *testing.T) {
 		"oc": `case "$1 $2" in
 "get nodes") echo '{"kind": "List", "items": [{"metadata": {"name": "master0"}}]}' ;;
 "get clusterversion") printf 4.19.3 ;;
-"get machineconfiguration") printf 'http01-proxyd.service http01-proxyd-install.service' ;;
+"get machineconfiguration") printf '/etc/http01-proxyd http01-proxyd.service http01-proxyd-install.service' ;;
 "get infrastructure") printf https://api.ocp.example.com:6443 ;;
 "debug --quiet") shift 6 && exec "$@" ;;
-"run http01-verify")
+"run http01-verify-"*)
+	echo "$2" >>PODS
 	case "$*" in
 	*'"nodeName":"master0"'*' -- curl -si --max-time 10 http://api.ocp.example.com/') printf 'HTTP/1.1 400 Bad Request\r\n\r\nOnly /.well-known/acme-challenge/* is allowed\n' ;;
 	*) exit 1 ;;
@@ -63,8 +66,24 @@ esac`,
 			cli.Unknown,
 			[]string{"- master0: ", "| B8: no other program has the ports | master0 | not determined |\n"},
 		},
+		"a layered cluster": {
+			map[string]string{
+				"systemctl": `case "$1" in
+show) echo 'ExecStart={ path=/usr/bin/http01-proxyd ; argv[]=/usr/bin/http01-proxyd run ; }' ;;
+*) echo "No files found for $2." >&2; exit 1 ;;
+esac`,
+				"ls": "echo 'ls: cannot access: No such file or directory' >&2; exit 2", "journalctl": "exit 1",
+				"oc": strings.Replace(programs["oc"], "/etc/http01-proxyd http01-proxyd.service http01-proxyd-install.service", "/etc/http01-proxyd", 1),
+			},
+			cli.OK,
+			[]string{
+				", Serving, the operating system image contains the binary, holds the API VIP\n", "| B1: label of the remover | master0 | as expected |\n",
+				"| B2: installer or remover is loaded | master0 | as expected |\n", "| B6: first boot of a control-plane node | master0 | not applicable |\n",
+				"| B7: the node disruption policy is in force | cluster | as expected |\n",
+			},
+		},
 		"no machineconfiguration": {
-			map[string]string{"oc": strings.Replace(programs["oc"], "printf 'http01-proxyd.service http01-proxyd-install.service'", "echo forbidden >&2; exit 1", 1)},
+			map[string]string{"oc": strings.Replace(programs["oc"], "printf '/etc/http01-proxyd http01-proxyd.service http01-proxyd-install.service'", "echo forbidden >&2; exit 1", 1)},
 			cli.Unknown,
 			[]string{"| B7: the node disruption policy is in force | cluster | not determined |\n", "    oc get: forbidden\n"},
 		},
@@ -73,8 +92,9 @@ esac`,
 			dir := t.TempDir()
 			installed := maps.Clone(programs)
 			maps.Copy(installed, tt.change)
+			pods := filepath.Join(dir, "pods")
 			for program, text := range installed {
-				must(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+				must(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"+strings.ReplaceAll(text, "PODS", pods)+"\n"), 0o700))
 			}
 			t.Setenv("PATH", dir+":/usr/bin:/bin")
 			got := runLine(t, "", "verify")
@@ -85,6 +105,16 @@ esac`,
 				if !strings.Contains(got.out, want) {
 					t.Errorf("no %q in\n%s", want, got.out)
 				}
+			}
+			var document report.Verification
+			again := runLine(t, "", "verify", "-o", "json")
+			must(t, json.Unmarshal([]byte(again.out), &document))
+			if again.code != tt.code || document.Kind != "Verification" || len(document.Nodes) != 1 || len(document.Facts) != 8 {
+				t.Errorf("exit code %d\n%s", again.code, again.out)
+			}
+			names, _ := os.ReadFile(pods) // no pod without a holder
+			if all := strings.Fields(string(names)); len(all) == 2 && all[0] == all[1] {
+				t.Errorf("two pods have the name %s", all[0])
 			}
 		})
 	}

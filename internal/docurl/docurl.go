@@ -9,6 +9,8 @@ const (
 	States             = prefix + "docs/reference/status.md#states"
 	Troubleshooting    = prefix + "docs/troubleshooting.md"
 	CertificateExpired = prefix + "docs/runbooks/certificate-expired.md"
-	InternalName       = prefix + "docs/before-the-switch.md#never-use-api-int"
+	BeforeTheSwitch    = prefix + "docs/before-the-switch.md"
+	InternalName       = BeforeTheSwitch + "#never-use-api-int"
+	TenCertificates    = BeforeTheSwitch + "#at-most-ten-named-certificates"
 	ExternalBalancer   = prefix + "docs/external-load-balancer.md"
 )

@@ -13,6 +13,12 @@ import (
 // power failure the file has either the old content or the new one, never a part of it
 // and never none. A temporary file, whose name begins with a dot, may remain.
 func Replace(path string, text []byte) error {
+	return ReplaceWith(path, text, func(string) error { return nil })
+}
+
+// ReplaceWith is Replace with another mode or label: prepare changes the temporary file before the
+// file has its name. An error of prepare leaves the old file.
+func ReplaceWith(path string, text []byte, prepare func(temporary string) error) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the names are not secret, the contents are
 		return err
@@ -22,7 +28,7 @@ func Replace(path string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, prepare(f.Name()), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

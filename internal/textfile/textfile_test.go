@@ -75,3 +75,26 @@ func TestReplace(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaceWith: the file has its mode before it has its name, and an error leaves the old file.
+func TestReplaceWith(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "kept")
+	failure := errors.New("no label")
+	for _, want := range []error{nil, failure} {
+		err := textfile.ReplaceWith(path, []byte("text"), func(temporary string) error {
+			if got, err := os.ReadFile(temporary); err != nil || string(got) != "text" {
+				t.Errorf("the temporary file has %q, %v", got, err)
+			}
+			return errors.Join(os.Chmod(temporary, 0o644), want)
+		})
+		if !errors.Is(err, want) || (want == nil) != (err == nil) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		info, err := os.Stat(path)
+		entries, readErr := os.ReadDir(filepath.Dir(path))
+		if err != nil || readErr != nil || info.Mode() != 0o644 || len(entries) != 1 {
+			t.Errorf("%v, %v, %v, %v", info, entries, err, readErr)
+		}
+	}
+}

@@ -38,6 +38,9 @@ const (
 	// Let's Encrypt gives one fetch ten seconds (boulder va/http.go and the
 	// VA's timeouts), so a longer timeout has no use.
 	maxTimeout = 60 * time.Second
+
+	minSelfTestInterval = 10 * time.Second
+	maxSelfTestInterval = 24 * time.Hour
 )
 
 // Config is one accepted configuration. It is immutable, including the elements of its
@@ -48,9 +51,10 @@ type Config struct {
 	VIPs         VIPs
 	Upstream     Upstream
 	EgressProxy  EgressProxy
-	Hosts        []string // canonical names whose requests are forwarded; empty: any name
+	Hosts        []string // canonical names and addresses whose requests are forwarded; empty: any
 	Limits       Limits
 	Metrics      Metrics
+	SelfTest     SelfTest
 	MicroShift   MicroShift
 }
 
@@ -88,6 +92,11 @@ type Metrics struct {
 	ListenAddress netip.AddrPort // the zero value disables the exporter; the address "::" means all addresses of both families
 }
 
+// SelfTest is when the service requests a challenge that does not exist.
+type SelfTest struct {
+	Interval time.Duration // between two self-tests, on average; 0: off
+}
+
 // Enabled reports whether the configuration enables the proxy.
 func (c Config) Enabled() bool { return c.Mode != ModeDisabled }
 
@@ -114,6 +123,7 @@ func Default() Config {
 			Upstream:  EgressNever,
 		},
 		Limits:     Limits{MaxConnections: 4096, PerSource: 256, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
+		SelfTest:   SelfTest{Interval: time.Hour},
 		MicroShift: MicroShift{Directory: "/etc/microshift"},
 	}
 }

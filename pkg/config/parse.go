@@ -79,6 +79,9 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 				p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")(n)
 			}})
 		}},
+		key{"selfTest", func(n *yaml.Node) {
+			p.mapping(n, "selfTest", key{"interval", p.intervalOrNone(&c.SelfTest.Interval, "selfTest.interval", minSelfTestInterval, maxSelfTestInterval)})
+		}},
 		key{"microshift", p.parseMicroShift},
 	)
 }

@@ -47,9 +47,10 @@ upstream:
 egressProxy:
   {httpProxy: "proxy:3128", httpsProxy: "https://u:p%40ss@[2001:db8::9]:3129/", noProxy: ".example,192.0.2.0/24",
    trustedCA: /run/proxy.crt, readinessEndpoints: [https://www.example.com/x, "http://[2001:db8::7]:8080"], upstream: auto}
-hosts: [API.Cluster.Example.com., 192.0.2.5]
+hosts: [API.Cluster.Example.com., 192.0.2.5, '2001:DB8:0:0::5']
 limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 metrics: {listenAddress: 192.0.2.11:9645}
+selfTest: {interval: 90m}
 microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 `, config.Config{
 			Mode: config.ModeCustom, InternalPort: 1024,
@@ -66,9 +67,10 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 				File: "/etc/mco/proxy.env", HTTPProxy: "proxy:3128", HTTPSProxy: "https://u:p%40ss@[2001:db8::9]:3129/", NoProxy: ".example,192.0.2.0/24",
 				TrustedCA: "/run/proxy.crt", ReadinessEndpoints: []string{"https://www.example.com/x", "http://[2001:db8::7]:8080"}, Upstream: config.EgressAuto,
 			},
-			Hosts:      []string{"api.cluster.example.com", "192.0.2.5"},
+			Hosts:      []string{"api.cluster.example.com", "192.0.2.5", "2001:db8::5"},
 			Limits:     config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
 			Metrics:    config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
+			SelfTest:   config.SelfTest{Interval: 90 * time.Minute},
 			MicroShift: config.MicroShift{Directory: "/etc/ms", ManageAdvertiseAddress: true},
 		}},
 		"metrics on all addresses": {"metrics:\n  listenAddress: :9645\n", with(func(c *config.Config) {
@@ -86,6 +88,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 		"through the proxy by name": {"hosts: [a.example]\negressProxy: {upstream: auto}", with(func(c *config.Config) {
 			c.Hosts, c.EgressProxy.Upstream = []string{"a.example"}, config.EgressAuto
 		})},
+		"self-test off":       {"selfTest: {interval: 0s}", with(func(c *config.Config) { c.SelfTest.Interval = 0 })},
 		"metrics off":         {`metrics: {listenAddress: ""}`, config.Default()},
 		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
 		"one address for both": {"vips: {api: [192.0.2.5], ingress: [192.0.2.5]}", with(func(c *config.Config) {
@@ -111,11 +114,12 @@ const metricsFix = `specify a port from 1024 to 65535, optionally with an addres
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
+		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
+		"self-test too often":             {"selfTest: {interval: 9s}", `c.yaml:1:22: selfTest.interval is "9s": specify a time span with its unit from 10s to 24h, such as 1h, or 0s to disable it`},
 		"MicroShift relative":             {"microshift: {directory: etc}", `c.yaml:1:25: microshift.directory is "etc": specify an absolute path, or "" for no path`},
 		"MicroShift managed nowhere":      {`microshift: {directory: "", manageAdvertiseAddress: true}`, `c.yaml:1:53: microshift.manageAdvertiseAddress is true, and microshift.directory is empty: set it to false, or specify microshift.directory`},
 		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress`},
-		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
+		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
 		"duplicate key":                   {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration is listed twice, first on line 1: keep one of the two`},
 		"not a mapping":                   {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},
 		"list for object":                 {"limits: [1]", `c.yaml:1:9: limits is a list, not a mapping: write keys and values, such as maxConnections: …`},
@@ -178,6 +182,10 @@ func TestParseRefuses(t *testing.T) {
 		"ingress alone":                   {"vips: {ingress: [192.0.2.6]}", `c.yaml:1:18: vips.ingress is set without vips.api: add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf`},
 		"host with port":                  {`hosts: ["a.example:80"]`, `c.yaml:1:9: "a.example:80" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
 		"host wildcard":                   {`hosts: ["*.example"]`, `c.yaml:1:9: "*.example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host with brackets":              {`hosts: ["[2001:db8::5]"]`, `c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host with a zone":                {`hosts: ["fe80::1%eth0"]`, `c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host mapped":                     {`hosts: ["::ffff:192.0.2.5"]`, `c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host address twice":              {`hosts: ["2001:db8::5", "2001:db8:0::5"]`, `c.yaml:1:24: "2001:db8:0::5" is listed twice in hosts: keep one`},
 		"host empty label":                {`hosts: [a..example]`, `c.yaml:1:9: "a..example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`},
 		"host twice":                      {`hosts: [a.example, A.EXAMPLE.]`, `c.yaml:1:20: "A.EXAMPLE." is listed twice in hosts: keep one`},
 		"zero connections":                {"limits: {maxConnections: 0}", `c.yaml:1:26: limits.maxConnections is 0: specify a whole number from 1 to 1048576`},
@@ -196,7 +204,7 @@ func TestParseRefuses(t *testing.T) {
 		"metrics multicast":               {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsFix},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
-			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
+			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
 			`c.yaml:4:14: limits.headBytes is 1: specify a whole number from 512 to 65536`,
 			`c.yaml:5:19: limits.maxConnections is the string "many": specify a whole number from 1 to 1048576`,
 		}, "\n")},

@@ -62,6 +62,15 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 	})
 }
 
+// intervalOrNone sets a time span. 0s means none.
+func (r *reader) intervalOrNone(into *time.Duration, where string, lowest, highest time.Duration) func(*yaml.Node) {
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 1h, or 0s to disable it", lowest, strings.TrimSuffix(highest.String(), "0m0s"))
+	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
+		v, err := time.ParseDuration(text)
+		return v, err == nil && (v == 0 || v >= lowest && v <= highest)
+	})
+}
+
 func (r *reader) path(into *string, where string) func(*yaml.Node) {
 	return value(r, into, where, "specify an absolute path", "!!str", func(text string) (string, bool) {
 		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
@@ -164,20 +173,35 @@ func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
 	}
 }
 
-// hosts appends names in canonical form: lower case, without a trailing dot.
+// hosts appends names in canonical form: lower case, without a trailing dot; an IPv6
+// address as in RFC 5952, without brackets.
 func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 	return r.names(into, where, "[api.cluster.example.com]",
-		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard", IsHostName)
+		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard", func(text string) (string, bool) {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				return addr.String(), addr.Zone() == "" && !addr.Is4In6()
+			}
+			name := canonicalName(text)
+			return name, IsHostName(name)
+		})
 }
 
 // certificateNames appends names as in certificates: the first label may be "*".
 func (r *reader) certificateNames(into *[]string, where string) func(*yaml.Node) {
 	return r.names(into, where, `["*.apps.cluster.example.com"]`,
 		`specify a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`,
-		func(name string) bool { return IsHostName(strings.TrimPrefix(name, "*.")) })
+		func(text string) (string, bool) {
+			name := canonicalName(text)
+			return name, IsHostName(strings.TrimPrefix(name, "*."))
+		})
 }
 
-func (r *reader) names(into *[]string, where, example, fix string, good func(string) bool) func(*yaml.Node) {
+// canonicalName returns a DNS name in lower case without its trailing dot.
+func canonicalName(text string) string { return strings.ToLower(strings.TrimSuffix(text, ".")) }
+
+// names appends names in the form that parse returns, which also reports whether the text
+// is one.
+func (r *reader) names(into *[]string, where, example, fix string, parse func(text string) (string, bool)) func(*yaml.Node) {
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
 		r.list(n, where, example, func(n *yaml.Node) {
@@ -185,9 +209,9 @@ func (r *reader) names(into *[]string, where, example, fix string, good func(str
 			if !ok {
 				return
 			}
-			name := strings.ToLower(strings.TrimSuffix(text, "."))
+			name, ok := parse(text)
 			switch {
-			case !good(name):
+			case !ok:
 				r.problem(n, fix, "%s in %s is not a host name", quoteRedacted(text), where)
 			case seen[name]:
 				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
@@ -211,7 +235,7 @@ func IsInternalAPIName(name string) bool {
 
 // IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with
 // the underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). An IPv4
-// address has the same form and is accepted.
+// address has the same form and is accepted; an IPv6 address has not.
 func IsHostName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

@@ -74,6 +74,7 @@ type components struct {
 	addresses *address.Watcher
 	socket    *net.UnixListener
 	table     *kernelTable
+	expiry    *expiryWatcher
 
 	stats      *statsRecorder
 	supervisor *proxySupervisor
@@ -81,11 +82,11 @@ type components struct {
 	proxyDone  func() // its heartbeats end as planned
 	upstreams  *upstreamCheck
 	liveness   *livenessCheck
+	selfTester *selfTester
 	egress     *egressWatcher
 	cas        *caWatcher
 
 	exporter *exporterSupervisor
-	expiry   *expiryWatcher
 	proxy    *proxyClient
 	notifier *notifier
 	loop     *reconcile.Loop
@@ -99,6 +100,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log}
+	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
 	}
@@ -113,10 +115,13 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
-	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
+	c.selfTester = newSelfTester(selfTestDependencies{
+		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, proxy: c.supervisor, redirects: c.liveness.redirects,
+		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
+	})
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.cas.settings.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure},
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure},
 	}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -165,7 +170,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 		return err
 	}
 	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake, c.expiry.observeAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
@@ -211,6 +216,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
 	c.expiry.observe(o.VIPs)
+	c.selfTester.observe(o.VIPs)
 	c.egress.observations.put(o)
 }
 
@@ -233,6 +239,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("readiness", c.notifier.runReady)
 	t.start("upstream check", c.upstreams.run)
 	t.start("liveness check", c.liveness.run)
+	t.start("self-test", c.selfTester.run)
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.run)
 	t.start("expiry watcher", c.expiry.run)
@@ -256,7 +263,11 @@ func (c *components) startTasks(t *tasks, o Options) {
 // process and the kernel's table.
 func (c *components) report() report.Report {
 	c.supervisor.flush()
-	return c.tracker.Report(c.table.report())
+	r := c.tracker.Report(c.table.report())
+	for i, one := range r.Certificates {
+		r.Certificates[i] = one.WithAttemptsLeft(time.Now())
+	}
+	return r
 }
 
 // stopQueryTimeout bounds the query why the service must end.

@@ -28,7 +28,7 @@ const (
 )
 
 // addLink adds a link with the addresses and routes of the ip commands.
-func addLink(t *testing.T, commands ...string) {
+func addLink(t testing.TB, commands ...string) {
 	t.Helper()
 	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
@@ -40,7 +40,7 @@ func addLink(t *testing.T, commands ...string) {
 
 // addNetwork adds a link with the address of the ingress, and an ingress that answers with
 // handler.
-func addNetwork(t *testing.T, handler http.HandlerFunc) {
+func addNetwork(t testing.TB, handler http.HandlerFunc) {
 	t.Helper()
 	addLink(t, "addr add "+ingressAddr+"/32 dev lan0")
 	if handler != nil {
@@ -49,7 +49,7 @@ func addNetwork(t *testing.T, handler http.HandlerFunc) {
 }
 
 // listen listens until the test ends.
-func listen(t *testing.T, addr string) net.Listener {
+func listen(t testing.TB, addr string) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", addr)
 	must(t, err)
@@ -58,7 +58,7 @@ func listen(t *testing.T, addr string) net.Listener {
 }
 
 // serve answers with handler at addr.
-func serve(t *testing.T, addr string, handler http.HandlerFunc) {
+func serve(t testing.TB, addr string, handler http.HandlerFunc) {
 	t.Helper()
 	ln := listen(t, addr)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: nstest.Timeout}
@@ -77,11 +77,11 @@ func startService(t *testing.T, handler http.HandlerFunc, config string, env ...
 }
 
 // withoutTestContext lets a cleanup run commands: the test's context has ended then.
-type withoutTestContext struct{ *testing.T }
+type withoutTestContext struct{ testing.TB }
 
 func (withoutTestContext) Context() context.Context { return context.Background() }
 
-func addVIP(t *testing.T) {
+func addVIP(t testing.TB) {
 	t.Helper()
 	nstest.Run(t, "ip", "addr", "add", vip+"/32", "dev", "lan0")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -214,5 +215,70 @@ func TestAPIServerName(t *testing.T) {
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		must(t, os.Remove(w.apiServerURLFile))
 		check("no file again", []string{"192.0.2.5/"}, 2)
+	})
+}
+
+// After a challenge for a watched name, the certificates are read until they have changed
+// or the attempt has failed. The journal and the report then have the failed attempt.
+func TestFailedRenewal(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+		const api = "api.example.com"
+		ended := func(token uint64) {
+			now := time.Now()
+			w.observeAttempt(expiry.Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
+		}
+		reads := func(after time.Duration) (at []string) {
+			t.Helper()
+			start := time.Since(w.start)
+			for _, one := range w.advance(after) {
+				when, _, _ := strings.Cut(one, " ")
+				d, err := time.ParseDuration(when)
+				must(t, err)
+				at = append(at, (d - start).String())
+			}
+			return at
+		}
+		first := w.answer
+		w.configure(config.Config{Hosts: []string{api}})
+		w.setVIPs("192.0.2.5")
+		w.advance(time.Minute)
+		ended(1)
+		if at := reads(30 * time.Minute); len(at) != 0 {
+			t.Errorf("before the renewal is due: read after %v", at)
+		}
+		w.change(func() {
+			w.answer = func(q protocol.CertificateRequest) report.Certificate {
+				c := first(q)
+				c.NotBefore, c.NotAfter = c.NotBefore.AddDate(0, 0, -61), c.NotAfter.AddDate(0, 0, -61)
+				return c
+			}
+		})
+		w.advance(2 * time.Hour)
+		ended(2)
+		at := reads(31 * time.Minute)
+		if diff := cmp.Diff([]string{"5s", "1m5s", "3m5s", "7m5s", "15m5s"}, at); diff != "" {
+			t.Errorf("after an attempt (-want +got):\n%s", diff)
+		}
+		const line = "level=WARN msg=\"an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; failed attempts observed by this host: 1; "
+		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=25") != 1 {
+			t.Errorf("in the journal:\n%s", &w.output)
+		}
+		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 || all[1].FirstFailure.IsZero() {
+			t.Errorf("in the report: %+v", all)
+		}
+		w.change(func() { w.answer = first })
+		ended(3)
+		if at := reads(31 * time.Minute); len(at) != 1 {
+			t.Errorf("after an attempt that succeeds: read after %v", at)
+		}
+		if all := w.tracker.Report(report.Table{}).Certificates; all[1].FailedRenewals != 0 {
+			t.Errorf("after the renewal: %+v", all)
+		}
+		for token := range uint64(1000) {
+			ended(token)
+		}
+		if len(w.attempts) > maxNewAttempts {
+			t.Errorf("%d attempts wait", len(w.attempts))
+		}
 	})
 }

@@ -32,10 +32,15 @@ const (
 	// minutes.
 	maxExpiryVIPs  = 4
 	maxExpiryNames = 64 // the empty name included
+
+	// maxNewAttempts bounds the attempts that the watcher has not taken over yet. cert-manager
+	// has at most one challenge at a time for a name.
+	maxNewAttempts = maxExpiryNames
 )
 
 // expiryWatcher reads the certificates that the API server presents on the API VIPs, at
-// the start and every hour. A prober process reads them, and ends with each read.
+// the start, every hour, and after a challenge that may be part of a renewal. A prober
+// process reads them, and ends with each read.
 type expiryWatcher struct {
 	log              *slog.Logger
 	tracker          *tracker.Tracker
@@ -43,9 +48,10 @@ type expiryWatcher struct {
 	interval         time.Duration
 	apiServerURLFile string // names the API
 
-	mu    sync.Mutex // without any other lock
-	hosts []string   // of the configuration
-	vips  []netip.Addr
+	mu       sync.Mutex // without any other lock
+	hosts    []string   // of the configuration
+	vips     []netip.Addr
+	attempts []expiry.Attempt // that have ended since the last tick
 
 	// Owned by run:
 	history       expiry.History
@@ -78,6 +84,28 @@ func (w *expiryWatcher) observe(vips []report.VIP) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.vips = addrs
+}
+
+// observeAttempt takes an attempt to get a certificate, whose challenge has ended.
+func (w *expiryWatcher) observeAttempt(a expiry.Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.attempts) < maxNewAttempts {
+		w.attempts = append(w.attempts, a)
+	}
+}
+
+// addAttempts passes new attempts to the history, and reports whether the certificates must
+// be read.
+func (w *expiryWatcher) addAttempts() (pending bool) {
+	w.mu.Lock()
+	all := w.attempts
+	w.attempts = nil
+	w.mu.Unlock()
+	for _, a := range all {
+		pending = w.history.AddAttempt(a, time.Now()) || pending
+	}
+	return pending
 }
 
 func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
@@ -142,6 +170,9 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 		settled := slices.Equal(now, last)
 		last = now
 		changed := !slices.Equal(now, done)
+		if w.addAttempts() {
+			next, retry = time.Time{}, minCertificateRetry
+		}
 		if !settled || (!changed && (len(now) == 0 || time.Now().Before(next))) {
 			continue
 		}
@@ -149,7 +180,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 		if changed {
 			done, retry = now, minCertificateRetry
 		}
-		if w.readAll(ctx, now) {
+		if w.readAll(ctx, now) && !w.history.AttemptsPending() {
 			next, retry = time.Now().Add(certificateReadInterval), minCertificateRetry
 			continue
 		}
@@ -172,10 +203,13 @@ func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.Certifi
 		return false
 	}
 	w.lastError = ""
-	known, events := w.history.Record(results, time.Now())
+	known, events, failed := w.history.Record(results, time.Now())
 	w.tracker.SetCertificates(known)
 	for i := range events {
 		w.logEvent(&events[i])
+	}
+	for i := range failed {
+		w.logFailedRenewal(&failed[i])
 	}
 	return !slices.ContainsFunc(results, func(c report.Certificate) bool { return c.Error != "" })
 }
@@ -187,6 +221,17 @@ func (w *expiryWatcher) logEvent(e *expiry.Event) {
 		attrs = append(attrs, slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter))
 	}
 	w.log.LogAttrs(context.Background(), e.Level, e.Text, attrs...)
+}
+
+func (w *expiryWatcher) logFailedRenewal(f *expiry.FailedRenewal) {
+	level := slog.LevelWarn
+	if f.AttemptsLeft == 0 {
+		level = slog.LevelError
+	}
+	c := f.Certificate
+	w.log.LogAttrs(context.Background(), level, f.Text(), slog.String("event", "renewal-failed"), slog.String("address", c.Address), slog.String("name", c.Name),
+		slog.String("issuer", c.Issuer), slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter), slog.String("cause", f.Attempt.Cause),
+		slog.Int("count", c.FailedRenewals), slog.Int("attempts_left", f.AttemptsLeft))
 }
 
 // queryCertificates starts a prober process, sends it all requests, and ends it.

@@ -28,7 +28,7 @@ const (
 )
 
 // fetch fetches a page once, on a connection of its own.
-func fetch(t *testing.T, method, url string) (code int, body string, err error) {
+func fetch(t testing.TB, method, url string) (code int, body string, err error) {
 	t.Helper()
 	client := http.Client{Timeout: nstest.Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

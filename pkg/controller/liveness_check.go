@@ -120,6 +120,12 @@ func (c *livenessCheck) setTable(t *ruleset.Table) {
 	c.wake.fire()
 }
 
+// redirects reports whether the table in force redirects port 80 of a VIP.
+func (c *livenessCheck) redirects(vip netip.Addr) bool {
+	t := c.table.Load()
+	return t != nil && slices.Contains(t.VIPs(), vip)
+}
+
 // run makes requests until ctx ends.
 func (c *livenessCheck) run(ctx context.Context) error {
 	timer := time.NewTimer(c.timing.LivenessInterval)

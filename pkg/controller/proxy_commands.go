@@ -342,6 +342,22 @@ func (c replaceProcess) execute(s *proxySupervisor) {
 	}
 }
 
+// announceSelfTest announces a self-test. It reports whether the process that answers
+// clients has received it. It does not wait for the supervisor.
+func (s *proxySupervisor) announceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
+	p := s.serving.Load()
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.request(protocol.Command{SelfTest: &t}):
+		return true
+	case <-p.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // applySettings sends the process what differs from its current settings. The routes
 // through an egress proxy take effect with the configuration that they belong to.
 func (s *proxySupervisor) applySettings(v proxySettings) {

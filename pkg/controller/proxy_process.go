@@ -33,11 +33,16 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 // flush requests the pending statistics. The result is closed when the process has handled
 // all earlier commands, and its statistics are recorded.
 func (p *proxyProcess) flush() <-chan struct{} {
+	return p.request(protocol.Command{Flush: &protocol.Flush{}})
+}
+
+// request sends a command that [protocol.Flushed] answers. The result is closed then.
+func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answered := make(chan struct{})
 	p.flushes = append(p.flushes, answered)
-	if p.Send(protocol.Command{Flush: &protocol.Flush{}}, -1) != nil { // which only queues it
+	if p.Send(c, -1) != nil { // which only queues it
 		_ = p.Kill()
 	}
 	return answered

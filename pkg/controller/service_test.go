@@ -20,7 +20,7 @@ import (
 )
 
 // must ends the test after an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func must(t *testing.T, err error) {
 
 // service is the service in a process of its own.
 type service struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	cmd    *exec.Cmd
 	log    *nstest.Log
@@ -38,7 +38,7 @@ type service struct {
 }
 
 // newService creates the directory with a configuration; "" is an absent file.
-func newService(t *testing.T, config string) *service {
+func newService(t testing.TB, config string) *service {
 	t.Helper()
 	nstest.Require(t)
 	s := &service{t: t, dir: t.TempDir(), log: &nstest.Log{}, notify: make(chan string, 1000), exited: make(chan error, 1)}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -38,6 +39,8 @@ type statsRecorder struct {
 	tracker       *tracker.Tracker
 	causes        *causeSnapshot
 	onUndelivered trigger // fires after a challenge that did not reach the ingress
+	onAttempt     func(expiry.Attempt)
+	selfTested    *mailbox[protocol.SelfTested]
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -50,9 +53,9 @@ type statsRecorder struct {
 	limitedConnections uint64      // of these, reset to make room for others
 }
 
-func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger) *statsRecorder {
+func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger, onAttempt func(expiry.Attempt)) *statsRecorder {
 	return &statsRecorder{
-		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered,
+		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt, selfTested: newMailbox[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -64,6 +67,9 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 		c := r.completeChallenge(&n.Challenges[i])
 		r.tracker.RecordChallenge(c)
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
+	}
+	if n.SelfTest != nil {
+		r.selfTested.put(*n.SelfTest)
 	}
 	if n.UpstreamFailed {
 		r.onUndelivered.fire()
@@ -175,6 +181,9 @@ func (r *statsRecorder) logEntries(step func(*challengelog.ChallengeLog, time.Ti
 	r.mu.Unlock()
 	for i := range entries {
 		logChallenge(r.log, &entries[i])
+		if a, is := entries[i].Attempt(); is {
+			r.onAttempt(expiry.Attempt{Name: hostname(a.Host), Token: a.Token, Started: a.Started, Ended: a.Ended, Invalid: a.Invalid, Text: a.Text, Cause: a.Cause})
+		}
 	}
 }
 

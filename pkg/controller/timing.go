@@ -17,6 +17,7 @@ type timing struct {
 	LivenessRetryInterval time.Duration // after a request that was not answered
 	LivenessTimeout       time.Duration // of a request
 	StallTimeout          time.Duration // of a watcher's file read
+	SelfTestInterval      time.Duration // between two self-tests; 0: selfTest.interval of the configuration
 	DrainTimeout          time.Duration // of requests in flight when the ports close; package reconcile has the default
 }
 

@@ -135,14 +135,15 @@ func allChecks() []check {
 		{"ruleset", "No nftables rule of this host keeps challenges from the service.", needsConfig, 2 * localTimeout, checkRuleset},
 		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
 		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
-			return o.observeIngress(ctx).CheckRoute(o.Token, o.recentChallenges().LastFor(o.namesOfAPI(ctx)))
+			recent := o.recentChallenges()
+			return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.namesOfAPI(ctx)), recent.LastForAddress())
 		}},
 		{"dns", "The API's names resolve to the API VIPs, in each address family.", needsVIPs, networkTimeout, checkDNS},
 		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
 			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
 		}},
 		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
-		{"certificate", "The API servers present valid certificates for their names.", needsVIPs, networkTimeout, checkCertificate},
+		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
 		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
 		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
@@ -275,6 +276,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 	s := selfcheck.SelfCheck{
 		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(), Recent: o.recentChallenges(), IsOwn: o.Has,
+		SelfTests: o.reported().SelfTests,
 	}
 	if o.Token != "" {
 		s.Token, s.Challenges, s.Ingress = o.Token, o.challengePages.await(ctx), o.observeIngress(ctx)
@@ -294,7 +296,7 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 		names = append(names, internal)
 	}
 	requests := certificate.Requests(o.apiServers(ctx), names)
-	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, time.Now())
+	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, o.reported().Certificates, time.Now())
 }
 
 // apiServers are the reachable VIPs and this host's own addresses beside them. Behind a

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +49,11 @@ func (o Options) Validate() error {
 	switch {
 	case o.Token != "" && !tokenPattern().MatchString(o.Token):
 		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
-	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
+	case isAddress(strings.Trim(o.APIName, "[]")):
+		return fmt.Errorf("name %q: an IP address, for which no challenge can succeed (see http01-proxyd explain %s): set the DNS name of the API", o.APIName, findings.RouteMissingForAddress)
+	case strings.HasPrefix(o.APIName, "*."):
+		return fmt.Errorf("name %q: a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, or set one name, such as api.cluster.example.com", o.APIName)
+	case o.APIName != "" && !config.IsHostName(o.APIName):
 		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	}
 	for _, one := range o.Only {
@@ -73,10 +78,12 @@ func tokenPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1
 // withoutAddresses removes IP addresses. The configuration's hosts may contain them,
 // but the DNS has no records for them.
 func withoutAddresses(hosts []string) []string {
-	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
-		_, err := netip.ParseAddr(host)
-		return err == nil
-	})
+	return slices.DeleteFunc(slices.Clone(hosts), isAddress)
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // host is the state of this host that was collected before the checks start. The checks

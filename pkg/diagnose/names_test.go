@@ -3,6 +3,7 @@
 package diagnose
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,21 +20,25 @@ func TestPublicNames(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		o   Options
-		bad bool
+		o    Options
+		want string // in the error; empty: none
 	}{
-		{Options{}, false},
-		{Options{APIName: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}, false},
-		{Options{APIName: "api.cluster.example.com:6443"}, true},
-		{Options{APIName: "https://api.x.y"}, true},
-		{Options{APIName: "192.0.2.5"}, true},
-		{Options{APIName: "a_b"}, false}, // allowed in hosts
-		{Options{APIName: "*.x.y"}, true},
-		{Options{Token: "a b"}, true},
-		{Options{Token: "x\r\nHost: y"}, true},
-		{Options{Token: "../x"}, true},
+		{Options{}, ""},
+		{Options{APIName: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}, ""},
+		{Options{APIName: "api.cluster.example.com:6443"}, "not a host name"},
+		{Options{APIName: "https://api.x.y"}, "not a host name"},
+		{Options{APIName: "192.0.2.5"}, "explain route-missing-for-address"},
+		{Options{APIName: "2001:db8::5"}, "explain route-missing-for-address"},
+		{Options{APIName: "[2001:db8::5]"}, "explain route-missing-for-address"},
+		{Options{APIName: "a_b"}, ""}, // allowed in hosts
+		{Options{APIName: "*.x.y"}, "use a DNS-01 solver"},
+		{Options{APIName: "x.*.y"}, "not a host name"},
+		{Options{Token: "a b"}, "only letters"},
+		{Options{Token: "x\r\nHost: y"}, "only letters"},
+		{Options{Token: "../x"}, "only letters"},
 	} {
-		if got := tt.o.Validate(); (got != nil) != tt.bad {
+		got := tt.o.Validate()
+		if (got != nil) != (tt.want != "") || got != nil && !strings.Contains(got.Error(), tt.want) {
 			t.Errorf("%+v: %v", tt.o, got)
 		}
 	}

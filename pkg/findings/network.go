@@ -78,6 +78,7 @@ const (
 	ProxyResponseDiffers ID = "proxy-response-differs"
 	NameNotAllowed       ID = "name-not-in-hosts"
 	SelfCheckMissing     ID = "self-check-missing"
+	SelfTestFailed       ID = "self-test-failed"
 )
 
 // networkPolicyExample permits cert-manager's controller what the operator's default
@@ -117,9 +118,10 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
-			Message:     "http01-proxyd does not respond at {endpoint}: {how}",
-			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one.",
+			Symptom: "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
+			Message: "http01-proxyd does not respond at {endpoint}: {how}",
+			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one. " +
+				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
 		},
 		{
 			ID: SelfCheckDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
@@ -158,6 +160,13 @@ func vipPortEntries() []Entry {
 				"add entries to spec.networkPolicies that permit TCP port 80 of {vip} and port 443 of the CA. http01-proxyd explain self-check-missing prints an example. " +
 				"Otherwise oc describe challenge -A shows the error of the self check.",
 			Example: networkPolicyExample,
+		},
+		{
+			ID: SelfTestFailed, Check: check, Level: Warning,
+			Symptom: "The alert `HTTP01SelfTestFailing` fires, or the journal has an entry `EVENT=self-test-failed`. No challenge is pending, and `check` may find no other fault.",
+			Message: "The last self-test of {endpoint}, at {time}, failed with the finding {cause}: {error}",
+			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test within minutes, and http01-proxyd status shows the result. " +
+				"Otherwise http01-proxyd explain {cause} prints the remediation.",
 		},
 	}
 }
@@ -288,6 +297,7 @@ const (
 	CertificateExpired          ID = "certificate-expired"
 	CertificateExpiryUrgent     ID = "certificate-expiry-urgent"
 	CertificateExpiresSoon      ID = "certificate-expires-soon"
+	RenewalAttemptFailed        ID = "renewal-attempt-failed"
 	CertificateNotYetValid      ID = "certificate-not-yet-valid"
 	CertificateDiffersByAddress ID = "certificate-differs-by-address"
 	CertificateDiffersByName    ID = "certificate-differs-by-name"
@@ -299,10 +309,12 @@ const (
 )
 
 // {server} is address and port, {requested} the name in SNI, {internal} the name that the
-// nodes use.
+// nodes use. {renewal} begins with a separator, and is empty if cert-manager renews another
+// certificate.
 func certificateEntries() []Entry {
 	const (
 		check    = "certificate"
+		renew    = "After the fix run cmctl renew, because cert-manager waits up to 32 h between its own attempts."
 		internal = "Remove {internal} from names in spec.servingCerts.namedCertificates of apiserver/cluster, and from dnsNames of the Certificate. "
 	)
 	return []Entry{
@@ -328,14 +340,20 @@ func certificateEntries() []Entry {
 		{
 			ID: CertificateExpiryUrgent, Check: check, Level: Problem,
 			Symptom:     "A certificate should have been renewed long ago.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left",
-			Remediation: "Run oc describe certificate and oc get challenge -A to see the state of the renewal. If a challenge is pending, run this check with --token.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left{renewal}",
+			Remediation: "Run oc describe certificate and oc get challenge -A to see the state of the renewal. If a challenge is pending, run this check with --token. " + renew,
 		},
 		{
 			ID: CertificateExpiresSoon, Check: check, Level: Warning,
 			Symptom:     "A certificate should have been renewed by now.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left",
-			Remediation: "Run oc describe certificate to see when it is renewed. If a challenge is pending, run this check with --token.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left{renewal}",
+			Remediation: "Run oc describe certificate to see when it is renewed. If a challenge is pending, run this check with --token. " + renew,
+		},
+		{
+			ID: RenewalAttemptFailed, Check: check, Level: Warning,
+			Symptom:     "The certificate is not renewed although cert-manager tries it. The journal has `EVENT=renewal-failed`.",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) was not renewed by an attempt at {time}. It expires on {date}, in {left}{renewal}",
+			Remediation: "The other checks, CAUSE in journalctl -u http01-proxyd, and oc describe challenge -A show the cause. If a challenge is pending, run this check with --token. " + renew,
 		},
 		{
 			ID: CertificateNotYetValid, Check: check, Level: Problem,

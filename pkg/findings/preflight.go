@@ -2,6 +2,8 @@
 
 package findings
 
+import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
+
 // Findings of "oc http01 preflight", before a change of the MachineConfigs.
 const (
 	PolicyEntriesMissing  ID = "policy-entries-missing"
@@ -14,13 +16,17 @@ const (
 	PoolLayered           ID = "pool-layered"
 	MachineConfigOverlaps ID = "machineconfig-overlaps"
 	DNATMachineConfig     ID = "dnat-machineconfig-present"
+	// NamedCertificatesTooMany and NamedCertificateInternalName are about the APIServer.
+	// The renderer prints them too.
+	NamedCertificatesTooMany     ID = "named-certificates-too-many"
+	NamedCertificateInternalName ID = "named-certificate-internal-name"
 )
 
 // PreflightCheck is the check of these entries.
 const PreflightCheck = "preflight"
 
 // {entries} are paths and units, {config} is the name of a MachineConfig or of a
-// MachineOSConfig.
+// MachineOSConfig, {field} is the path of a field.
 func preflightEntries() []Entry {
 	return []Entry{
 		{
@@ -82,6 +88,18 @@ func preflightEntries() []Entry {
 			Symptom:     "All of port 80 of the API VIP reaches the ingress, and challenges are not in the journal.",
 			Message:     "The MachineConfig {config} of cert-manager-operator's HTTP01Proxy redirects all of port 80 to the ingress. This service replaces it",
 			Remediation: "Delete the object HTTP01Proxy, so that the operator removes the MachineConfig. The removal reboots the nodes.",
+		},
+		{
+			ID: NamedCertificatesTooMany, Check: PreflightCheck, ClusterOnly: true, Level: Warning,
+			Symptom:     "The API servers do not present a certificate that was added to namedCertificates, and no client gets an error.",
+			Message:     "spec.servingCerts.namedCertificates has {count} entries, but kube-apiserver-operator accepts at most {limit} and keeps the previous certificates",
+			Remediation: "Use one certificate for several names. See " + docurl.TenCertificates + ".",
+		},
+		{
+			ID: NamedCertificateInternalName, Check: PreflightCheck, ClusterOnly: true, Level: Warning,
+			Symptom:     "Nodes are `NotReady` and the cluster is degraded after a certificate was added to namedCertificates.",
+			Message:     "{field} is {name}, by which the nodes reach the API. They trust only the cluster's own CA for it",
+			Remediation: "Remove {name} from names, and from dnsNames of the Certificate. See " + docurl.InternalName + ".",
 		},
 	}
 }

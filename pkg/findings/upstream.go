@@ -20,6 +20,7 @@ const (
 	LocalResources          ID = "local-resources"
 	ExchangeStopped         ID = "exchange-stopped"
 	RouteMissing            ID = "route-missing"
+	RouteMissingForAddress  ID = "route-missing-for-address"
 	RouteLoop               ID = "route-loop"
 	RouteRedirectsHTTPS     ID = "route-redirects-https"
 	RouteRedirectLoop       ID = "route-redirect-loop"
@@ -152,6 +153,13 @@ func routeEntries() []Entry {
 			Message: "{upstream} answered 503, like a router that has no route to a solver for this name",
 			Remediation: "With cert-manager 1.18 or newer, set --feature-gates=ACMEHTTP01IngressPathTypeExact=false, because routers skip pathType Exact. " +
 				"Otherwise look for a route in another namespace that claims the host.",
+		},
+		{
+			ID: RouteMissingForAddress, Exchange: true, Check: check, Level: Problem,
+			Symptom: "Challenges for an IP address get 503, and the Certificate has `ipAddresses`.",
+			Message: "{upstream} answered 503 to a challenge for an IP address. OpenShift makes no route for such a challenge, because its Ingress has no host",
+			Remediation: "Remove ipAddresses from the Certificate, and use a DNS name. cert-manager leaves the host of the solver's Ingress empty for an IP address, " +
+				"and OpenShift skips rules without a host. No setting of this service changes that.",
 		},
 		{
 			ID: RouteRedirectsHTTPS, Exchange: true, Check: check, Level: Problem,

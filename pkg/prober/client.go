@@ -47,6 +47,13 @@ func Start() (*Client, error) {
 // Close ends the process. Pending requests return an error.
 func (c *Client) Close() { c.process.KillAndClose() }
 
+// Ended reports whether the process has ended: every further request returns an error.
+func (c *Client) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil
+}
+
 // Query sends a request, whose ID and Timeout it sets, and waits for the response until
 // ctx ends. ctx must have a deadline.
 func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Response, error) {

@@ -383,6 +383,9 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c, got, want)
 		}
 	}
+	if got := outcomeOf(&report.Challenge{Status: 503, Cause: "route-missing-for-address"}); got != report.NoRoute {
+		t.Errorf("an address without a route: %s", got)
+	}
 }
 
 func TestBacklog(t *testing.T) {

@@ -150,6 +150,9 @@ func (p *process) runCommand(r received) error {
 		p.stopListening(c.StopListening.Port)
 	case c.Drain != nil:
 		p.drain(c.Drain.Budget)
+	case c.SelfTest != nil:
+		p.server.AnnounceSelfTest(*c.SelfTest)
+		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
 	case c.Flush != nil:
 		p.stats.flush(p.sendStats)
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})

@@ -61,7 +61,7 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 
 func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
-	case cause == upstream.NoRoute:
+	case cause == upstream.NoRoute, cause == upstream.NoRouteForAddress:
 		return report.NoRoute
 	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
 		return report.Redirected
@@ -88,6 +88,15 @@ func isDeliveryFailure(cause string) bool {
 	default:
 		return false
 	}
+}
+
+// RecordSelfTest implements server.Recorder.
+func (c *statsCollector) RecordSelfTest(t protocol.SelfTested) {
+	t.Upstream = cause.WithoutZone(t.Upstream)
+	c.mu.Lock()
+	c.pending.SelfTest = &t
+	c.mu.Unlock()
+	c.notify()
 }
 
 // RecordRejection implements server.Recorder.
@@ -131,7 +140,7 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 	clear(c.rejections)
 	c.pending = protocol.Stats{}
 	c.mu.Unlock()
-	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 {
+	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 && s.SelfTest == nil {
 		return
 	}
 	send(&s)

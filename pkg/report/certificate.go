@@ -8,7 +8,7 @@ import "time"
 type CertificateStage int
 
 // The stages. Their bounds are fractions of the lifetime: certificates are valid for 90,
-// 45 or 6 days, so a fixed number of days would report too early or too late.
+// 64 or 45 days or for 160 h, so a fixed number of days would report too early or too late.
 const (
 	CertificateFresh       CertificateStage = iota
 	CertificateRenewalLate                  // less than a quarter of the lifetime is left

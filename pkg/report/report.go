@@ -25,6 +25,7 @@ type Report struct {
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`
 	Certificates []Certificate `json:"certificates"` // of the API server
+	SelfTests    []SelfTest    `json:"selfTests"`    // of the API VIPs that this host holds; empty until the first one is complete
 	Metrics      Metrics       `json:"metrics"`
 	Trust        Trust         `json:"trust"`
 	EgressProxy  EgressProxy   `json:"egressProxy"`
@@ -37,6 +38,7 @@ func (r Report) WithEmptyLists() Report {
 	r.VIPs = notNil(r.VIPs)
 	r.Upstreams = notNil(r.Upstreams)
 	r.Certificates = notNil(r.Certificates)
+	r.SelfTests = notNil(r.SelfTests)
 	r.History = notNil(r.History)
 	r.Table.Elements = notNil(r.Table.Elements)
 	r.Table.Counters = notNil(r.Table.Counters)
@@ -160,6 +162,26 @@ type Certificate struct {
 	NotAfter  time.Time `json:"notAfter,omitzero"`
 	Checked   time.Time `json:"checked"`
 	Error     string    `json:"error,omitempty"`
+
+	// FailedRenewals are the attempts to renew it that failed, as far as this host has
+	// observed their challenges since its service started.
+	FailedRenewals int       `json:"failedRenewals,omitempty"`
+	FirstFailure   time.Time `json:"firstFailure,omitzero"` // the last request of the first one
+	LastFailure    time.Time `json:"lastFailure,omitzero"`
+	// MaxAttemptsLeft is the largest number of attempts that cert-manager starts by itself
+	// before the certificate expires; absent before its renewal is due.
+	MaxAttemptsLeft *int `json:"maxAttemptsLeft,omitempty"`
+}
+
+// SelfTest is the result of the last self-test of an API VIP: a request to its port 80 for
+// a challenge that does not exist. A failed one is repeated before it counts.
+type SelfTest struct {
+	VIP     netip.Addr `json:"vip"`
+	OK      bool       `json:"ok"`              // the ingress answered as for an unknown challenge
+	Since   time.Time  `json:"since"`           // of this result or the first equal one: UTC, in whole seconds
+	Checked time.Time  `json:"checked"`         // UTC, in whole seconds
+	Cause   string     `json:"cause,omitempty"` // ID of the finding; empty after success
+	Error   string     `json:"error,omitempty"` // its message
 }
 
 // Events are the counts of events since the start of the service.

@@ -234,6 +234,9 @@ func certificateState(c report.Certificate, now time.Time) (level, string) {
 	left := report.Age(c.NotAfter.Sub(now)) + " left"
 	switch c.Stage(now) {
 	case report.CertificateFresh:
+		if c.FailedRenewals > 0 {
+			return warning, left + ", renewal failed"
+		}
 		return good, left
 	case report.CertificateRenewalLate:
 		return warning, "only " + left

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,26 +74,36 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 			all = append(all, f)
 		}
 	}
+	for _, t := range r.SelfTests {
+		if !t.OK {
+			all = append(all, findings.New(findings.SelfTestFailed, findings.Values{"endpoint": netip.AddrPortFrom(t.VIP, 80).String(), "time": clock(t.Checked) + " UTC", "cause": t.Cause, "error": t.Error}))
+		}
+	}
 	return append(all, challengeFindings(r)...)
 }
 
-// certificateFinding returns the finding for the dates of a certificate.
+// certificateFinding returns the finding for the dates and the renewal of a certificate.
 func certificateFinding(c report.Certificate, now time.Time) (f findings.Finding, found bool) {
 	if c.Error != "" {
 		return findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}), true
 	}
 	values := findings.Values{
 		"server": c.Address, "requested": certificateName(c), "issuer": strconv.Quote(c.Issuer),
-		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)),
+		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
 	}
-	switch c.Stage(now) {
-	case report.CertificateNotYetValid:
+	if renewal := c.DescribeRenewal(); renewal != "" {
+		values["renewal"] = "; " + renewal
+	}
+	switch stage := c.Stage(now); {
+	case stage == report.CertificateNotYetValid:
 		return findings.New(findings.CertificateNotYetValid, values.With("date", c.NotBefore.UTC().Format(time.RFC3339))), true
-	case report.CertificateExpired:
+	case stage == report.CertificateExpired:
 		return findings.New(findings.CertificateExpired, values), true
-	case report.CertificateUrgent:
+	case stage == report.CertificateUrgent:
 		return findings.New(findings.CertificateExpiryUrgent, values), true
-	case report.CertificateRenewalLate:
+	case c.FailedRenewals > 0:
+		return findings.New(findings.RenewalAttemptFailed, values.With("time", c.LastFailure.UTC().Format(time.RFC3339))), true
+	case stage == report.CertificateRenewalLate:
 		return findings.New(findings.CertificateExpiresSoon, values), true
 	default:
 		return findings.Finding{}, false

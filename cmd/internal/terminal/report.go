@@ -67,6 +67,10 @@ func (p *page) writeParts(r report.Report, now time.Time) {
 		mark, text := describeCertificate(c, now)
 		p.writeRow("Certificate", mark, text)
 	}
+	for _, t := range r.SelfTests {
+		mark, text := describeSelfTest(t, now)
+		p.writeRow("Self-test", mark, text)
+	}
 	if r.Trust.Kind != "" {
 		mark, text := describeTrust(r.Trust, now)
 		p.writeRow("Trust", mark, text)

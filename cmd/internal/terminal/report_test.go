@@ -70,6 +70,10 @@ func fullReport() report.Report {
 		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
 		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
 	}
+	r.SelfTests = []report.SelfTest{
+		{VIP: netip.MustParseAddr("192.0.2.5"), OK: true, Since: start, Checked: start.Add(30 * time.Second)},
+		{VIP: netip.MustParseAddr("2001:db8::5"), Since: start, Checked: start.Add(40 * time.Second), Cause: "ingress-refused", Error: "[2001:db8::6]:80 refuses connections"},
+	}
 	return r
 }
 
@@ -83,6 +87,8 @@ Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
 Upstream:       - [2001:db8::6]:80 not checked yet
 Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", checked 60s ago
 Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s ago)
+Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the ingress, checked 30s ago
+Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
@@ -123,6 +129,10 @@ Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
                   2026-03-03 03:04 UTC, by "R11", checked 60s ago
 Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s
                   ago)
+Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the
+                  ingress, checked 30s ago
+Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses
+                  connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
@@ -273,9 +283,33 @@ func TestCertificateRows(t *testing.T) {
 		"✗ x at a: only 23h left of 6d":   {6 * day, 23 * time.Hour},
 		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
+		"! x at a: only 15d left of 64d":  {64 * day, 15 * day},
+		"✗ x at a: only 6d left of 64d":   {64 * day, 6*day + time.Hour},
+		"✓ x at a: 41h left of 6d":        {160 * time.Hour, 41 * time.Hour},
+		"! x at a: only 39h left of 6d":   {160 * time.Hour, 39 * time.Hour},
+		"✗ x at a: only 22h left of 6d":   {160 * time.Hour, 22 * time.Hour},
 	} {
 		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
 		if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
+	}
+}
+
+// TestRenewalRows: failed attempts to renew a certificate, and those that are left.
+func TestRenewalRows(t *testing.T) {
+	t.Parallel()
+	due := report.Certificate{Address: "a", Name: "x", NotBefore: start.Add(-110 * time.Hour), NotAfter: start.Add(50 * time.Hour)}
+	failed := due
+	failed.FailedRenewals, failed.FirstFailure = 2, start.Add(-2*time.Hour)
+	for want, c := range map[string]report.Certificate{
+		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, cert-manager makes at most 3 more attempts by itself before the expiry\n": due,
+		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; 2 renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the expiry; " +
+			"fix the cause that http01-proxyd check reports, then run cmctl renew\n": failed,
+	} {
+		c.Checked = start
+		got := renderText(t, report.Report{Certificates: []report.Certificate{c.WithAttemptsLeft(start)}}, start, terminal.View{})
+		if !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
 	}
@@ -298,6 +332,9 @@ func fillWithHostileText(t *testing.T, v reflect.Value) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillWithHostileText(t, v.Elem())
 	case reflect.String:
 		v.SetString(hostile)
 	case reflect.Struct:

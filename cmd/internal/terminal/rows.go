@@ -56,8 +56,17 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	}
 	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, checked)
 	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
+	if renewal := c.DescribeRenewal(); renewal != "" {
+		until += "; " + renewal
+	}
+	if c.FailedRenewals > 0 {
+		until += "; fix the cause that http01-proxyd check reports, then run cmctl renew"
+	}
 	switch c.Stage(now) {
 	case report.CertificateFresh:
+		if c.FailedRenewals > 0 {
+			return markWarning(), fmt.Sprintf("%s: %s, %s", subject, left, until)
+		}
 		return markOK(), fmt.Sprintf("%s: %s, %s", subject, left, until)
 	case report.CertificateRenewalLate:
 		return markWarning(), fmt.Sprintf("%s: only %s, %s", subject, left, until)
@@ -68,6 +77,14 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	default:
 		return markError(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", subject, report.Age(c.NotBefore.Sub(now)), until)
 	}
+}
+
+func describeSelfTest(t report.SelfTest, now time.Time) (mark span, text string) {
+	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(t.Checked)))
+	if t.OK {
+		return markOK(), fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress, %s", t.VIP, checked)
+	}
+	return markError(), fmt.Sprintf("%v: %s: %s (since %s, %s)", t.VIP, t.Cause, t.Error, report.Age(now.Sub(t.Since)), checked)
 }
 
 func describeTrust(t report.Trust, now time.Time) (mark span, text string) {

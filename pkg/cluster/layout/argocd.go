@@ -54,13 +54,13 @@ func argoCDBase(r Request, manifest []byte) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := newKustomization("policy.yaml", "hook.yaml", r.Service, r.Config)
+	k := newKustomization(basePolicyFile, "hook.yaml", r.Service, r.Config)
 	k.Patches = []patch{{Patch: string(annotated)}}
 	files, err := dumpAll(
 		object{path.Join(folder, kustomizationFile), argoCDHeader, k},
 		object{path.Join(folder, "hook.yaml"), hookHeader, hookObjects(r)},
 	)
-	policy := File{path.Join(folder, "policy.yaml"), append([]byte(license+syncPolicyHeader), manifest...)}
+	policy := File{path.Join(folder, basePolicyFile), append([]byte(license+syncPolicyHeader), manifest...)}
 	return slices.Concat([]File{policy}, files), err
 }
 

@@ -74,7 +74,7 @@ func rhacmBase(r Request, manifest []byte) ([]File, error) {
 		MatchExpressions: []expression{{configLabel, "DoesNotExist", nil}},
 	}}
 	g := newGenerator("http01-proxyd", placement{Name: "http01-proxyd", Selector: selector{MatchLabels: map[string]string{enabledLabel: enabled}}},
-		policy{Name: enforcePolicy, Manifests: []manifestPath{{path.Join(folder, "policy.yaml")}}, RemediationAction: "enforce"},
+		policy{Name: enforcePolicy, Manifests: []manifestPath{{path.Join(folder, basePolicyFile)}}, RemediationAction: "enforce"},
 		policy{Name: inForce, Manifests: []manifestPath{{path.Join(folder, "in-force.yaml")}}, Severity: "high"},
 		machineConfigPolicy(unitsPolicy, path.Join(folder, r.Service), after),
 		config,
@@ -91,7 +91,7 @@ func rhacmBase(r Request, manifest []byte) ([]File, error) {
 		object{generatorFile, generatorHeader, g},
 		object{path.Join(folder, "in-force.yaml"), inForceHeader, newInForce(inForce, entries)},
 	)
-	own := File{path.Join(folder, "policy.yaml"), append([]byte(license+syncPolicyHeader), manifest...)}
+	own := File{path.Join(folder, basePolicyFile), append([]byte(license+syncPolicyHeader), manifest...)}
 	return slices.Concat(files, []File{own}), err
 }
 

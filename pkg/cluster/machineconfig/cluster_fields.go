@@ -8,7 +8,14 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 )
+
+// APIServerKind returns the APIServer with its known fields.
+func APIServerKind() ObjectKind {
+	return ObjectKind{APIVersion: configGroup, Kind: kindAPIServer, Fields: knownFields(kindAPIServer)}
+}
 
 // knownFields lists the fields that the platform's CRDs have in any feature set, by the
 // path of their parent. It covers the objects that are read: a misspelt field there
@@ -30,6 +37,8 @@ func knownFields(kind string) map[string][]string {
 				"additionalCORSAllowedOrigins", "audit", "clientCA", "encryption", "servingCerts", "tlsAdherence", "tlsSecurityProfile",
 				challengeProxyName,
 			},
+			"spec.servingCerts":                       {"namedCertificates"},
+			servingcerts.NamedCertificatesPath + "[]": {"names", "servingCertificate"},
 			"status":            {},
 			challengeProxyField: {"mode", "customDeployment"},
 			challengeProxyField + ".customDeployment": {"internalPort"},

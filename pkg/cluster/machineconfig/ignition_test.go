@@ -82,7 +82,7 @@ func TestIgnitionRefuses(t *testing.T) {
 		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + remediation},
 		"both": {
 			program(4, servicePath, "linux", "amd64"), &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
-			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift\nb: not a Linux program, but an ELF file of type ET_CORE" + remediation,
+			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift\nb: not a Linux program, but an ELF file of type ET_CORE" + remediation,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`image "quay.io/a/b": neither digest nor tag: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
 		`pool "Master": not a valid name of a MachineConfigPool: give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 		`my.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
-		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
+		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
 		`SUMS:1:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name`,
 	}
 	if diff := cmp.Diff(want, strings.Split(said, "\n")); diff != "" {

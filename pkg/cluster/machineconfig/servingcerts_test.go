@@ -15,8 +15,10 @@ import (
 // more certificates than the operator accepts, are rendered with warnings.
 func TestServingCertificateWarnings(t *testing.T) {
 	t.Parallel()
-	const end = " is the name by which the nodes reach the API, and they trust only the cluster's own CA for it: remove it"
-	const document = "(https://github.com/http01-proxyd/http01-proxyd/blob/main/docs/before-the-switch.md#never-use-api-int)"
+	const document = "https://github.com/http01-proxyd/http01-proxyd/blob/main/docs/before-the-switch.md#"
+	const internal = "api-int.a.example, by which the nodes reach the API. They trust only the cluster's own CA for it. Remove api-int.a.example from "
+	const inHosts = "hosts in my.yaml contains " + internal + "hosts, and from dnsNames of the Certificate. Never use it in spec.servingCerts.namedCertificates of apiserver/cluster. See " + document + "never-use-api-int."
+	const isName = " is " + internal + "names, and from dnsNames of the Certificate. See " + document + "never-use-api-int."
 	const path = "a.yaml: spec.servingCerts.namedCertificates"
 	cluster := func(certificates string) *machineconfig.ClusterObjects {
 		return clusterOf(apiServer(defaultMode+"  servingCerts:\n    namedCertificates: "+certificates+"\n"), infrastructure("BareMetal", "baremetal", oneFamily))
@@ -26,17 +28,17 @@ func TestServingCertificateWarnings(t *testing.T) {
 		want []string
 	}{
 		"the API's name":  {machineconfig.Site{Config: given("hosts: [api.a.example]\n"), Cluster: cluster("[{names: [api.a.example], servingCertificate: {name: x}}]")}, nil},
-		"hosts":           {machineconfig.Site{Config: given("hosts: [api.a.example, API-INT.a.example]\n")}, []string{`my.yaml: hosts: "api-int.a.example"` + end + ", and do not request a certificate for it " + document}},
-		"an entry's name": {machineconfig.Site{Cluster: cluster("[{servingCertificate: {name: x}}, {names: [api-int.a.example]}]")}, []string{path + `[1].names[0]: "api-int.a.example"` + end + " " + document}},
+		"hosts":           {machineconfig.Site{Config: given("hosts: [api.a.example, API-INT.a.example]\n")}, []string{inHosts}},
+		"an entry's name": {machineconfig.Site{Cluster: cluster("[{servingCertificate: {name: x}}, {names: [api-int.a.example]}]")}, []string{path + "[1].names[0]" + isName}},
 		"eleven entries": {
 			machineconfig.Site{Cluster: cluster("[" + strings.Repeat("{servingCertificate: {name: x}},", 11) + "]")},
-			[]string{path + ": 11 entries, but kube-apiserver-operator accepts at most 10 and keeps the previous certificates: use one certificate for several names"},
+			[]string{path + " has 11 entries, but kube-apiserver-operator accepts at most 10 and keeps the previous certificates. Use one certificate for several names. See " + document + "at-most-ten-named-certificates."},
 		},
 		"hosts and an entry's name": {
 			machineconfig.Site{Config: given("hosts: [api-int.a.example]\n"), Cluster: cluster("[{names: [api-int.a.example]}]")},
 			[]string{
-				`my.yaml: hosts: "api-int.a.example"` + end + ", and do not request a certificate for it " + document,
-				path + `[0].names[0]: "api-int.a.example"` + end + " " + document,
+				inHosts,
+				path + "[0].names[0]" + isName,
 			},
 		},
 		"no list":             {machineconfig.Site{Cluster: cluster("{names: [api-int.a.example]}")}, nil},

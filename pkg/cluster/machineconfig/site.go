@@ -125,8 +125,8 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 	if err != nil {
 		return nil, nil //nolint:nilerr // already reported
 	}
-	for _, hint := range servingcerts.HostHints(accepted) {
-		found.warnings = append(found.warnings, configuration.Name+": "+hint.String())
+	for _, hint := range servingcerts.HostHints(configuration.Name, accepted) {
+		found.warnings = append(found.warnings, hint.String())
 	}
 	if s.Proxy != nil {
 		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {

@@ -156,42 +156,56 @@ func (v *validator) checkOwner(file, kind string, id *int, name *string) {
 // checkContents accepts what the daemon can write: inline data, gzip or no compression
 // (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
 func (v *validator) checkContents(f types.File) {
-	const inline = "use inline or local contents"
-	if f.Contents.Source == nil || *f.Contents.Source == "" {
-		return // an empty file
-	}
-	if !strings.HasPrefix(*f.Contents.Source, "data:") {
-		v.addProblem(f.Path, "its contents are remote, and the machine-config-daemon does not download files", inline)
-		return
-	}
-	url, err := dataurl.DecodeString(*f.Contents.Source)
-	if err != nil {
-		v.addProblem(f.Path, fmt.Sprintf("not a data URL (%v)", err), inline)
-		return
-	}
-	var reader io.Reader = bytes.NewReader(url.Data)
-	switch compression := f.Contents.Compression; {
-	case compression == nil || *compression == "":
-	case *compression == "gzip":
-		if reader, err = gzip.NewReader(reader); err != nil {
-			v.addProblem(f.Path, fmt.Sprintf("not gzip (%v)", err), "remove compression: Butane selects it automatically")
-			return
-		}
-	default:
-		v.addProblem(f.Path, fmt.Sprintf("compression %q", *compression), "remove it: Butane selects gzip automatically")
-		return
-	}
 	limit := int64(maxFile)
 	if f.Path == bundlePath {
 		limit = trust.MaxBundle
 	}
-	size, err := io.Copy(io.Discard, io.LimitReader(reader, limit+1))
+	if _, message, remediation := decodeContents(f.Contents.Source, f.Contents.Compression, limit); message != "" {
+		v.addProblem(f.Path, message, remediation)
+	}
+}
+
+// FileContents returns the contents of a file in a MachineConfig as the daemon writes
+// them. ok is false for contents that it cannot write, or of more than limit bytes.
+func FileContents(source, compression *string, limit int64) (text []byte, ok bool) {
+	text, message, _ := decodeContents(source, compression, limit)
+	return text, message == ""
+}
+
+// decodeContents returns the contents of a file, or a problem with its remediation.
+func decodeContents(source, compression *string, limit int64) (text []byte, message, remediation string) {
+	const (
+		inline    = "use inline or local contents"
+		automatic = "remove compression: Butane selects it automatically"
+	)
+	if source == nil || *source == "" {
+		return nil, "", "" // an empty file
+	}
+	if !strings.HasPrefix(*source, "data:") {
+		return nil, "its contents are remote, and the machine-config-daemon does not download files", inline
+	}
+	url, err := dataurl.DecodeString(*source)
+	if err != nil {
+		return nil, fmt.Sprintf("not a data URL (%v)", err), inline
+	}
+	var reader io.Reader = bytes.NewReader(url.Data)
+	switch {
+	case compression == nil || *compression == "":
+	case *compression == "gzip":
+		if reader, err = gzip.NewReader(reader); err != nil {
+			return nil, fmt.Sprintf("not gzip (%v)", err), automatic
+		}
+	default:
+		return nil, fmt.Sprintf("compression %q", *compression), "remove it: Butane selects gzip automatically"
+	}
+	text, err = io.ReadAll(io.LimitReader(reader, limit+1))
 	switch {
 	case err != nil:
-		v.addProblem(f.Path, fmt.Sprintf("its contents cannot be decompressed (%v)", err), "remove compression: Butane selects it automatically")
-	case size > limit:
-		v.addProblem(f.Path, fmt.Sprintf("longer than %d bytes", limit), "use a smaller file")
+		return nil, fmt.Sprintf("its contents cannot be decompressed (%v)", err), automatic
+	case int64(len(text)) > limit:
+		return nil, fmt.Sprintf("longer than %d bytes", limit), "use a smaller file"
 	}
+	return text, "", ""
 }
 
 // hostWrittenPaths lists the files, and the directories with all their files, that

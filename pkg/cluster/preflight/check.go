@@ -9,8 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -18,6 +20,8 @@ import (
 const (
 	roleLabel     = "machineconfiguration.openshift.io/role"
 	installerUnit = "http01-proxyd-install.service"
+	// configurationPath is the configuration of the service on a host.
+	configurationPath = "/etc/http01-proxyd/config.yaml"
 	// dnatConfig is the MachineConfig of cert-manager-operator's HTTP01Proxy (pull
 	// request 459).
 	dnatConfig = "98-nftables-crtmgr-http01-dnat"
@@ -39,6 +43,7 @@ func Check(o Objects, poolName string) report.Preflight {
 	c.checkPool()
 	c.checkLayering()
 	c.checkOthers()
+	c.checkNames()
 	c.report.Outcome = c.outcome()
 	c.report.Summary = c.summary()
 	return c.report
@@ -51,9 +56,14 @@ type checker struct {
 	report  report.Preflight
 }
 
-func (c *checker) find(id findings.ID, values findings.Values) {
-	f := findings.New(id, values)
-	c.report.Findings = append(c.report.Findings, report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation})
+func (c *checker) find(id findings.ID, values findings.Values) { c.add(findings.New(id, values)) }
+
+// add adds a finding. Equal ones of several objects are one.
+func (c *checker) add(f findings.Finding) {
+	one := report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation}
+	if !slices.Contains(c.report.Findings, one) {
+		c.report.Findings = append(c.report.Findings, one)
+	}
 }
 
 func (c *checker) examined(format string, args ...any) {
@@ -83,8 +93,12 @@ func (c *checker) required() disruption.Policy {
 		c.examined("the rendered policy")
 		return c.objects.rendered.Spec.Policy.policy()
 	}
-	hasInstaller := slices.ContainsFunc(c.ours, func(m machineConfig) bool { return slices.Contains(m.units(), installerUnit) })
-	if len(c.ours) > 0 && !hasInstaller {
+	// The units show whether there is an installer. An overlay has the configuration only.
+	var units []string
+	for _, m := range c.ours {
+		units = append(units, m.units()...)
+	}
+	if len(units) > 0 && !slices.Contains(units, installerUnit) {
 		return disruption.LayeredPolicy()
 	}
 	return disruption.InstallerPolicy()
@@ -198,6 +212,8 @@ func (c *checker) checkLayering() {
 	i := slices.IndexFunc(c.objects.layered, func(l layeredPool) bool { return l.Spec.Pool.Name == c.pool })
 	minor, known := minorRelease(c.report.Release)
 	switch {
+	case i < 0 && !c.objects.layeredKnown && known && minor >= layeringRelease:
+		c.examined("OpenShift %s reboots no node for files and units with an entry in the policy, with or without a MachineOSConfig", c.report.Release)
 	case i < 0 && !c.objects.layeredKnown:
 		c.notExamined(`MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`)
 	case i < 0:
@@ -229,42 +245,84 @@ func minorRelease(release string) (minor int, known bool) {
 
 // checkOthers looks for MachineConfigs of others with our files and units.
 func (c *checker) checkOthers() {
-	policy := disruption.InstallerPolicy()
-	var paths, units []string
-	for _, m := range c.ours {
-		paths, units = append(paths, m.paths()...), append(units, m.units()...)
-	}
-	count := 0
+	var others []machineConfig
 	for _, m := range c.objects.configs {
 		role := m.Metadata.Labels[roleLabel]
 		if m.Metadata.Name == dnatConfig {
 			c.find(findings.DNATMachineConfig, findings.Values{"config": dnatConfig})
 		}
 		// A custom pool also has the MachineConfigs of the workers.
-		if c.isOwn(m) || role != c.pool && (role != "worker" || c.pool == machineconfig.DefaultPool) {
-			continue
-		}
-		count++
-		var shared []string
-		for _, file := range m.paths() {
-			if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
-				shared = append(shared, file)
-			}
-		}
-		for _, unit := range m.units() {
-			if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
-				shared = append(shared, unit)
-			}
-		}
-		if len(shared) > 0 {
-			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
+		if !c.isOwn(m) && (role == c.pool || role == "worker" && c.pool != machineconfig.DefaultPool) {
+			others = append(others, m)
 		}
 	}
-	if count == 0 {
+	if len(others) == 0 {
 		c.notExamined(`other MachineConfigs: give the output of "oc get mc --selector=%s=%s -o yaml"`, roleLabel, c.pool)
 		return
 	}
-	c.examined("%d MachineConfigs of others, %d of this service", count, len(c.ours))
+	for _, m := range others {
+		if shared := c.sharedWith(m); len(shared) > 0 {
+			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
+		}
+	}
+	c.examined("%d MachineConfigs of others, %d of this service", countNames(others), countNames(c.ours))
+}
+
+// sharedWith returns the files and units of this service that a MachineConfig contains.
+func (c *checker) sharedWith(other machineConfig) (shared []string) {
+	policy := disruption.InstallerPolicy()
+	var paths, units []string
+	for _, m := range c.ours {
+		paths, units = append(paths, m.paths()...), append(units, m.units()...)
+	}
+	for _, file := range other.paths() {
+		if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
+			shared = append(shared, file)
+		}
+	}
+	for _, unit := range other.units() {
+		if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
+			shared = append(shared, unit)
+		}
+	}
+	return shared
+}
+
+// countNames counts the objects. Several files can have the same one: that of the cluster
+// and the rendered one.
+func countNames(all []machineConfig) int {
+	names := make(map[string]bool)
+	for _, m := range all {
+		names[m.Metadata.Name] = true
+	}
+	return len(names)
+}
+
+// checkNames examines the names of public certificates of the API: those in the
+// configuration of the service and in the APIServer. A change of the MachineConfigs does
+// not depend on the APIServer, so it is optional.
+func (c *checker) checkNames() {
+	for _, m := range c.ours {
+		configuration, found := m.configuration()
+		if !found {
+			continue
+		}
+		for _, hint := range servingcerts.HostHints("the MachineConfig "+m.Metadata.Name, configuration) {
+			c.add(hint)
+		}
+	}
+	if c.objects.apiServer == nil {
+		return
+	}
+	switch entries := c.objects.apiServer.Spec.ServingCerts.NamedCertificates; len(entries) {
+	case 0:
+		c.examined("APIServer cluster without named certificates: before you add one, see %s", docurl.BeforeTheSwitch)
+	default:
+		c.examined("APIServer cluster, named certificates: %d", len(entries))
+		for _, hint := range servingcerts.NamedCertificateHints(entries) {
+			c.add(hint)
+		}
+	}
 }
 
 func (c *checker) outcome() report.ClusterOutcome {

@@ -3,8 +3,10 @@
 package preflight_test
 
 import (
+	"encoding/base64"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +61,16 @@ func version(release string) string {
 
 func machineConfig(name, role, config string) string {
 	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: " + name + ", labels: {machineconfiguration.openshift.io/role: " + role + "}}\nspec: {config: {" + config + "}}\n"
+}
+
+func apiServer(certificates string) string {
+	return "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: {servingCerts: {namedCertificates: [" + certificates + "]}}\n"
+}
+
+// hosts returns the MachineConfig with a configuration of the service.
+func hosts(names string) string {
+	text := base64.StdEncoding.EncodeToString([]byte("hosts: [" + names + "]\n"))
+	return machineConfig("98-master-http01-proxyd-config", "master", `storage: {files: [{path: /etc/http01-proxyd/config.yaml, contents: {source: "data:;base64,`+text+`"}}]}`)
 }
 
 const (
@@ -154,7 +166,21 @@ func TestCheck(t *testing.T) {
 		"our unit elsewhere":  {healthy(live, machineConfig("99-mine", "master", "systemd: {units: [{name: http01-proxyd.service, dropins: [{name: a.conf}]}]}")), []string{"machineconfig-overlaps"}, "http01-proxyd.service"},
 		"in another pool":     {healthy(live, machineConfig("99-worker", "worker", "systemd: {units: [{name: http01-proxyd.service}]}")), nil, ""},
 		"rendered for a pool": {healthy(live, "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: rendered-master-1}\nspec: {config: {systemd: {units: [{name: http01-proxyd.service}]}}}\n"), nil, ""},
-		"PR 459":              {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
+		"eleven certificates": {healthy(live, apiServer(strings.Repeat("{servingCertificate: {name: a}},", 11))), []string{"named-certificates-too-many"}, "has 11 entries, but kube-apiserver-operator accepts at most 10"},
+		"ten certificates":    {healthy(live, apiServer(strings.Repeat("{names: [api.ocp.example.com]},", 10))), nil, ""},
+		"a certificate for the nodes' name": {
+			healthy(live, apiServer("{names: [api.ocp.example.com]}, {names: [a.example.com, API-INT.ocp.example.com]}")),
+			[]string{"named-certificate-internal-name"},
+			"spec.servingCerts.namedCertificates[1].names[1] is API-INT.ocp.example.com, by which",
+		},
+		"the nodes' name in hosts": {
+			healthy(live, hosts("api.ocp.example.com,api-int.ocp.example.com"), hosts("api-int.ocp.example.com")), // in the cluster, and rendered
+			[]string{"hosts-internal-name"},
+			"hosts in the MachineConfig 98-master-http01-proxyd-config contains api-int.ocp.example.com",
+		},
+		"other hosts":       {healthy(live, hosts("api.ocp.example.com")), nil, ""},
+		"a rejected config": {healthy(live, hosts("api-int.ocp.example.com]x")), nil, ""},
+		"PR 459":            {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +196,7 @@ func TestCheck(t *testing.T) {
 			}
 			want := report.ClusterOK
 			switch {
-			case len(tt.ids) == 1 && tt.ids[0] == "policy-entries-differ":
+			case len(tt.ids) == 1 && slices.Contains([]string{"policy-entries-differ", "named-certificates-too-many", "named-certificate-internal-name", "hosts-internal-name"}, tt.ids[0]):
 				want = report.ClusterWarnings
 			case len(tt.ids) > 0:
 				want = report.ClusterProblems
@@ -207,12 +233,17 @@ func TestNotExamined(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects, want []string
 	}{
-		"nothing but a version":     {[]string{version("4.20.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
+		"nothing but a version":     {[]string{version("4.19.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
 		"no policy":                 {[]string{ofPool, none, config}, []string{noPolicy}},
 		"another pool":              {[]string{live, strings.Replace(ofPool, "master", "worker", 1), none, config}, []string{noPool}},
 		"only ours":                 {[]string{live, ofPool, none, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}]}")}, []string{noConfigs}},
 		"no MachineOSConfigs":       {[]string{live, ofPool, config}, []string{noLayers}},
-		"one List for all":          {[]string{list(live, ofPool, config)}, nil},
+		"of another pool":           {[]string{live, ofPool, config, osConfig("worker")}, []string{noLayers}}, // one object, by its name
+		"a List of others":          {[]string{list(live, ofPool, config)}, []string{noLayers}},
+		"a List of others, 4.18":    {[]string{list(live, ofPool, config, version("4.18.22"))}, []string{noLayers}},
+		"a List of others, 4.19":    {[]string{list(live, ofPool, config, version("4.19.7"))}, []string{noLayers}},
+		"a List of others, 4.20":    {[]string{list(live, ofPool, config, version("4.20.1"))}, nil},
+		"one List for all":          {[]string{list(live, ofPool, config, osConfig("worker"))}, nil},
 		"a List of some":            {[]string{list(live, ofPool), config}, []string{noLayers}},
 		"the JSON of an empty List": {[]string{list(live, ofPool), config, `{"apiVersion": "v1", "items": [], "kind": "List", "metadata": {"resourceVersion": ""}}`}, nil},
 	} {
@@ -244,7 +275,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		"empty":           {[]string{""}, "a.yaml: contains no object" + from},
 		"a text":          {[]string{"hello"}, "a.yaml:1:1: not an object" + from},
-		"a wrong kind":    {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml:2:7: kind "Pod" of "v1" is not accepted here: want MachineConfiguration, MachineConfigPool, MachineOSConfig, MachineConfig, ClusterVersion` + from},
+		"a wrong kind":    {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml:2:7: kind "Pod" of "v1" is not accepted here: want MachineConfiguration, MachineConfigPool, MachineOSConfig, MachineConfig, ClusterVersion, APIServer` + from},
 		"a wrong group":   {[]string{strings.Replace(pool("", ""), "machineconfiguration.", "machine.", 1)}, `a.yaml:2:7: kind "MachineConfigPool" of "machine.openshift.io/v1" is not accepted here`},
 		"no kind":         {[]string{"{}"}, `a.yaml:1:1: kind "" of "" is not accepted here`},
 		"a wrong item":    {[]string{"kind: List\napiVersion: v1\nitems:\n- 1\n"}, "a.yaml:4:3: not an object"},
@@ -262,6 +293,9 @@ func TestBadInput(t *testing.T) {
 		"a wrong type":    {[]string{pool("paused: [1]", "")}, "a.yaml:4:16: MachineConfigPool: "},
 		"a wrong name":    {[]string{strings.Replace(live, "name: cluster", "name: other", 1)}, `a.yaml: the MachineConfiguration is "other", but the operator reads only "cluster"`},
 		"two clusters":    {[]string{live, live}, "b.yaml: a second MachineConfiguration of a cluster: give one"},
+		"another server":  {[]string{strings.Replace(apiServer(""), "name: cluster", "name: other", 1)}, `a.yaml: the APIServer is "other", but a cluster has only the APIServer "cluster": give the output of "oc get apiserver cluster -o yaml"`},
+		"two servers":     {[]string{apiServer(""), apiServer("")}, "b.yaml: a second APIServer: give one"},
+		"a wrong list":    {[]string{strings.Replace(apiServer(""), "[]", "x", 1)}, "a.yaml:4:42: APIServer: "},
 		"every file":      {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml:1:1: not an object" + from},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -286,6 +320,7 @@ func TestUnknownFields(t *testing.T) {
 		"a pool":      {pool("pause: true", ""), `a.yaml:4:8: unknown field "spec.pause": did you mean paused?`},
 		"a condition": {pool("", "{type: Degraded, statu: x}"), `unknown field "status.conditions[].statu": did you mean status?`},
 		"an image":    {strings.Replace(osConfig("master"), "machineConfigPool", "machineconfigpool", 1), `unknown field "spec.machineconfigpool": did you mean machineConfigPool?`},
+		"a server":    {apiServer("{name: [a]}"), `unknown field "spec.servingCerts.namedCertificates[].name": did you mean names?`},
 		"a config":    {machineConfig("a", "master", "}, kernelArgs: {"), `unknown field "spec.kernelArgs"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -306,7 +341,7 @@ func TestUnknownFields(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		configuration("    files: []\n", "    units: [{name: a.service, actions: [{type: None}]}]\n", "7"), pool("paused: true", "{type: Degraded}"),
-		osConfig("master"), version("4.18.1"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
+		osConfig("master"), version("4.18.1"), apiServer("{names: [api-int.a.b]}"), hosts("api-int.a.b"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
 		"a: &a [*a]\n", `{"kind": "List", "apiVersion": "v1", "items": [[], null, 1]}`,
 	} {
 		f.Add(text)

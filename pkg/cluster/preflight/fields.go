@@ -11,6 +11,7 @@ const (
 	kindOSConfig      = "MachineOSConfig"
 	kindConfig        = "MachineConfig"
 	kindVersion       = "ClusterVersion"
+	kindAPIServer     = "APIServer"
 )
 
 // kinds lists the kinds with the fields that their CRDs have, in any release from 4.17,
@@ -63,5 +64,6 @@ func kinds() []machineconfig.ObjectKind {
 			"spec": {"baseOSExtensionsContainerImage", "config", "extensions", "fips", "kernelArguments", "kernelType", "osImageURL"},
 		}},
 		{APIVersion: "config.openshift.io/v1", Kind: kindVersion, Fields: map[string][]string{"": object}},
+		machineconfig.APIServerKind(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
@@ -20,7 +21,10 @@ type Objects struct {
 	layered  []layeredPool
 	configs  []machineConfig
 	version  *clusterVersion
-	// layeredKnown: the files show whether there are MachineOSConfigs.
+	// apiServer has the named certificates.
+	apiServer *apiServer
+	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
+	// kinds does not: it is the same if that kind was not queried.
 	layeredKnown bool
 	files        []string // of the objects, in order
 }
@@ -37,24 +41,13 @@ func Parse(files []machineconfig.Input, strict bool) (Objects, []string, error) 
 	}
 	o := Objects{layeredKnown: read.EmptyLists > 0}
 	var problems []error
-	kindsOfList := make(map[int]map[string]bool)
 	for _, object := range read.Objects {
 		problems = append(problems, o.add(object))
 		if !slices.Contains(o.files, object.File) {
 			o.files = append(o.files, object.File)
 		}
-		if kindsOfList[object.InList] == nil {
-			kindsOfList[object.InList] = make(map[string]bool)
-		}
-		kindsOfList[object.InList][object.Kind] = true
+		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList > 0
 	}
-	// This List is the output of the documented command for all kinds. It would contain
-	// the MachineOSConfigs.
-	delete(kindsOfList, 0)
-	for _, has := range kindsOfList {
-		o.layeredKnown = o.layeredKnown || has[kindConfiguration] && has[kindConfig] && has[kindPool]
-	}
-	o.layeredKnown = o.layeredKnown || len(o.layered) > 0
 	return o, read.Warnings, errors.Join(problems...)
 }
 
@@ -68,6 +61,8 @@ func (o *Objects) add(object machineconfig.ReadObject) error {
 		return add(object, &o.layered)
 	case kindConfig:
 		return add(object, &o.configs)
+	case kindAPIServer:
+		return o.addAPIServer(object)
 	default:
 		var v clusterVersion
 		err := object.Load(&v)
@@ -107,6 +102,28 @@ func (o *Objects) addConfiguration(object machineconfig.ReadObject) error {
 	}
 	*to = &c
 	return nil
+}
+
+// addAPIServer adds the APIServer of the cluster.
+func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
+	const get = `give the output of "oc get apiserver cluster -o yaml"`
+	switch {
+	case object.Name != "cluster":
+		return config.Problem{Where: object.File, Message: fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name), Remediation: get}
+	case o.apiServer != nil:
+		return config.Problem{Where: object.File, Message: "a second APIServer", Remediation: "give one"}
+	}
+	o.apiServer = new(apiServer)
+	return object.Load(o.apiServer)
+}
+
+// apiServer is an APIServer of config.openshift.io/v1.
+type apiServer struct {
+	Spec struct {
+		ServingCerts struct {
+			NamedCertificates []servingcerts.NamedCertificate `yaml:"namedCertificates"`
+		} `yaml:"servingCerts"`
+	} `yaml:"spec"`
 }
 
 type metadata struct {
@@ -206,9 +223,7 @@ type machineConfig struct {
 	Spec     struct {
 		Config struct {
 			Storage struct {
-				Files []struct {
-					Path string `yaml:"path"`
-				} `yaml:"files"`
+				Files []configFile `yaml:"files"`
 			} `yaml:"storage"`
 			Systemd struct {
 				Units []struct {
@@ -217,6 +232,31 @@ type machineConfig struct {
 			} `yaml:"systemd"`
 		} `yaml:"config"`
 	} `yaml:"spec"`
+}
+
+// configFile is a file in a MachineConfig.
+type configFile struct {
+	Path     string `yaml:"path"`
+	Contents struct {
+		Source      *string `yaml:"source"`
+		Compression *string `yaml:"compression"`
+	} `yaml:"contents"`
+}
+
+// configuration returns the configuration of the service in a MachineConfig. found is
+// false without a configuration, or if hosts reject it.
+func (m machineConfig) configuration() (c config.Config, found bool) {
+	i := slices.IndexFunc(m.Spec.Config.Storage.Files, func(f configFile) bool { return f.Path == configurationPath })
+	if i < 0 {
+		return config.Config{}, false
+	}
+	contents := m.Spec.Config.Storage.Files[i].Contents
+	text, ok := machineconfig.FileContents(contents.Source, contents.Compression, machineconfig.MaxObject)
+	if !ok {
+		return config.Config{}, false
+	}
+	c, err := config.Parse(configurationPath, text)
+	return c, err == nil
 }
 
 func (m machineConfig) paths() (all []string) {

@@ -4,10 +4,11 @@ package servingcerts
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // MaxNamedCertificates is the largest number of entries that kube-apiserver-operator
@@ -15,58 +16,40 @@ import (
 // maxUserNamedCerts). The API server accepts more.
 const MaxNamedCertificates = 10
 
-// The fields that hints are about.
-const (
-	NamedCertificatesPath = "spec.servingCerts.namedCertificates"
-	HostsPath             = "hosts"
-)
+// NamedCertificatesPath is the field of the APIServer that hints are about.
+const NamedCertificatesPath = "spec.servingCerts.namedCertificates"
 
 // NamedCertificate is an entry of spec.servingCerts.namedCertificates.
 type NamedCertificate struct {
 	Names []string `json:"names" yaml:"names"`
 }
 
-// Hint is a setting that is accepted, but that harms the cluster or has no effect.
-type Hint struct {
-	Path, Message, Remediation string
-}
-
-// String is the hint in one line.
-func (h Hint) String() string { return h.Path + ": " + h.Message + ": " + h.Remediation }
-
-// NamedCertificateHints returns what kube-apiserver-operator rejects without an error for
-// the client, and what makes the nodes lose the API.
-func NamedCertificateHints(entries []NamedCertificate) (hints []Hint) {
+// NamedCertificateHints returns findings about entries that the API server accepts: those
+// that kube-apiserver-operator rejects without an error for the client, and those that
+// make the nodes lose the API.
+func NamedCertificateHints(entries []NamedCertificate) (hints []findings.Finding) {
 	if len(entries) > MaxNamedCertificates {
-		hints = append(hints, Hint{
-			NamedCertificatesPath,
-			fmt.Sprintf("%d entries, but kube-apiserver-operator accepts at most %d and keeps the previous certificates", len(entries), MaxNamedCertificates),
-			"use one certificate for several names",
-		})
+		hints = append(hints, findings.New(findings.NamedCertificatesTooMany, findings.Values{
+			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(MaxNamedCertificates),
+		}))
 	}
 	for i, e := range entries {
 		for j, name := range e.Names {
 			if isInternal(name) {
-				hints = append(hints, Hint{
-					fmt.Sprintf("%s[%d].names[%d]", NamedCertificatesPath, i, j),
-					fmt.Sprintf("%.253q is the name by which the nodes reach the API, and they trust only the cluster's own CA for it", name),
-					"remove it (" + docurl.InternalName + ")",
-				})
+				hints = append(hints, findings.New(findings.NamedCertificateInternalName, findings.Values{
+					"field": fmt.Sprintf("%s[%d].names[%d]", NamedCertificatesPath, i, j), "name": name,
+				}))
 			}
 		}
 	}
 	return hints
 }
 
-// HostHints returns the hosts of a configuration for which no public certificate may be
-// requested.
-func HostHints(c config.Config) (hints []Hint) {
+// HostHints returns findings about the hosts of a configuration for which no public
+// certificate may be requested. path is the place of the configuration.
+func HostHints(path string, c config.Config) (hints []findings.Finding) {
 	for _, name := range c.InternalHosts() {
-		hints = append(hints, Hint{
-			HostsPath,
-			fmt.Sprintf("%q is the name by which the nodes reach the API, and they trust only the cluster's own CA for it", name),
-			"remove it, and do not request a certificate for it (" + docurl.InternalName + ")",
-		})
+		hints = append(hints, findings.New(findings.HostsInternalName, findings.Values{"path": path, "name": name}))
 	}
 	return hints
 }

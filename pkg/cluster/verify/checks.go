@@ -12,16 +12,18 @@ type Outcome string
 
 // The outcomes.
 const (
-	AsExpected   Outcome = "as expected"
-	Different    Outcome = "different"
-	Undetermined Outcome = "not determined"
+	AsExpected    Outcome = "as expected"
+	Different     Outcome = "different"
+	Undetermined  Outcome = "not determined"
+	NotApplicable Outcome = "not applicable"
 )
 
 // Check is a fact that no test outside a cluster can settle.
 type Check struct {
 	ID, Title string
 	// Command is for a shell on a control-plane node, or begins with oc. NODE and NAME
-	// are the node that holds the API VIP, and the name of the API.
+	// are the node that holds the API VIP, and the name of the API. SUFFIX makes the name
+	// of the pod unique.
 	Command  string
 	Expected string // a sentence
 	Hint     string // a sentence about another output
@@ -37,21 +39,29 @@ const (
 	PolicyInForce = "B7"
 )
 
+// policyNames prints the keys of the policy in force.
+const policyNames = "jsonpath={.status.nodeDisruptionPolicyStatus.clusterPolicies.files[*].path} {.status.nodeDisruptionPolicyStatus.clusterPolicies.units[*].name}"
+
+// PolicyArguments are the arguments of oc that print the keys of the policy in force.
+func PolicyArguments() []string {
+	return []string{"machineconfiguration", "cluster", "-o", policyNames}
+}
+
 // Checks returns all checks in the order of their IDs, which never change.
 func Checks() []Check {
 	return []Check{
 		{
 			"B1", "label of the remover",
 			"ls -Z /usr/local/lib/systemd/system/",
-			"The type of each file is lib_t or systemd_unit_file_t.",
+			"The type of each file is lib_t or systemd_unit_file_t. If the operating system image contains the binary, there is no remover.",
 			"With var_t, systemd cannot read the unit that removes the service.",
 			judgeLabel,
 		},
 		{
 			"B2", "installer or remover is loaded",
 			"systemctl cat http01-proxyd-install.service",
-			"The first line is the path of the unit, below /etc. After the removal of the MachineConfigs and a boot it is below /usr/local/lib.",
-			"If the unit is not found after the removal, the service remains on the node.",
+			"The first line is the path of the unit, below /etc. After the removal of the MachineConfigs and a boot it is below /usr/local/lib. If the operating system image contains the binary, there is no such unit.",
+			"If the unit is not found after the removal, the service remains on the node. If the image contains the binary, remove what the installer has left.",
 			judgeUnit,
 		},
 		{
@@ -70,7 +80,7 @@ func Checks() []Check {
 		},
 		{
 			PodRequest, "a pod on the node with the VIP reaches the proxy",
-			`oc run http01-verify --attach --rm --quiet --restart=Never --image=IMAGE --overrides='{"apiVersion":"v1","spec":{"nodeName":"NODE","tolerations":[{"operator":"Exists"}]}}' --command -- curl -si --max-time 10 http://NAME/`,
+			`oc run http01-verify-SUFFIX --attach --rm --quiet --restart=Never --image=IMAGE --overrides='{"apiVersion":"v1","spec":{"nodeName":"NODE","tolerations":[{"operator":"Exists"}]}}' --command -- curl -si --max-time 10 http://NAME/`,
 			"The status is 400, and the body is: Only /.well-known/acme-challenge/* is allowed",
 			"With another result, the self check of cert-manager fails from pods on this node. Accelerated networking can bypass netfilter.",
 			judgeRequest,
@@ -78,15 +88,15 @@ func Checks() []Check {
 		{
 			"B6", "first boot of a control-plane node",
 			"journalctl -u http01-proxyd-install | grep -E '^-- Boot|is installed' | tail -n 20",
-			"The last line contains: is installed. On a node that was added later, a line -- Boot is before it.",
+			"The last line contains: is installed. On a node that was added later, a line -- Boot is before it. It is not applicable if the operating system image contains the binary.",
 			"Without the line, the installer has not completed. Its journal has the reason.",
 			judgeInstalled,
 		},
 		{
 			PolicyInForce, "the node disruption policy is in force",
-			"oc get machineconfiguration cluster -o jsonpath={.status.nodeDisruptionPolicyStatus.clusterPolicies.units[*].name}",
-			"The names contain http01-proxyd.service and http01-proxyd-install.service.",
-			"Apply the policy again before any other change: without it, a change reboots the nodes.",
+			"oc get machineconfiguration cluster -o '" + policyNames + "'",
+			"The names contain http01-proxyd.service and http01-proxyd-install.service. If the operating system image contains the binary, they contain /etc/http01-proxyd, and not http01-proxyd-install.service.",
+			"Apply the policy again before any other change: without it, a change reboots the nodes. With entries of the installer, nodes without it are degraded.",
 			judgePolicy,
 		},
 		{
@@ -105,9 +115,17 @@ func byID(id string) Check {
 	return all[slices.IndexFunc(all, func(c Check) bool { return c.ID == id })]
 }
 
-// Placed returns the command of a check with oc for a node, a name and an image.
-func Placed(id, node, name, image string) string {
-	return strings.NewReplacer("NODE", node, "NAME", name, "IMAGE", image).Replace(byID(id).Command)
+// Pod is the pod that sends a request.
+type Pod struct {
+	Suffix  string // of its name
+	Node    string
+	Image   string
+	APIName string // to which it sends the request
+}
+
+// Placed returns the command of a check with oc.
+func Placed(id string, p Pod) string {
+	return strings.NewReplacer("SUFFIX", p.Suffix, "NODE", p.Node, "IMAGE", p.Image, "NAME", p.APIName).Replace(byID(id).Command)
 }
 
 // lines returns the lines of an output that are not empty.
@@ -125,10 +143,17 @@ func contextOf(line string) string {
 	return parts[2]
 }
 
-func judgeLabel(_ Node, output string) Outcome {
+const installerUnit = "http01-proxyd-install.service"
+
+func judgeLabel(n Node, output string) Outcome {
 	outcome := Undetermined
+	if n.Layered {
+		outcome = AsExpected // the folder may be absent
+	}
 	for _, line := range lines(output) {
 		switch kind := contextOf(line); {
+		case n.Layered && strings.HasSuffix(line, " "+installerUnit):
+			return Different
 		case kind == "":
 		case kind != "lib_t" && kind != "systemd_unit_file_t":
 			return Different
@@ -139,14 +164,13 @@ func judgeLabel(_ Node, output string) Outcome {
 	return outcome
 }
 
-func judgeUnit(_ Node, output string) Outcome {
+func judgeUnit(n Node, output string) Outcome {
 	const etc, local = "# /etc/systemd/system/", "# /usr/local/lib/systemd/system/"
-	for _, line := range lines(output) {
-		if unit, is := strings.CutPrefix(strings.Replace(line, local, etc, 1), etc); is && unit == "http01-proxyd-install.service" {
-			return AsExpected
-		}
+	found := slices.ContainsFunc(lines(output), func(line string) bool { return line == etc+installerUnit || line == local+installerUnit })
+	if found == n.Layered {
+		return Different
 	}
-	return Different
+	return AsExpected
 }
 
 func judgeDomain(_ Node, output string) Outcome {
@@ -185,20 +209,27 @@ func judgeRequest(_ Node, output string) Outcome {
 	return Different
 }
 
-func judgeInstalled(_ Node, output string) Outcome {
+func judgeInstalled(n Node, output string) Outcome {
 	all := lines(output)
+	if n.Layered {
+		return NotApplicable
+	}
 	if len(all) == 0 || !strings.Contains(all[len(all)-1], "is installed") {
 		return Different
 	}
 	return AsExpected
 }
 
-func judgePolicy(_ Node, output string) Outcome {
+func judgePolicy(n Node, output string) Outcome {
 	names := strings.Fields(output)
-	if slices.Contains(names, "http01-proxyd.service") && slices.Contains(names, "http01-proxyd-install.service") {
-		return AsExpected
+	inForce := slices.Contains(names, "http01-proxyd.service") && slices.Contains(names, installerUnit)
+	if n.Layered {
+		inForce = slices.Contains(names, "/etc/http01-proxyd") && !slices.Contains(names, installerUnit)
 	}
-	return Different
+	if !inForce {
+		return Different
+	}
+	return AsExpected
 }
 
 func judgePorts(_ Node, output string) Outcome {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -24,8 +25,13 @@ var regexpStatus = regexp.MustCompile(`(?m)^HTTP/[0-9.]+ ([0-9]{3})`)
 const (
 	systemKey     = "system"
 	statusKey     = "status"
+	programKey    = "program"
 	systemCommand = `. /etc/os-release; echo "$PRETTY_NAME"`
 	statusCommand = "http01-proxyd status -o json"
+	// The unit of a host whose operating system image contains the binary runs it from
+	// /usr/bin (butane/layered.bu).
+	programCommand = "systemctl show --property=ExecStart http01-proxyd.service"
+	layeredProgram = "path=/usr/bin/http01-proxyd "
 )
 
 // Script returns a shell script for a node. It runs the commands of all checks and
@@ -38,6 +44,7 @@ func Script() string {
 	}
 	add(systemKey, systemCommand)
 	add(statusKey, statusCommand)
+	add(programKey, programCommand)
 	for _, c := range Checks() {
 		if c.OnNodes() {
 			add(c.ID, c.Command)
@@ -52,6 +59,7 @@ type Node struct {
 	Name, System, Version string
 	State                 report.Reason // empty: the service has not answered
 	HoldsVIP              bool
+	Layered               bool              // the operating system image contains the binary
 	outputs               map[string]string // by the ID of the check
 	problem               string            // why there are no outputs
 }
@@ -72,6 +80,7 @@ func ParseNode(name string, document []byte) (Node, error) {
 		n.outputs[key] = string(decoded)
 	}
 	n.System = strings.TrimSpace(n.outputs[systemKey])
+	n.Layered = strings.Contains(n.outputs[programKey], layeredProgram)
 	if h, err := condition.Parse(name, []byte(n.outputs[statusKey])); err == nil {
 		n.Version, n.State = h.Version, h.Condition.Reason
 		n.HoldsVIP = slices.ContainsFunc(h.VIPs, func(v report.VIP) bool { return v.State == report.VIPHeld })
@@ -101,19 +110,10 @@ func (n Node) results() []Result {
 	return all
 }
 
-// description is one line about the node.
-func (n Node) description() string {
-	if n.problem != "" {
-		return n.problem
+// verified returns the node for the document.
+func (n Node) verified() report.VerifiedNode {
+	return report.VerifiedNode{
+		Name: n.Name, System: printable.Truncate(n.System, maxLine), Version: printable.Truncate(n.Version, maxLine),
+		State: n.State, HoldsVIP: n.HoldsVIP, Layered: n.Layered, Problem: printable.Truncate(n.problem, maxLine),
 	}
-	parts := []string{n.System}
-	if n.State == "" {
-		parts = append(parts, "the service has not answered")
-	} else {
-		parts = append(parts, "http01-proxyd "+n.Version, string(n.State))
-	}
-	if n.HoldsVIP {
-		parts = append(parts, "holds the API VIP")
-	}
-	return strings.Join(parts, ", ")
 }

@@ -3,7 +3,6 @@
 package verify
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Limits of one output in the report.
@@ -28,10 +28,13 @@ type Result struct {
 	Outcome Outcome
 }
 
-// ClusterResult returns the result of a check of the whole cluster.
-func ClusterResult(id, command, output string) Result {
+// ClusterResult returns the result of a check of the whole cluster. What is expected
+// depends on the nodes that have answered.
+func ClusterResult(id string, nodes []Node, command, output string) Result {
 	c := byID(id)
-	return Result{Check: c, Where: "cluster", Command: command, Output: output, Outcome: c.judge(Node{}, output)}
+	answered := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return n.problem != "" })
+	all := Node{Layered: len(answered) > 0 && !slices.ContainsFunc(answered, func(n Node) bool { return !n.Layered })}
+	return Result{Check: c, Where: "cluster", Command: command, Output: output, Outcome: c.judge(all, output)}
 }
 
 // NotRun returns the result of a check of the whole cluster that could not run.
@@ -53,7 +56,7 @@ func (r Report) Results() []Result {
 	for _, n := range r.Nodes {
 		all = append(all, n.results()...)
 	}
-	slices.SortStableFunc(all, func(a, b Result) int { return cmp.Compare(a.Check.ID, b.Check.ID) })
+	slices.SortStableFunc(all, func(a, b Result) int { return strings.Compare(a.Check.ID, b.Check.ID) })
 	return all
 }
 
@@ -67,28 +70,70 @@ func (r Report) Outcome() Outcome {
 	return AsExpected
 }
 
-// Write writes the report as Markdown. Outputs are indented: no line of them can end
-// their block.
-func (r Report) Write(w io.Writer) error {
+// Document returns the report with limited and printable texts.
+func (r Report) Document() report.Verification {
+	d := report.Verification{
+		Header: report.NewHeader("Verification"), Time: r.Time.UTC().Truncate(time.Second),
+		Tool: printable.Line(r.Tool), OpenShift: printable.Truncate(r.OpenShift, maxLine), Outcome: string(r.Outcome()),
+		Nodes: []report.VerifiedNode{}, Facts: []report.VerifiedFact{},
+	}
+	for _, n := range r.Nodes {
+		d.Nodes = append(d.Nodes, n.verified())
+	}
+	for _, one := range r.Results() {
+		c := one.Check
+		if last := len(d.Facts) - 1; last < 0 || d.Facts[last].ID != c.ID {
+			d.Facts = append(d.Facts, report.VerifiedFact{ID: c.ID, Title: c.Title, Expected: c.Expected, Remediation: c.Hint})
+		}
+		fact := &d.Facts[len(d.Facts)-1]
+		fact.Results = append(fact.Results, report.VerifiedOutput{
+			Where: one.Where, Outcome: string(one.Outcome), Command: printable.Line(one.Command), Output: limitedLines(one.Output),
+		})
+	}
+	return d
+}
+
+// limitedLines returns the first lines of an output, which may be long.
+func limitedLines(output string) []string {
+	limited := []string{}
+	all := lines(output)
+	for i, line := range all {
+		if i == maxLines {
+			return append(limited, fmt.Sprintf("(%d more lines)", len(all)-maxLines))
+		}
+		limited = append(limited, printable.Truncate(strings.TrimRight(line, " \t\r"), maxLine))
+	}
+	return limited
+}
+
+// WriteMarkdown writes the document as Markdown. Outputs are indented: no line of them can
+// end their block.
+func WriteMarkdown(w io.Writer, d report.Verification) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Verification of http01-proxyd on a cluster\n\nReview this report before you attach it to an issue: it has names and addresses of nodes.\n\n")
-	fmt.Fprintf(&b, "- time: %s\n- oc-http01: %s\n- OpenShift: %s\n", r.Time.UTC().Format(time.RFC3339), printable.Line(r.Tool), printable.Truncate(r.OpenShift, maxLine))
-	for _, n := range r.Nodes {
-		fmt.Fprintf(&b, "- %s: %s\n", n.Name, printable.Truncate(n.description(), maxLine))
+	fmt.Fprintf(&b, "- time: %s\n- oc-http01: %s\n- OpenShift: %s\n", d.Time.Format(time.RFC3339), d.Tool, d.OpenShift)
+	for _, n := range d.Nodes {
+		fmt.Fprintf(&b, "- %s: %s\n", n.Name, describe(n))
 	}
-	results := r.Results()
 	b.WriteString("\n| check | where | result |\n|---|---|---|\n")
-	for _, one := range results {
-		fmt.Fprintf(&b, "| %s: %s | %s | %s |\n", one.Check.ID, one.Check.Title, one.Where, one.Outcome)
-	}
-	for i, one := range results {
-		if i == 0 || results[i-1].Check.ID != one.Check.ID {
-			fmt.Fprintf(&b, "\n## %s: %s\n\nExpected: %s\n", one.Check.ID, one.Check.Title, one.Check.Expected)
+	for _, fact := range d.Facts {
+		for _, one := range fact.Results {
+			fmt.Fprintf(&b, "| %s: %s | %s | %s |\n", fact.ID, fact.Title, one.Where, one.Outcome)
 		}
-		fmt.Fprintf(&b, "\n%s, %s:\n\n    $ %s\n", one.Where, one.Outcome, printable.Line(one.Command))
-		writeOutput(&b, one.Output)
-		if one.Outcome == Different {
-			fmt.Fprintf(&b, "\n%s\n", one.Check.Hint)
+	}
+	for _, fact := range d.Facts {
+		fmt.Fprintf(&b, "\n## %s: %s\n\nExpected: %s\n", fact.ID, fact.Title, fact.Expected)
+		for _, one := range fact.Results {
+			fmt.Fprintf(&b, "\n%s, %s:\n\n    $ %s\n", one.Where, one.Outcome, one.Command)
+			for _, line := range one.Output {
+				fmt.Fprintf(&b, "    %s\n", line)
+			}
+			if len(one.Output) == 0 {
+				b.WriteString("    (nothing)\n")
+			}
+			if one.Outcome == string(Different) {
+				fmt.Fprintf(&b, "\n%s\n", fact.Remediation)
+			}
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -97,16 +142,22 @@ func (r Report) Write(w io.Writer) error {
 	return nil
 }
 
-func writeOutput(b *strings.Builder, output string) {
-	all := lines(output)
-	for i, line := range all {
-		if i == maxLines {
-			fmt.Fprintf(b, "    (%d more lines)\n", len(all)-maxLines)
-			return
-		}
-		fmt.Fprintf(b, "    %s\n", printable.Truncate(strings.TrimRight(line, " \t\r"), maxLine))
+// describe returns one line about a node.
+func describe(n report.VerifiedNode) string {
+	if n.Problem != "" {
+		return n.Problem
 	}
-	if len(all) == 0 {
-		b.WriteString("    (nothing)\n")
+	parts := []string{n.System}
+	if n.State == "" {
+		parts = append(parts, "the service has not answered")
+	} else {
+		parts = append(parts, "http01-proxyd "+n.Version, string(n.State))
 	}
+	if n.Layered {
+		parts = append(parts, "the operating system image contains the binary")
+	}
+	if n.HoldsVIP {
+		parts = append(parts, "holds the API VIP")
+	}
+	return strings.Join(parts, ", ")
 }

@@ -82,6 +82,59 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeLayered: a node whose operating system image contains the binary has no
+// installer and no remover, and its policy has no entry for them.
+func TestJudgeLayered(t *testing.T) {
+	t.Parallel()
+	const noFolder = "ls: cannot access '/usr/local/lib/systemd/system/': No such file or directory\n"
+	const noUnit = "No files found for http01-proxyd-install.service.\n"
+	const installed = "Nov 23 10:05:01 m3 http01-proxyd-install[900]: quay.io/a@sha256:b is installed: v1\n"
+	for _, tt := range []struct {
+		id, name, output string
+		want             Outcome
+	}{
+		{"B1", "no folder", noFolder, AsExpected},
+		{"B1", "units of others", "system_u:object_r:lib_t:s0 a.service\n", AsExpected},
+		{"B1", "a remover is left", "system_u:object_r:lib_t:s0 http01-proxyd-install.service\n", Different},
+		{"B2", "no installer", noUnit, AsExpected},
+		{"B2", "a remover is left", "# /usr/local/lib/systemd/system/http01-proxyd-install.service\n", Different},
+		{"B2", "an installer", "# /etc/systemd/system/http01-proxyd-install.service\n", Different},
+		{"B6", "nothing", "", NotApplicable},
+		{"B6", "an installer of the past", installed, NotApplicable},
+		{"B7", "in force", "/etc/http01-proxyd /usr/local/lib/systemd/catalog/http01-proxyd.catalog nftables.service", AsExpected},
+		{"B7", "vanished", "/etc/motd nftables.service", Different},
+		{"B7", "of the installer", "/etc/http01-proxyd http01-proxyd.service http01-proxyd-install.service", Different},
+	} {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			// A node that has not answered does not count.
+			nodes := []Node{{Name: "m0", Layered: true, outputs: map[string]string{tt.id: tt.output}}, AbsentNode("m1", "no output")}
+			got := Report{Nodes: nodes[:1]}
+			if tt.id == PolicyInForce {
+				got.Cluster = []Result{ClusterResult(tt.id, nodes, "oc get", tt.output)}
+			}
+			for _, r := range got.Results() {
+				if r.Check.ID == tt.id && r.Outcome != tt.want {
+					t.Errorf("%q, want %q", r.Outcome, tt.want)
+				}
+			}
+		})
+	}
+	for program, want := range map[string]bool{
+		"ExecStart={ path=/usr/bin/http01-proxyd ; argv[]=/usr/bin/http01-proxyd run ; }":             true,
+		"ExecStart={ path=/usr/local/bin/http01-proxyd ; argv[]=/usr/local/bin/http01-proxyd run ; }": false,
+		"": false,
+	} {
+		text, err := json.Marshal(map[string]string{programKey: base64.StdEncoding.EncodeToString([]byte(program))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := ParseNode("m0", text); err != nil || n.Layered != want {
+			t.Errorf("%q: %+v, %v", program, n, err)
+		}
+	}
+}
+
 // TestScript runs the script with programs that print known outputs.
 func TestScript(t *testing.T) {
 	t.Parallel()
@@ -154,7 +207,10 @@ func FuzzParseNode(f *testing.F) {
 		}
 		var empty, with strings.Builder
 		at := time.Unix(0, 0)
-		if err := errors.Join(Report{Time: at, Nodes: []Node{{Name: "m0", outputs: map[string]string{}}}}.Write(&empty), Report{Time: at, Nodes: []Node{n}}.Write(&with)); err != nil {
+		if err := errors.Join(
+			WriteMarkdown(&empty, Report{Time: at, Nodes: []Node{{Name: "m0", outputs: map[string]string{}}}}.Document()),
+			WriteMarkdown(&with, Report{Time: at, Nodes: []Node{n}}.Document()),
+		); err != nil {
 			t.Fatal(err)
 		}
 		headings := func(report string) int { return strings.Count("\n"+report, "\n#") }
@@ -171,16 +227,16 @@ func TestReport(t *testing.T) {
 	r := Report{
 		Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Tool: "v2", OpenShift: "4.19.3",
 		Nodes:   []Node{n, AbsentNode("m1", "no output within 2m0s")},
-		Cluster: []Result{ClusterResult(PolicyInForce, "oc get x", ""), NotRun(PodRequest, "no node holds it")},
+		Cluster: []Result{ClusterResult(PolicyInForce, nil, "oc get x", ""), NotRun(PodRequest, "no node holds it")},
 	}
 	var b strings.Builder
-	if err := r.Write(&b); err != nil {
+	if err := WriteMarkdown(&b, r.Document()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"- time: 2026-11-23T12:00:00Z\n- oc-http01: v2\n- OpenShift: 4.19.3\n- m0: RHCOS 9.6, http01-proxyd v1, Serving, holds the API VIP\n- m1: no output within 2m0s\n",
 		"| B1: label of the remover | m0 | different |\n| B1: label of the remover | m1 | not determined |\n| B2: ",
-		"\n## B1: label of the remover\n\nExpected: The type of each file is lib_t or systemd_unit_file_t.\n\nm0, different:\n\n    $ ls -Z /usr/local/lib/systemd/system/\n    u:r:var_t:s0 x\n    # no heading\n\nWith var_t, systemd",
+		"\n## B1: label of the remover\n\nExpected: The type of each file is lib_t or systemd_unit_file_t. If the operating system image contains the binary, there is no remover.\n\nm0, different:\n\n    $ ls -Z /usr/local/lib/systemd/system/\n    u:r:var_t:s0 x\n    # no heading\n\nWith var_t, systemd",
 		"\nm1, not determined:\n\n    $ ls -Z /usr/local/lib/systemd/system/\n    no output within 2m0s\n",
 		"\ncluster, different:\n\n    $ oc get x\n    (nothing)\n",
 		"\ncluster, not determined:\n\n    $ oc run ",
@@ -192,10 +248,8 @@ func TestReport(t *testing.T) {
 	if r.Outcome() != Different {
 		t.Errorf("the outcome is %q", r.Outcome())
 	}
-	var long strings.Builder
-	writeOutput(&long, strings.Repeat("x \r\n", 40))
-	if !strings.HasSuffix(long.String(), "    x\n    (10 more lines)\n") {
-		t.Errorf("%q", long.String())
+	if long := limitedLines(strings.Repeat("x \r\n", 40)); len(long) != 31 || long[29] != "x" || long[30] != "(10 more lines)" {
+		t.Errorf("%q", long)
 	}
 }
 
@@ -230,9 +284,9 @@ One command runs all of them and prints the report. It is a subcommand of the pr
 
 ` + "```console\n$ oc http01 verify > report.md\n```" + `
 
-It starts one debug pod on each control-plane node, and one pod that sends one request. It changes nothing else. On a cluster without access to registry.access.redhat.com, give an image with curl: ` + "`--pod-image`" + `. The exit code is 0 if all outputs are as expected, 3 if one is different, and 4 if a fact was not determined.
+It starts one debug pod on each control-plane node, and one pod that sends one request. It changes nothing else. On a cluster without access to registry.access.redhat.com, give an image with curl: ` + "`--pod-image`" + `. The exit code is 0 if all outputs are as expected, 3 if one is different, and 4 if a fact was not determined. With ` + "`-o json`" + `, the report has [a schema](reference/verification.schema.json).
 
-To run one by hand, replace NODE by a control-plane node. For B5, NODE is the one that holds the API VIP, NAME is the name of the API, and IMAGE is an image with curl.
+To run one by hand, replace NODE by a control-plane node. For B5, NODE is the one that holds the API VIP, NAME is the name of the API, and IMAGE is an image with curl. SUFFIX is any lower-case text: two administrators can run the command at once.
 
 `)
 	for _, c := range Checks() {

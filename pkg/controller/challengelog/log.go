@@ -60,6 +60,7 @@ type clientStats struct {
 	kind            report.ClientKind
 	total, answered uint64
 	last            result
+	lastFailure     result // of the last request without 200
 }
 
 // result is the detailed outcome of a request. A changed result gets an entry.
@@ -178,6 +179,8 @@ func (c *openChallenge) add(request report.Challenge) {
 	if request.Outcome == report.Answered {
 		s.answered++
 		c.Answered++
+	} else {
+		s.lastFailure = c.result
 	}
 }
 
@@ -246,6 +249,6 @@ func (l *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry 
 
 // fromKnownClient reports whether cert-manager or a CA has requested the challenge. A scan
 // of a stranger needs no fix.
-func (c *openChallenge) fromKnownClient() bool {
+func (c *Challenge) fromKnownClient() bool {
 	return slices.ContainsFunc(c.clients, func(s clientStats) bool { return !unknownClient(s.kind) })
 }

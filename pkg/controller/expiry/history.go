@@ -26,6 +26,10 @@ type History struct {
 	stages     map[identity]report.CertificateStage // of the certificates that are presented now
 	hostSilent map[string]bool                      // addresses that present no certificate at all
 	nameSilent map[endpoint]bool                    // endpoints without a certificate at an address with another
+
+	changed  map[string]time.Time // when a name's certificate was last seen to change
+	attempts map[string]Attempt   // of a name, until they have failed or succeeded
+	failures map[string]failures  // of a name, since its certificate has changed
 }
 
 // endpoint is where a certificate is presented.
@@ -46,7 +50,7 @@ func identityOf(c report.Certificate) identity {
 // Record takes the results of one read, one for each endpoint, and returns what is known
 // now and what to log. An endpoint that does not answer keeps the certificate that it
 // presented before, because its expiry still approaches.
-func (h *History) Record(results []report.Certificate, now time.Time) (known []report.Certificate, events []Event) {
+func (h *History) Record(results []report.Certificate, now time.Time) (known []report.Certificate, events []Event, failed []FailedRenewal) {
 	events = h.silenceEvents(results)
 	known = slices.Clone(results)
 	for i, c := range known {
@@ -54,6 +58,8 @@ func (h *History) Record(results []report.Certificate, now time.Time) (known []r
 			known[i].Issuer, known[i].Serial, known[i].NotBefore, known[i].NotAfter = last.Issuer, last.Serial, last.NotBefore, last.NotAfter
 		}
 	}
+	h.recordChanges(known, now)
+	failed = h.judgeAttempts(known, now)
 	groups := groupByCertificate(known)
 	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
@@ -72,7 +78,7 @@ func (h *History) Record(results []report.Certificate, now time.Time) (known []r
 			h.lastSeen[endpointOf(c)] = c
 		}
 	}
-	return known, events
+	return known, events, failed
 }
 
 // groupByCertificate collects the endpoints of each certificate, in the order of the read.
@@ -125,8 +131,12 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 	if stage == report.CertificateExpired {
 		return Event{slog.LevelError, subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation, c}
 	}
-	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; %s",
-		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)), remediation)
+	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; ",
+		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)))
+	if i := slices.IndexFunc(g, func(c report.Certificate) bool { return c.RenewalDue(now) }); i >= 0 {
+		text += report.DescribeAttempts(g[i].AttemptsLeft(now)) + "; "
+	}
+	text += remediation
 	if stage == report.CertificateUrgent {
 		return Event{slog.LevelError, text, c}
 	}

@@ -3,6 +3,7 @@
 package expiry_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,8 +43,10 @@ func TestEvents(t *testing.T) {
 	type all = []report.Certificate
 	const (
 		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
-		late = " of a lifetime of 90d: its renewal is late" + tail
 	)
+	late := func(attempts int) string {
+		return fmt.Sprintf(" of a lifetime of 90d: its renewal is late; cert-manager makes at most %d more attempts by itself before the expiry%s", attempts, tail)
+	}
 	for name, looks := range map[string][]reading{
 		"renewed in time": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
@@ -53,9 +56,9 @@ func TestEvents(t *testing.T) {
 		},
 		"not renewed": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
-			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late}},
+			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(15)}},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
-			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late}},
+			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(6)}},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
 			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail}},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
@@ -63,17 +66,17 @@ func TestEvents(t *testing.T) {
 		},
 		"one certificate at many endpoints is one line": {
 			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(4),
 			}},
 		},
 		"a list of names is cut": {
 			{85, all{presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0), presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(4),
 			}},
 		},
 		"one for each name": {
 			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
-				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late,
+				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late(15),
 			}},
 		},
 		"an older certificate returns": {
@@ -84,7 +87,7 @@ func TestEvents(t *testing.T) {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
-			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
+			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(11)}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
 				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
@@ -108,7 +111,7 @@ func TestEvents(t *testing.T) {
 			t.Parallel()
 			var w expiry.History
 			for _, l := range looks {
-				_, lines := w.Record(l.found, startTime.AddDate(0, 0, l.day))
+				_, lines, _ := w.Record(l.found, startTime.AddDate(0, 0, l.day))
 				var got []string
 				for _, line := range lines {
 					got = append(got, line.Level.String()+" "+line.Text)
@@ -126,11 +129,11 @@ func TestLastSeenCertificates(t *testing.T) {
 	t.Parallel()
 	var w expiry.History
 	before := presents(vip4, api, "a", 0)
-	if known, _ := w.Record([]report.Certificate{before}, startTime); !cmp.Equal([]report.Certificate{before}, known) {
+	if known, _, _ := w.Record([]report.Certificate{before}, startTime); !cmp.Equal([]report.Certificate{before}, known) {
 		t.Errorf("known: %+v", known)
 	}
 	for range 2 {
-		known, _ := w.Record([]report.Certificate{unanswered(vip4, api), unanswered(vip6, api)}, startTime)
+		known, _, _ := w.Record([]report.Certificate{unanswered(vip4, api), unanswered(vip6, api)}, startTime)
 		want := []report.Certificate{before, unanswered(vip6, api)}
 		want[0].Error = "connection refused"
 		if diff := cmp.Diff(want, known); diff != "" {
@@ -138,7 +141,7 @@ func TestLastSeenCertificates(t *testing.T) {
 		}
 	}
 	w.Record(nil, startTime)
-	if known, _ := w.Record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
+	if known, _, _ := w.Record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
 		t.Errorf("an endpoint that was not read is known: %+v", known)
 	}
 }

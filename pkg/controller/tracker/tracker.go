@@ -56,6 +56,7 @@ type Tracker struct {
 	egressStalled  string // the same for the files of the egress proxy
 	metrics        report.Metrics
 	certificates   []report.Certificate
+	selfTests      []report.SelfTest
 	forwarded      uint64
 	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
@@ -267,6 +268,13 @@ func (t *Tracker) SetCertificates(all []report.Certificate) {
 	t.certificates = slices.Clone(all)
 }
 
+// SetSelfTests sets the results of the self-tests.
+func (t *Tracker) SetSelfTests(all []report.SelfTest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.selfTests = slices.Clone(all)
+}
+
 // SetTrust sets the CAs for TLS to the ingress.
 func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	t.mu.Lock()
@@ -370,6 +378,7 @@ func (t *Tracker) Report(table report.Table) report.Report {
 		Traffic:      t.traffic.snapshot(),
 		Events:       events,
 		Certificates: slices.Clone(t.certificates),
+		SelfTests:    slices.Clone(t.selfTests),
 		Metrics:      t.metrics,
 		Trust:        t.currentTrust(),
 		EgressProxy:  t.currentEgress(),

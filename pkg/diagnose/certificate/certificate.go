@@ -16,8 +16,23 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// presented is the certificate that an API server presents.
-type presented struct{ prober.CertificateResult }
+// presented is the certificate that an API server presents, and what the service on this
+// host has observed about it.
+type presented struct {
+	prober.CertificateResult
+
+	observed report.Certificate // zero: nothing
+}
+
+// asReported returns the certificate as the service reports it, with the failed attempts to
+// renew it and those that are left at a time.
+func (p presented) asReported(now time.Time) report.Certificate {
+	c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Issuer: p.Certificate.Issuer, Serial: p.Certificate.Serial, NotBefore: p.Certificate.NotBefore, NotAfter: p.Certificate.NotAfter}
+	if p.observed.Serial == c.Serial && p.observed.NotAfter.Equal(c.NotAfter) {
+		c.FailedRenewals, c.FirstFailure, c.LastFailure = p.observed.FailedRenewals, p.observed.FirstFailure, p.observed.LastFailure
+	}
+	return c.WithAttemptsLeft(now)
+}
 
 // clientText describes the clients that use the name.
 func (p presented) clientText() string {
@@ -27,9 +42,17 @@ func (p presented) clientText() string {
 	return p.Name
 }
 
-// describe describes the certificate and its clients.
-func (p presented) describe() string {
-	return fmt.Sprintf("for %s: issued by %q, until %s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+// describe describes the certificate, its clients and its renewal.
+func (p presented) describe(now time.Time) string {
+	return fmt.Sprintf("for %s: issued by %q, until %s%s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly), p.renewalText(now))
+}
+
+// renewalText describes the renewal after a separator. It is empty before the renewal is due.
+func (p presented) renewalText(now time.Time) string {
+	if text := p.asReported(now).DescribeRenewal(); text != "" {
+		return "; " + text
+	}
+	return ""
 }
 
 // Requests are the requests to API servers for their certificates, for each name and
@@ -46,8 +69,8 @@ func Requests(servers []netip.Addr, names []string) []protocol.CertificateReques
 
 // Check evaluates the results of the requests. held are the VIPs on this host. internal is
 // the name by which the kubelet of this host reaches the API, api-int.<cluster>; empty if it
-// uses another name.
-func Check(results []prober.CertificateResult, held []netip.Addr, internal string, now time.Time) result.Result {
+// uses another name. observed are the certificates in the report of the service.
+func Check(results []prober.CertificateResult, held []netip.Addr, internal string, observed []report.Certificate, now time.Time) result.Result {
 	if len(results) == 0 {
 		return result.Nothing("there is no VIP to check")
 	}
@@ -57,9 +80,9 @@ func Check(results []prober.CertificateResult, held []netip.Addr, internal strin
 	for _, p := range results {
 		switch {
 		case p.Err == nil && internal != "" && p.Name == internal:
-			forNodes = append(forNodes, presented{p})
+			forNodes = append(forNodes, presented{CertificateResult: p})
 		case p.Err == nil:
-			certificates = append(certificates, presented{p})
+			certificates = append(certificates, newPresented(p, observed))
 		case !slices.Contains(unreachable, p.Addr):
 			lost.Skip(p.Addr, "%v", p.Err)
 		}
@@ -72,7 +95,16 @@ func Check(results []prober.CertificateResult, held []netip.Addr, internal strin
 	}
 	matches = append(matches, judgeAll(certificates, now)...)
 	matches = append(matches, judgeInternal(certificates, forNodes, internal)...)
-	return result.PassUnless(matches, "%s", certificates[0].describe()).WithNotChecked(lost.NotChecked())
+	return result.PassUnless(matches, "%s", certificates[0].describe(now)).WithNotChecked(lost.NotChecked())
+}
+
+// newPresented adds what the service has observed at a VIP for the same name.
+func newPresented(p prober.CertificateResult, observed []report.Certificate) presented {
+	i := slices.IndexFunc(observed, func(c report.Certificate) bool { return c.Name == p.Name && c.Serial == p.Certificate.Serial })
+	if i < 0 {
+		return presented{CertificateResult: p}
+	}
+	return presented{p, observed[i]}
 }
 
 // unreachableServers are the VIPs on this host whose API server answered no request for a
@@ -139,17 +171,20 @@ func (p presented) newFinding(id findings.ID, values findings.Values) findings.F
 	return findings.New(id, values.With("server", p.Addr.String()).With("requested", p.clientText()).With("issuer", strconv.Quote(p.Certificate.Issuer)))
 }
 
-// judgeDates evaluates the remaining lifetime of a certificate.
+// judgeDates evaluates the remaining lifetime of a certificate, and its renewal.
 func (p presented) judgeDates(now time.Time) []findings.Finding {
-	ends := findings.Values{"date": p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(p.Certificate.NotAfter.Sub(now))}
-	switch report.CertificateStageAt(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
-	case report.CertificateNotYetValid:
-		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, findings.Values{"date": p.Certificate.NotBefore.UTC().Format(time.RFC3339)})}
-	case report.CertificateExpired:
+	c := p.asReported(now)
+	ends := findings.Values{"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": p.renewalText(now)}
+	switch stage := c.Stage(now); {
+	case stage == report.CertificateNotYetValid:
+		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, findings.Values{"date": c.NotBefore.UTC().Format(time.RFC3339)})}
+	case stage == report.CertificateExpired:
 		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends)}
-	case report.CertificateUrgent:
+	case stage == report.CertificateUrgent:
 		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends)}
-	case report.CertificateRenewalLate:
+	case c.FailedRenewals > 0:
+		return []findings.Finding{p.newFinding(findings.RenewalAttemptFailed, ends.With("time", c.LastFailure.UTC().Format(time.RFC3339)))}
+	case stage == report.CertificateRenewalLate:
 		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends)}
 	default:
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func TestCertificateDates(t *testing.T) {
@@ -29,13 +30,18 @@ func TestCertificateDates(t *testing.T) {
 		"90 days, a tenth left":   {90 * day, 10 * day, findings.CertificateExpiresSoon},
 		"90 days, less than that": {90 * day, 8 * day, findings.CertificateExpiryUrgent},
 		"45 days, less than 24 h": {45 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
+		"64 days, 17 left":        {64 * day, 17 * day, ""},
+		"64 days, 15 left":        {64 * day, 15 * day, findings.CertificateExpiresSoon},
+		"64 days, 6 left":         {64 * day, 6 * day, findings.CertificateExpiryUrgent},
+		"160 h, 41 left":          {160 * time.Hour, 41 * time.Hour, ""},
+		"160 h, 39 left":          {160 * time.Hour, 39 * time.Hour, findings.CertificateExpiresSoon},
 		"6 days, two left":        {6 * day, 2 * day, ""},
 		"6 days, 30 h left":       {6 * day, 30 * time.Hour, findings.CertificateExpiresSoon},
 		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
 		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, findings.CertificateNotYetValid},
 	} {
-		p := presented{prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
+		p := presented{CertificateResult: prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
@@ -46,15 +52,79 @@ func TestCertificateDates(t *testing.T) {
 	}
 }
 
+// TestRenewalAttempts: failed attempts that the service has observed, and the attempts that
+// are left.
+func TestRenewalAttempts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	at := netip.MustParseAddrPort("192.0.2.5:6443")
+	presents := func(name string, left time.Duration) []prober.CertificateResult {
+		return []prober.CertificateResult{{
+			CertificateRequest: protocol.CertificateRequest{Addr: at, Name: name},
+			Certificate:        &protocol.Certificate{Issuer: "YE1", Serial: "1f", NotBefore: now.Add(left - 160*time.Hour), NotAfter: now.Add(left), CoversName: true},
+		}}
+	}
+	observed := func(serial string, left time.Duration) []report.Certificate {
+		return []report.Certificate{{
+			Address: at.String(), Name: "api.lab.test", Serial: serial, NotAfter: now.Add(left).UTC(),
+			FailedRenewals: 2, FirstFailure: now.Add(-2 * time.Hour), LastFailure: now.Add(-time.Hour),
+		}}
+	}
+	const failed = "2 renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the expiry"
+	for name, tt := range map[string]struct {
+		all      []prober.CertificateResult
+		observed []report.Certificate
+		want     string // the finding with its message, or the text without a finding
+	}{
+		"not due": {presents("api.lab.test", 60*time.Hour), nil, `for api.lab.test: issued by "YE1", until 2027-01-17`},
+		"due": {
+			presents("api.lab.test", 50*time.Hour), nil,
+			`for api.lab.test: issued by "YE1", until 2027-01-17; its renewal is due, cert-manager makes at most 3 more attempts by itself before the expiry`,
+		},
+		"without SNI": {presents("", 50*time.Hour), nil, `for clients without SNI: issued by "YE1", until 2027-01-17`},
+		"failed": {
+			presents("api.lab.test", 50*time.Hour), observed("1f", 50*time.Hour),
+			`renewal-attempt-failed: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") was not renewed by an attempt at 2027-01-15T07:00:00Z. It expires on 2027-01-17T10:00:00Z, in 2d; ` + failed,
+		},
+		"failed before the renewal is due": {
+			presents("api.lab.test", 60*time.Hour), observed("1f", 60*time.Hour),
+			`renewal-attempt-failed: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") was not renewed by an attempt at 2027-01-15T07:00:00Z. It expires on 2027-01-17T20:00:00Z, in 2d; ` + failed,
+		},
+		"failed, and less than a quarter left": {
+			presents("api.lab.test", 38*time.Hour), observed("1f", 38*time.Hour),
+			`renewal-attempt-failed: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") was not renewed by an attempt at 2027-01-15T07:00:00Z. It expires on 2027-01-16T22:00:00Z, in 38h; ` + failed,
+		},
+		"failed, and less than a day left": {
+			presents("api.lab.test", 23*time.Hour), observed("1f", 23*time.Hour),
+			`certificate-expiry-urgent: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") expires on 2027-01-16T07:00:00Z, in 23h. ` +
+				`Less than a tenth of its lifetime, or less than a day, is left; 2 renewal attempts failed, cert-manager makes at most 3 more attempts by itself before the expiry`,
+		},
+		"of an earlier certificate": {presents("api.lab.test", 60*time.Hour), observed("1e", 60*time.Hour), `for api.lab.test: issued by "YE1", until 2027-01-17`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := Check(tt.all, nil, "", tt.observed, now)
+			got := r.Text
+			for _, f := range r.Findings {
+				got = string(f.ID) + ": " + f.Message
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestPresentedText: clients without SNI are described.
 func TestPresentedText(t *testing.T) {
 	t.Parallel()
-	cert := &protocol.Certificate{Issuer: "lab-issuer", NotAfter: time.Unix(1_800_000_000, 0)}
+	cert := &protocol.Certificate{Issuer: "lab-issuer", NotBefore: time.Unix(1_790_000_000, 0), NotAfter: time.Unix(1_800_000_000, 0)}
 	for name, want := range map[string]string{
 		"":             `for clients without SNI: issued by "lab-issuer", until 2027-01-15`,
 		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
 	} {
-		if got := (presented{prober.CertificateResult{CertificateRequest: protocol.CertificateRequest{Name: name}, Certificate: cert}}).describe(); got != want {
+		p := presented{CertificateResult: prober.CertificateResult{CertificateRequest: protocol.CertificateRequest{Name: name}, Certificate: cert}}
+		if got := p.describe(cert.NotBefore); got != want {
 			t.Errorf("%q: got %s", name, got)
 		}
 	}
@@ -129,7 +199,7 @@ func TestInternalName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, f := range Check(tt.all, nil, tt.internal, now).Findings {
+			for _, f := range Check(tt.all, nil, tt.internal, nil, now).Findings {
 				got = append(got, f.Message)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -269,7 +269,7 @@ func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time)
 	got := p.Certificate
 	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {
-		return presented{p}.judgeDates(now)
+		return presented{CertificateResult: p}.judgeDates(now)
 	}
 	values := findings.Values{
 		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer),

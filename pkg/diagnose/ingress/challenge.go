@@ -42,6 +42,14 @@ func (c Challenges) LastFor(names []string) *report.RecentChallenge {
 	})
 }
 
+// LastForAddress is the last recent challenge for an IP address that the router had no
+// route for.
+func (c Challenges) LastForAddress() *report.RecentChallenge {
+	return c.last(func(one report.RecentChallenge) bool {
+		return one.Cause == string(findings.RouteMissingForAddress) && isRelevant(one, c)
+	})
+}
+
 // LastRemote is the last recent challenge of another host at a VIP.
 func (c Challenges) LastRemote(vip netip.Addr, isOwn func(netip.Addr) bool) *report.RecentChallenge {
 	return c.last(func(one report.RecentChallenge) bool {

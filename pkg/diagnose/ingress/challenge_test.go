@@ -118,3 +118,31 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 		})
 	}
 }
+
+// TestRouteForAddress: a challenge for an IP address has a finding of its own, also beside a
+// later one for the API's name.
+func TestRouteForAddress(t *testing.T) {
+	t.Parallel()
+	of := func(kind report.ClientKind, host, cause string) report.RecentChallenge {
+		return report.RecentChallenge{ClientKind: kind, Host: host, Outcome: report.NoRoute, Status: 503, Cause: cause}
+	}
+	const id = string(findings.RouteMissingForAddress)
+	for name, tt := range map[string]struct {
+		challenges []report.RecentChallenge
+		want       []findings.ID
+	}{
+		"IPv4":        {[]report.RecentChallenge{of(report.CertManager, "192.0.2.5", id)}, []findings.ID{findings.RouteMissingForAddress}},
+		"IPv6":        {[]report.RecentChallenge{of(report.CertManager, "[2001:db8::5]", id)}, []findings.ID{findings.RouteMissingForAddress}},
+		"both":        {[]report.RecentChallenge{of(report.CertManager, "192.0.2.5", id), of(report.CertManager, "api.lab.test", "route-missing")}, []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
+		"a scanner's": {[]report.RecentChallenge{of(report.OtherClient, "192.0.2.5", id)}, nil},
+	} {
+		all := recent(tt.challenges)
+		var got []findings.ID
+		for _, f := range ingressWith(noRoutePage()).CheckRoute("", all.LastFor([]string{"api.lab.test"}), all.LastForAddress()).Findings {
+			got = append(got, f.ID)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -96,8 +96,9 @@ func (i Ingress) attribute(f findings.Finding, a Response) findings.Finding {
 }
 
 // CheckRoute checks the router's response to the challenge of a token, or without one to
-// an invented token. In that case it also evaluates the responses to recent challenges.
-func (i Ingress) CheckRoute(token string, last *report.RecentChallenge) result.Result {
+// an invented token. In that case it also evaluates the responses to recent challenges:
+// those that are not nil.
+func (i Ingress) CheckRoute(token string, recent ...*report.RecentChallenge) result.Result {
 	if i.Name == "" {
 		return result.Skip("the API's name is unknown (set --name)")
 	}
@@ -111,8 +112,13 @@ func (i Ingress) CheckRoute(token string, last *report.RecentChallenge) result.R
 			all.Pass(a.Addr, "%s", text)
 		}
 	})
-	if last != nil && token == "" && r.Outcome != result.Skipped {
-		return result.PassUnless(addChallengeFinding(r.Findings, *last), "%s", r.Text)
+	if token != "" || r.Outcome == result.Skipped {
+		return r
+	}
+	for _, last := range recent {
+		if last != nil {
+			r = result.PassUnless(addChallengeFinding(r.Findings, *last), "%s", r.Text)
+		}
 	}
 	return r
 }

@@ -62,6 +62,7 @@ type SelfCheck struct {
 	Holder    bool     // this host holds a VIP
 	Serving   bool     // the service on this host reports that it serves
 	Recent    ingress.Challenges
+	SelfTests []report.SelfTest     // of the service on this host
 	IsOwn     func(netip.Addr) bool // reports whether an address is on this host
 	// Challenges are the responses to the challenge of --token. Without one, no challenge
 	// is requested, because that would be counted as one.
@@ -79,6 +80,11 @@ func (s SelfCheck) Check() result.Result {
 	}
 	for _, r := range s.Open {
 		s.judgeOpen(r, &all)
+	}
+	for _, t := range s.SelfTests {
+		if !t.OK {
+			all.Find(selfTestFailed(t))
+		}
 	}
 	if s.rejectsName() && !s.Holder {
 		f := nameNotAllowed("this host (once it holds a VIP)", s.GivenName)
@@ -121,6 +127,17 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 	default:
 		all.Find(r.attribute(findings.New(findings.ProxyUnreachable, findings.Values{"endpoint": r.String(), "how": how})))
 	}
+}
+
+// selfTestFailed is the finding of a self-test. The fault itself explains it, if check
+// finds it too.
+func selfTestFailed(t report.SelfTest) findings.Finding {
+	f := findings.New(findings.SelfTestFailed, findings.Values{
+		"endpoint": netip.AddrPortFrom(t.VIP, HTTPPort).String(), "time": t.Checked.Format(time.TimeOnly), "cause": t.Cause, "error": t.Error,
+	})
+	e, _ := findings.Lookup(findings.ID(t.Cause))
+	f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
+	return f
 }
 
 // judgeOpen compares the response of the proxy with that of the ingress.

@@ -4,11 +4,13 @@ package selfcheck
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestNameNotAllowed: a name missing in hosts is detected without a token.
@@ -39,5 +41,25 @@ func TestNameNotAllowed(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// TestSelfTestFailed: a failed self-test is a warning, which the fault itself explains.
+func TestSelfTestFailed(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	s := SelfCheck{Holder: true, SelfTests: []report.SelfTest{
+		{VIP: netip.MustParseAddr("2001:db8::5"), OK: true},
+		{VIP: vip, Cause: string(findings.IngressTimeout), Error: "192.0.2.6:80 does not reply"},
+	}}
+	s.Add(Response{VIP: vip, Held: true, Page: protocol.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}})
+	r := s.Check()
+	if len(r.Findings) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	f := r.Findings[0]
+	want := "The last self-test of 192.0.2.5:80, at 00:00:00, failed with the finding ingress-timeout: 192.0.2.6:80 does not reply"
+	if f.ID != findings.SelfTestFailed || f.Level != findings.Warning || f.Message != want || !slices.Contains(f.CausedBy, findings.IngressTimeout) || !slices.Contains(f.CausedBy, findings.ConntrackDrops) {
+		t.Errorf("%+v", f)
 	}
 }

@@ -24,6 +24,7 @@ func families(r report.Report) []*family {
 	all := []*family{up, build, readyFamily(r), heldFamily(r.VIPs), redirectFamily(r.Table), requestFamily(r), upstreamErrorFamily(r)}
 	all = append(all, eventFamilies(r.Events)...)
 	all = append(all, certificateFamilies(r.Certificates)...)
+	all = append(all, selfTestFamilies(r.SelfTests)...)
 	all = append(all, trustFamilies(r.Trust)...)
 	return append(all, egressFamilies(r.EgressProxy)...)
 }
@@ -136,11 +137,35 @@ func certificateFamilies(found []report.Certificate) []*family {
 		"Expiry of the API server's certificate on the API VIPs, in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
 	before := gauge(prefix+"api_certificate_not_before_seconds",
 		"Start of the validity of that certificate, in seconds since 1970.", "name", "issuer")
+	failed := gauge(prefix+"api_certificate_failed_renewals",
+		"Attempts to renew that certificate that failed, as far as this host has observed their challenges since the service started.", "name", "issuer")
+	attempts := gauge(prefix+"api_certificate_renewal_attempts_left",
+		"Largest number of attempts that cert-manager starts by itself before that certificate expires; absent before its renewal is due.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
 		after.set(unixSeconds(first[id].NotAfter), id.name, id.issuer)
 		before.set(unixSeconds(first[id].NotBefore), id.name, id.issuer)
+		if id.name == "" {
+			continue // cert-manager does not renew it
+		}
+		failed.set(float64(first[id].FailedRenewals), id.name, id.issuer)
+		if left := first[id].MaxAttemptsLeft; left != nil {
+			attempts.set(float64(*left), id.name, id.issuer)
+		}
 	}
-	return []*family{after, before}
+	return []*family{after, before, failed, attempts}
+}
+
+// selfTestFamilies describes the self-tests. There are no series while they are off, on
+// standby, and before the first one is complete.
+func selfTestFamilies(all []report.SelfTest) []*family {
+	failed := gauge(prefix+"self_test_failed",
+		"1 while the self-test of the API VIP fails, 0 otherwise; the label cause is the ID of the finding, or empty.", "vip", "cause")
+	completed := gauge(prefix+"self_test_timestamp_seconds", "Time of the last self-test of the API VIP, in seconds since 1970.", "vip")
+	for _, t := range all {
+		failed.set(boolean(!t.OK), t.VIP.String(), t.Cause)
+		completed.set(unixSeconds(t.Checked), t.VIP.String())
+	}
+	return []*family{failed, completed}
 }
 
 // trustFamilies describes the CAs that verify TLS with the ingress. There are no series

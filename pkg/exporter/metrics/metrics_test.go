@@ -32,6 +32,7 @@ var (
 
 // sample returns a report with a value of each kind, no two of them equal.
 func sample() report.Report {
+	attempts := 26
 	durations := report.Histogram{}
 	durations.Add(report.BucketOf(3*time.Millisecond), 5, 15*time.Millisecond)
 	durations.Add(report.BucketOf(time.Second), 2, 2*time.Second)
@@ -64,9 +65,13 @@ func sample() report.Report {
 		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
 		Certificates: []report.Certificate{
 			{Address: "192.0.2.5:6443", Name: "", Issuer: "kube-apiserver-lb-signer", NotBefore: from, NotAfter: until},
-			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until},
-			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour)},
+			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until, MaxAttemptsLeft: &attempts},
+			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour), MaxAttemptsLeft: &attempts},
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
+		},
+		SelfTests: []report.SelfTest{
+			{VIP: netip.MustParseAddr("192.0.2.5"), Checked: from, Cause: "ingress-refused", Error: "no"},
+			{VIP: netip.MustParseAddr("2001:db8::5"), Checked: from.Add(time.Minute), OK: true},
 		},
 		EgressProxy: report.EgressProxy{
 			Upstream: "auto", Pending: true, Routes: []report.EgressRoute{{Ingress: "198.51.100.6:80"}},
@@ -275,6 +280,20 @@ func TestSeries(t *testing.T) {
 		"and when it began": {
 			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
 			[]string{`{issuer="R11",name="api.example.com"} 1.7723196e+09`},
+		},
+		"failed renewals": {
+			with(func(r *report.Report) { r.Certificates[2].FailedRenewals = 2 }), "http01_proxy_api_certificate_failed_renewals",
+			[]string{`{issuer="R11",name="api.example.com"} 2`},
+		},
+		"attempts left": {
+			with(func(r *report.Report) {
+				none := 0
+				r.Certificates[2].MaxAttemptsLeft = &none
+			}), "http01_proxy_api_certificate_renewal_attempts_left",
+			[]string{`{issuer="R11",name="api.example.com"} 0`},
+		},
+		"a renewal that is not due": {
+			with(func(r *report.Report) { r.Certificates[2].MaxAttemptsLeft = nil }), "http01_proxy_api_certificate_renewal_attempts_left", nil,
 		},
 		"two issuers": {
 			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",

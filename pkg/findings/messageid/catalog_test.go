@@ -69,11 +69,12 @@ type field struct{ Name, Content string }
 func fields() []field {
 	return []field{
 		{"ADDRESS", "an address: of MicroShift's API server, or of an API VIP with its port"},
-		{"CAUSE", "cause of a failed request, as in [troubleshooting](../troubleshooting.md)"},
+		{"ATTEMPTS_LEFT", "largest number of attempts that cert-manager starts by itself before a certificate expires"},
+		{"CAUSE", "cause of a failed request or self-test, as in [troubleshooting](../troubleshooting.md)"},
 		{"CLIENT", "address of the client"},
 		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},
 		{"CONDITION", "status of the condition `HTTP01ChallengeProxyReady`"},
-		{"COUNT", "number of requests, connections or certificates"},
+		{"COUNT", "number of requests, connections, certificates or failed attempts"},
 		{"DURATION_MS", "duration of a request, in milliseconds"},
 		{"ERROR", "the error, from the kernel or a library"},
 		{"EVENT", "kind of the entry, as below"},

@@ -128,6 +128,26 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "The certificate for the name \"@NAME@\" was issued by @ISSUER@ and is valid until\n@NOT_AFTER@. If cert-manager should have renewed it, check its order and\nchallenge, and run `http01-proxyd check`.",
 		},
 		{
+			Event: "renewal-failed", ID: "fb3e8ca9bec34792aeef4177d03f254d",
+			Subject:     "The certificate for @NAME@ was not renewed",
+			Explanation: "A challenge for the name has ended, and 15 minutes later the API server still\npresents the previous certificate. It is valid until @NOT_AFTER@. cert-manager\nstarts at most @ATTEMPTS_LEFT@ more attempts by itself before that. It waits 1 h\nafter the first failure, then twice as long each time, up to 32 h. Fix the cause,\nwhich `http01-proxyd check` and `oc describe challenge -A` report. Then run\n`cmctl renew`, which does not wait.",
+		},
+		{
+			Event: "self-test-failed", ID: "ccd033e8b06c405ea7464bf97cd84018",
+			Subject:     "The self-test of the VIP @VIP@ fails",
+			Explanation: "The service requested a challenge that does not exist from port 80 of the VIP, and\nrepeated the request. Neither got the answer of the ingress. A renewal would fail in\nthe same way. The remediation of @CAUSE@ is in\n" + docurl.Troubleshooting + ".\nSet selfTest.interval: 0s to turn self-tests off.",
+		},
+		{
+			Event: "self-test-recovered", ID: "f8076e53d4bd4e13b310560a3e4f4e03",
+			Subject:     "The self-test of the VIP @VIP@ succeeds again",
+			Explanation: "A request to port 80 of the VIP got the answer of the ingress.",
+		},
+		{
+			Event: "self-test", ID: "932403aac20640e7a477d4f15d499018",
+			Subject:     "The self-test cannot run",
+			Explanation: "ERROR contains the reason. The service retries within minutes. Challenges are\nanswered meanwhile.",
+		},
+		{
 			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",
 			Subject:     "The API's certificate is not monitored, because the API's name is unknown",
 			Explanation: "The API server presents the certificate of cert-manager only to clients that use\nits name. Add that name to `hosts` of /etc/http01-proxyd/config.yaml. Challenges\nfor other names are rejected then. On OpenShift,\n/etc/kubernetes/apiserver-url.env contains the name.",

@@ -7,7 +7,11 @@
 // systemd/http01-proxyd-install runs that command, first of the installed binary. If the command
 // ends with [ExitPull], the script pulls the image, verifies and extracts the binary, and runs the
 // command of the extracted binary with --candidate. [ExitFailed] is a failure that the command has
-// reported. With any other code the binary cannot run, and the script reports that.
+// reported, and that ends the script. With any other code the script continues: the previous binary,
+// then a pull and the extracted binary. So a release whose command always fails does not prevent its
+// upgrade. Such codes are [ExitNext] after an error of the host or of the release, and all codes of a
+// binary that cannot run. A rejected image, and the proven binary that the MachineConfig requires,
+// end with [ExitFailed]: a pull returns the same binary. A candidate never ends with [ExitNext].
 //
 // # State
 //

@@ -24,6 +24,7 @@ type paths struct {
 	program, previous, next string
 	state                   string
 	remover, removerInRun   string
+	proc                    string
 }
 
 // hostPaths are the paths in the MachineConfig and in the script, which are constant.
@@ -33,6 +34,7 @@ func hostPaths(stateDirectory string) paths {
 		program: program, previous: program + ".previous", next: filepath.Dir(program) + "/.http01-proxyd.next",
 		state:   filepath.Join(stateDirectory, "state.json"),
 		remover: "/usr/local/lib/systemd/system/" + removerName, removerInRun: "/run/systemd/system/" + removerName,
+		proc: "/proc",
 	}
 }
 
@@ -111,15 +113,18 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// writeUnit writes a unit file, unless it has that text, and reports whether it has changed.
-func writeUnit(path, text string) (changed bool, err error) {
-	if old, err := textfile.Read(path, maxState); err == nil && string(old) == text {
-		return false, nil
-	}
-	if err := textfile.Replace(path, []byte(text)); err != nil {
-		return false, err
-	}
-	return true, os.Chmod(path, 0o644) //nolint:gosec // systemctl cat shows it to all users
+// hasText reports whether a unit file has a text.
+func hasText(path, text string) bool {
+	old, err := textfile.Read(path, maxState)
+	return err == nil && string(old) == text
+}
+
+// writeUnit writes a unit file. label sets its SELinux type before systemd can read it.
+func writeUnit(path, text string, label func(path string)) error {
+	return textfile.ReplaceWith(path, []byte(text), func(temporary string) error {
+		label(temporary)
+		return os.Chmod(temporary, 0o644) //nolint:gosec // systemctl cat shows it to all users
+	})
 }
 
 // commander runs commands.
@@ -170,7 +175,8 @@ func (s seLinux) labelProgram(ctx context.Context, path string) error {
 }
 
 // labelUnit sets the type of the units of the operating system. The policy of RHEL CoreOS may have
-// another one for /usr/local/lib, which systemd cannot read.
+// another one for /usr/local/lib, which systemd cannot read. restorecon sets the wrong type for a
+// moment, so the file must not have the name of a unit yet.
 func (s seLinux) labelUnit(ctx context.Context, path string) error {
 	if !s.on {
 		return nil

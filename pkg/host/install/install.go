@@ -22,6 +22,7 @@ import (
 const (
 	ExitFailed = 10 // the run failed, and has reported it
 	ExitPull   = 11 // the image must be pulled
+	ExitNext   = 12 // the run failed, and has reported it; another binary may succeed
 )
 
 // The levels of sd-daemon(3). The status of the unit shows those up to notice.
@@ -79,12 +80,12 @@ func Run(ctx context.Context, o Options) int {
 	}
 	id, err := textfile.Read("/proc/sys/kernel/random/boot_id", 64)
 	if err != nil {
-		return r.fail(ctx, err)
+		return r.fail(ctx, err, Observation{})
 	}
 	r.boot = strings.TrimSpace(string(id))
 	bus, err := systemd.OpenManager(ctx)
 	if err != nil {
-		return r.fail(ctx, err)
+		return r.fail(ctx, err, Observation{})
 	}
 	defer bus.Close()
 	r.manager = bus
@@ -124,7 +125,7 @@ func (r *run) run(ctx context.Context) int {
 	r.state, r.file = state, stateFile{path: r.paths.state}
 	o, err := r.begin(ctx)
 	if err != nil {
-		return r.fail(ctx, err)
+		return r.fail(ctx, err, o)
 	}
 	event := Began
 	for {
@@ -134,16 +135,16 @@ func (r *run) run(ctx context.Context) int {
 			r.state.Boot.RejectedAt = r.uptime()
 		}
 		if err := r.file.save(r.state); err != nil {
-			return r.fail(ctx, fmt.Errorf("%w. Free space on the disk, if it is full", err))
+			return r.fail(ctx, fmt.Errorf("%w. Free space on the disk, if it is full", err), o)
 		}
 		if action.ends() {
 			return r.report(ctx, action, o)
 		}
 		if event, err = r.apply(ctx, action, o); err != nil {
-			return r.fail(ctx, err)
+			return r.fail(ctx, err, o)
 		}
 		if o.Previous, err = checksum(r.paths.previous); err != nil {
-			return r.fail(ctx, err)
+			return r.fail(ctx, err, o)
 		}
 	}
 }
@@ -162,13 +163,14 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Serving = u.ActiveState == "active"
+	o.Serving = o.Program != "" && o.Program == r.paths.running(u)
 	booted := r.state.Boot.ID != r.boot
 	if booted {
 		r.state.Boot = Boot{ID: r.boot}
-		if o.Serving && (r.state.Proven == "" || r.state.Proven == o.Program) {
-			// The boot has started the service.
-			if r.state.Boot.Started, err = definition(u, r.paths.program); err != nil {
+		if o.Serving && !u.NeedReload && (r.state.Proven == "" || r.state.Proven == o.Program) {
+			// The boot has started the service. If a file has changed since systemd has read it,
+			// the files are not those that the service was started from.
+			if r.state.Boot.Started, err = definition(u, o.Program); err != nil {
 				return o, err
 			}
 		}
@@ -190,18 +192,21 @@ func (r *run) checksumFor(machine string) (sum string, unlisted bool) {
 	return "", unlisted
 }
 
-// prepareRemover writes the unit that removes the service. systemd may not have read its directory
-// at the boot (rpm-ostree issue 1936), so a reload must precede its use.
+// prepareRemover writes the unit that removes the service. Each boot may have another SELinux policy.
+// systemd may not have read the directory at the boot (rpm-ostree issue 1936), so a reload must
+// precede the use of the unit.
 func (r *run) prepareRemover(ctx context.Context, booted bool) error {
-	changed, err := writeUnit(r.paths.remover, Remover)
-	if err != nil {
-		return fmt.Errorf("write the unit for the removal: %w", err)
-	}
+	changed := !hasText(r.paths.remover, Remover)
 	if !changed && !booted {
 		return nil
 	}
-	if err := r.labels.labelUnit(ctx, r.paths.remover); err != nil {
-		r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", r.paths.remover, err))
+	err := writeUnit(r.paths.remover, Remover, func(path string) {
+		if err := r.labels.labelUnit(ctx, path); err != nil {
+			r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", path, err))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("write the unit for the removal: %w", err)
 	}
 	if changed {
 		// An older copy in /run would take precedence.
@@ -292,12 +297,18 @@ func (r *run) report(ctx context.Context, a Action, o Observation) int {
 	case ReportMismatch:
 		return r.failWith(ctx, fmt.Sprintf("the binary in %s has the checksum %s, not that of an earlier pull. The installed binary is unchanged. Remove the image from this host: podman rmi %s", o.Image, o.Candidate, o.Image))
 	default:
-		return r.failWith(ctx, fmt.Sprintf("unexpected event in the phase %s of %s: report a bug. Remove the file to start again.", r.state.Phase, r.paths.state))
+		return r.fail(ctx, fmt.Errorf("unexpected event in the phase %s of %s: report a bug. Remove the file to start again", r.state.Phase, r.paths.state), o)
 	}
 }
 
-// fail reports an error of the host.
-func (r *run) fail(ctx context.Context, err error) int { return r.failWith(ctx, err.Error()+".") }
+// fail reports an error of the host or of this release.
+func (r *run) fail(ctx context.Context, err error, o Observation) int {
+	code := r.failWith(ctx, err.Error()+".")
+	if r.Candidate == "" && r.state.anotherMaySucceed(o) {
+		code = ExitNext
+	}
+	return code
+}
 
 func (r *run) failWith(ctx context.Context, text string) int {
 	r.log(failure, text)

@@ -23,6 +23,9 @@ type fakeManager struct {
 	unit    systemd.Unit
 	enabled time.Time // from then on the service is enabled
 	restart func() bool
+	reload  func()
+	fails   error  // of each query
+	start   func() // of the main process
 	calls   []string
 }
 
@@ -34,13 +37,22 @@ func (m *fakeManager) Unit(_ context.Context, name string) (systemd.Unit, error)
 	if !m.enabled.IsZero() && time.Now().Before(m.enabled) {
 		u.UnitFileState = "disabled"
 	}
-	return u, nil
+	return u, m.fails
 }
 
-func (m *fakeManager) Reload(context.Context) error { return m.called("reload") }
+func (m *fakeManager) Reload(context.Context) error {
+	if m.reload != nil {
+		m.reload()
+	}
+	return m.called("reload")
+}
 
 func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
-	return m.restart == nil || m.restart(), m.called("restart " + name)
+	done := m.restart == nil || m.restart()
+	if done {
+		m.start()
+	}
+	return done, m.called("restart " + name)
 }
 
 func (m *fakeManager) Stop(_ context.Context, name string) error { return m.called("stop " + name) }
@@ -60,7 +72,8 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 	dir := t.TempDir()
 	unit := filepath.Join(dir, "unit")
 	write(t, unit, "[Service]\n")
-	m.unit.File, m.unit.LoadState = unit, "loaded"
+	m.unit.File, m.unit.LoadState, m.unit.MainPID = unit, "loaded", 1
+	m.start = func() { write(t, filepath.Join(dir, "proc", "1", "exe"), read(t, filepath.Join(dir, "program"))) }
 	var log strings.Builder
 	var environ []string
 	for name, value := range environment {
@@ -71,6 +84,7 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 		paths: paths{
 			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"), next: filepath.Join(dir, "next"),
 			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName), removerInRun: filepath.Join(dir, "run", removerName),
+			proc: filepath.Join(dir, "proc"),
 		},
 		command: func(_ context.Context, name string, _ ...string) (string, error) {
 			return "version of " + filepath.Base(name) + "\n", nil
@@ -105,6 +119,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	environment := map[string]string{"HTTP01_PROXYD_IMAGE": otherImage}
 	r, log := newRun(t, m, environment)
 	write(t, r.paths.program, "first")
+	m.start()
 	step := func(name, candidate string, code int, message string, files [2]string, calls ...string) {
 		t.Helper()
 		next, next2 := *r, r.paths.next
@@ -153,6 +168,113 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
+// TestCopiedByHand: a service that runs a binary that was copied by hand is restarted with the
+// required one, at most once, and a later upgrade can restore what has served before.
+func TestCopiedByHand(t *testing.T) {
+	t.Parallel()
+	const restart, endTimer = "restart " + service, "queue stop " + timer
+	for name, tt := range map[string]struct {
+		restarted bool // by hand
+		calls     []string
+		previous  string
+	}{
+		"restarted":     {true, []string{restart, endTimer}, "copied"},
+		"not restarted": {false, []string{endTimer}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+			run := func(candidate string) {
+				t.Helper()
+				m.calls = nil
+				next := *r
+				next.Candidate = r.paths.next
+				write(t, next.Candidate, candidate)
+				if code := next.run(t.Context()); code != 0 {
+					t.Fatalf("exit code %d with %q", code, log)
+				}
+			}
+			write(t, r.paths.program, "required")
+			m.start()
+			run("required")
+
+			if err := os.Remove(r.paths.program); err != nil {
+				t.Fatal(err)
+			}
+			write(t, r.paths.program, "copied")
+			if tt.restarted {
+				m.start()
+			}
+			run("required")
+			if diff := cmp.Diff(tt.calls, m.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if got := read(t, filepath.Join(r.paths.proc, "1", "exe")); got != "required" {
+				t.Errorf("the service runs %q", got)
+			}
+			if got := read(t, r.paths.previous); got != tt.previous {
+				t.Errorf("the previous binary is %q, want %q", got, tt.previous)
+			}
+			run("required")
+			if diff := cmp.Diff([]string{endTimer}, m.calls); diff != "" {
+				t.Errorf("calls of the next run (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestErrorHandsOver: a run with an error does not prevent that of another binary, and the run of a
+// candidate is the last one.
+func TestErrorHandsOver(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		checksum  string
+		candidate bool
+		code      int
+	}{
+		"another binary is required":   {"unknown", false, ExitNext},
+		"no checksum":                  {"", false, ExitNext},
+		"the installed one":            {"a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e", false, ExitFailed},
+		"a candidate":                  {"unknown", true, ExitFailed},
+		"a candidate without checksum": {"", true, ExitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeManager{fails: errors.New("systemd does not respond")}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image, "HTTP01_PROXYD_SHA256_X86_64": tt.checksum})
+			write(t, r.paths.program, "first")
+			if tt.candidate {
+				r.Candidate = r.paths.next
+				write(t, r.Candidate, "second")
+			}
+			if code := r.run(t.Context()); code != tt.code || !strings.Contains(log.String(), "systemd does not respond.") {
+				t.Errorf("exit code %d with %q, want %d", code, log, tt.code)
+			}
+		})
+	}
+}
+
+// TestChangedSinceBoot: files that have changed since systemd has read them are not those that the
+// boot has started the service from. A drop-in may have been removed.
+func TestChangedSinceBoot(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled", DropIns: []string{"/removed/drop-in"}, NeedReload: true}}
+	m.reload = func() { m.unit.DropIns, m.unit.NeedReload = nil, false }
+	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	write(t, r.paths.program, "first")
+	m.start()
+	write(t, r.paths.remover, Remover)
+	r.Candidate = r.paths.next
+	write(t, r.Candidate, "first")
+	if code := r.run(t.Context()); code != 0 {
+		t.Errorf("exit code %d with %q", code, log)
+	}
+	if !slices.Contains(m.calls, "restart "+service) {
+		t.Errorf("the service runs without its changed unit: %v", m.calls)
+	}
+}
+
 // TestDisabledService: the service is stopped only if it stays disabled for the settle time.
 func TestDisabledService(t *testing.T) {
 	t.Parallel()
@@ -171,6 +293,7 @@ func TestDisabledService(t *testing.T) {
 				m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}, enabled: time.Now().Add(tt.disabled)}
 				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 				write(t, r.paths.program, "first")
+				m.start()
 				r.Candidate = r.paths.next
 				write(t, r.Candidate, "first")
 				begin := time.Now()
@@ -263,6 +386,47 @@ func TestLabels(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("SELinux %v (-want +got):\n%s", on, diff)
 		}
+	}
+}
+
+// TestUnitIsLabelledFirst: a unit file has its SELinux type and its mode before it has its name, and
+// a boot replaces the file instead of changing the type of one that systemd can read.
+func TestUnitIsLabelledFirst(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
+	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	var before string // content of the unit file while the next one is labelled
+	var labelled []os.FileInfo
+	r.labels = seLinux{true, func(_ context.Context, name string, args ...string) (string, error) {
+		path := args[len(args)-1]
+		if path == r.paths.remover || filepath.Dir(path) != filepath.Dir(r.paths.remover) {
+			t.Errorf("%s of %s, want another name in that directory", name, path)
+		}
+		if got := read(t, r.paths.remover); got != before {
+			t.Errorf("%s: the unit file is %.20q already", name, got)
+		}
+		if got := read(t, path); got != Remover {
+			t.Errorf("%s: the file is %.20q", name, got)
+		}
+		info, err := os.Stat(path)
+		labelled = append(labelled, info)
+		return "", err
+	}}
+	for _, boot := range []string{"first", "second"} {
+		r.boot, labelled = boot, nil
+		for range 2 { // the second run of a boot changes nothing
+			if code := r.run(t.Context()); code != ExitPull {
+				t.Fatalf("%s boot: exit code %d with %q", boot, code, log)
+			}
+		}
+		info, err := os.Stat(r.paths.remover)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(labelled) != 2 || !os.SameFile(labelled[1], info) || info.Mode() != 0o644 {
+			t.Errorf("%s boot: labelled %d files, and not the unit file, of mode %v", boot, len(labelled), info.Mode())
+		}
+		before = Remover
 	}
 }
 

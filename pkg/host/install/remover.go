@@ -8,7 +8,8 @@ package install
 const removerName = "http01-proxyd-install.service"
 
 // Remover is that unit. A copy in /run stays until the next boot: the machine-config-daemon runs
-// the action once for each deleted unit, and again when it repeats a failed update.
+// the action once for each deleted unit, and again when it repeats a failed update. An empty folder
+// stays if a package of the operating system owns it, such as that of sos.
 const Remover = `# SPDX-License-Identifier: Apache-2.0
 # Written by http01-proxyd install.
 [Unit]
@@ -35,6 +36,6 @@ ExecStart=-rm -rf /var/lib/http01-proxyd /var/lib/private/http01-proxyd
 ExecStart=-find /usr/local/lib/systemd/system -maxdepth 1 -name *http01-proxyd-install.service* -delete
 ExecStart=-find /etc/http01-proxyd /etc/systemd/system -maxdepth 1 -type d -name http01-proxyd* -empty -delete
 ExecStart=-timeout --kill-after=5 20 journalctl --update-catalog
-ExecStart=-rmdir --ignore-fail-on-non-empty /usr/local/lib/systemd/catalog /usr/local/lib/systemd/system /usr/local/lib/systemd /etc/sos/extras.d /etc/sos
+ExecStart=-find /usr/local/lib/systemd/catalog /usr/local/lib/systemd/system /usr/local/lib/systemd /etc/sos/extras.d /etc/sos -maxdepth 0 -type d -empty -not -exec rpm --query --quiet --file {} \; -delete
 ExecStart=echo http01-proxyd is removed from this host
 `

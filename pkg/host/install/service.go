@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
@@ -34,8 +36,9 @@ type manager interface {
 	QueueStop(ctx context.Context, name string) error
 }
 
-// definition is a checksum of the unit and the binary that the service would be started from.
-func definition(u systemd.Unit, program string) (string, error) {
+// definition is a checksum of the unit and the binary, by its checksum, that the service would be
+// started from.
+func definition(u systemd.Unit, binary string) (string, error) {
 	h := sha256.New()
 	for _, path := range append([]string{u.File}, u.DropIns...) {
 		text, err := textfile.Read(path, maxUnit)
@@ -44,12 +47,22 @@ func definition(u systemd.Unit, program string) (string, error) {
 		}
 		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
 	}
-	binary, err := checksum(program)
-	if err != nil {
-		return "", err
-	}
 	fmt.Fprintln(h, binary)
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// running is the checksum of the binary that an active service runs, also after its file was
+// replaced. An administrator may have copied a binary and restarted the service. It is empty if the
+// service is not active, or if the checksum cannot be computed: the service is then restarted.
+func (p paths) running(u systemd.Unit) string {
+	if u.ActiveState != "active" || u.MainPID == 0 {
+		return ""
+	}
+	sum, err := checksum(filepath.Join(p.proc, strconv.FormatUint(uint64(u.MainPID), 10), "exe"))
+	if err != nil {
+		return ""
+	}
+	return sum
 }
 
 // isDisabled reports whether the unit was disabled or masked.
@@ -96,11 +109,15 @@ func (r *run) start(ctx context.Context) (Event, error) {
 	case u.LoadState != "loaded":
 		return 0, fmt.Errorf("%s is not installed on this host: apply the whole MachineConfig, or install systemd/%s", service, service)
 	}
-	current, err := definition(u, r.paths.program)
+	binary, err := checksum(r.paths.program)
 	if err != nil {
 		return 0, err
 	}
-	if u.ActiveState == "active" && current == r.state.Boot.Started {
+	current, err := definition(u, binary)
+	if err != nil {
+		return 0, err
+	}
+	if binary != "" && binary == r.paths.running(u) && current == r.state.Boot.Started {
 		return Ready, nil
 	}
 	if r.state.Phase == Restarting {

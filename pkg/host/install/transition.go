@@ -26,7 +26,7 @@ type Observation struct {
 	Unlisted bool
 	// The checksums of the files; empty without a file.
 	Program, Previous, Candidate string
-	Serving                      bool // the service is active
+	Serving                      bool // the service is active with the installed binary
 	ByTimer                      bool // the timer has started the run
 	JustRejected                 bool // the image was rejected less than 60 s ago
 }
@@ -108,12 +108,11 @@ func (s State) recovered(o Observation) State {
 		}
 	case Restarting:
 		return s.in(Rejected)
-	case Settled:
-		// The first run on a host on which the binary was installed in another way.
-		if s.Proven == "" && o.Serving {
+	case Settled, Rejected:
+		// The binary may have been installed in another way, such as a copy by hand.
+		if o.Serving {
 			s.Proven = o.Program
 		}
-	case Rejected:
 	}
 	return s
 }
@@ -123,18 +122,13 @@ func (s State) require(o Observation) (State, Action) {
 	if s.Phase == Restoring {
 		return s, RestorePrevious
 	}
-	if s.Phase == Rejected && s.Binary.Image == o.Image {
-		switch {
-		case o.JustRejected: // the machine-config-daemon starts the run once for each changed unit
+	if s.rejects(o) {
+		if o.JustRejected { // the machine-config-daemon starts the run once for each changed unit
 			return s, ReportRejectedAgain
-		case o.ByTimer:
-			return s, StartService
 		}
+		return s, StartService
 	}
-	required := o.Checksum
-	if required == "" {
-		required = s.pulledBefore(o.Image)
-	}
+	required := s.required(o)
 	switch {
 	case o.Unlisted:
 		return s, Pull // the script reports it
@@ -153,6 +147,28 @@ func (s State) require(o Observation) (State, Action) {
 		s.Binary = Binary{o.Image, o.Candidate}
 		return s.in(Swapping), SwapCandidate
 	}
+}
+
+// rejects reports whether this run must not try the image again, because it was rejected.
+func (s State) rejects(o Observation) bool {
+	return s.Phase == Rejected && s.Binary.Image == o.Image && (o.JustRejected || o.ByTimer)
+}
+
+// required is the checksum of the required binary; empty if it is not known before a pull.
+func (s State) required(o Observation) string {
+	if o.Checksum != "" {
+		return o.Checksum
+	}
+	return s.pulledBefore(o.Image)
+}
+
+// anotherMaySucceed reports whether another binary may succeed after an error in this run: the
+// previous one, or that of the image. Otherwise a release with such an error would prevent its own
+// upgrade. A pull is useless if it returns the binary that is installed and was proven, or a
+// rejected one.
+func (s State) anotherMaySucceed(o Observation) bool {
+	settled := s.Phase == Settled && o.Program != "" && o.Program == s.required(o)
+	return !settled && !s.rejects(o)
 }
 
 // keepInstalled is the state before a start with the binary that is installed.

@@ -51,6 +51,8 @@ func TestNext(t *testing.T) {
 		"began: first candidate, checksum":      {first, Began, Observation{Image: image, Candidate: candidate, Checksum: candidate}, State{Phase: Swapping, Binary: c}, SwapCandidate},
 		"began: another way, serving":           {first, Began, Observation{Image: image, Program: good, Serving: true}, State{Phase: Settled, Proven: good}, Pull},
 		"began: another way, not serving":       {first, Began, Observation{Image: image, Program: good}, first, Pull},
+		"began: copied by hand, serving":        {proven, Began, Observation{Image: otherImage, Program: other, Serving: true, Checksum: good}, State{Phase: Settled, Binary: proven.Binary, Proven: other}, Pull},
+		"began: copied by hand, not serving":    {proven, Began, Observation{Image: otherImage, Program: other, Checksum: good}, proven, Pull},
 		"began: no checksum for the machine":    {proven, Began, Observation{Image: image, Program: good, Unlisted: true}, proven, Pull},
 		"began: installed, by checksum":         {proven, Began, Observation{Image: otherImage, Program: good, Checksum: good}, proven, StartService},
 		"began: installed, by an earlier pull":  {with(proven, proven.Binary), Began, Observation{Image: otherImage, Program: good}, with(proven, proven.Binary), StartService},
@@ -83,6 +85,7 @@ func TestNext(t *testing.T) {
 		"rejected: again by the daemon":   {in(Rejected), Began, Observation{Image: image, Program: good, JustRejected: true}, in(Rejected), ReportRejectedAgain},
 		"rejected: again by hand":         {in(Rejected), Began, Observation{Image: image, Program: good, Checksum: candidate}, in(Rejected), Pull},
 		"rejected: by hand, pulled":       {in(Rejected), Began, Observation{Image: image, Program: good, Checksum: candidate, Candidate: candidate}, in(Swapping), SwapCandidate},
+		"rejected: copied by hand":        {in(Rejected), Began, Observation{Image: image, Program: other, Serving: true, Candidate: candidate}, State{Phase: Swapping, Binary: c, Proven: other}, SwapCandidate},
 		"rejected: another image":         {in(Rejected), Began, Observation{Image: otherImage, Program: good, Checksum: other, JustRejected: true}, in(Rejected), Pull},
 		"rejected: back to the installed": {in(Rejected), Began, Observation{Image: otherImage, Program: good, Checksum: good}, proven, StartService},
 
@@ -149,6 +152,47 @@ func TestNext(t *testing.T) {
 			if !seen[seenIn{p, e}] {
 				t.Errorf("no row for event %d in the phase %s", e, p)
 			}
+		}
+	}
+}
+
+// TestAnotherMaySucceed has each phase in which a run can have an error.
+func TestAnotherMaySucceed(t *testing.T) {
+	t.Parallel()
+	state := func(p Phase) State { return State{Phase: p, Binary: Binary{image, candidate}, Proven: good} }
+	pulled := state(Settled)
+	pulled.Pulled = []Binary{{image, candidate}}
+	seen := map[Phase]bool{}
+	for name, tt := range map[string]struct {
+		s    State
+		o    Observation
+		want bool
+	}{
+		"before the state is read":           {State{}, Observation{}, true},
+		"before the host is observed":        {state(Settled), Observation{Image: image}, true},
+		"settled: no checksum":               {state(Settled), Observation{Image: image, Program: candidate}, true},
+		"settled: another binary":            {state(Settled), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"settled: the required one":          {state(Settled), Observation{Image: image, Program: candidate, Checksum: candidate}, false},
+		"settled: of an earlier pull":        {pulled, Observation{Image: image, Program: candidate}, false},
+		"settled: another image":             {pulled, Observation{Image: otherImage, Program: candidate}, true},
+		"settled: no binary":                 {state(Settled), Observation{Image: image, Checksum: candidate}, true},
+		"swapping":                           {state(Swapping), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"starting: the previous can restore": {state(Starting), Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, true},
+		"restoring: the previous can":        {state(Restoring), Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, true},
+		"restarting":                         {state(Restarting), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"rejected: just now":                 {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate, JustRejected: true}, false},
+		"rejected: by the timer":             {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate, ByTimer: true}, false},
+		"rejected: by hand":                  {state(Rejected), Observation{Image: image, Program: good, Checksum: candidate}, true},
+		"rejected: another image":            {state(Rejected), Observation{Image: otherImage, Program: good, Checksum: other, ByTimer: true, JustRejected: true}, true},
+	} {
+		seen[tt.s.Phase] = true
+		if got := tt.s.anotherMaySucceed(tt.o); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	for _, p := range phases() {
+		if !seen[p] {
+			t.Errorf("no row for the phase %s", p)
 		}
 	}
 }

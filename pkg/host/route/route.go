@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/rtnl"
@@ -143,16 +144,40 @@ func hasUnreachableRoute(addr netip.Addr) (found bool, err error) {
 
 // InTable reports whether a routing table has a route to exactly this address.
 func InTable(table uint32, addr netip.Addr) (found bool, err error) {
-	var all []rtnetlink.RouteMessage
-	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
-		all, err = c.Route.List()
-		return err
-	})
+	all, err := tableRoutes(table, addr.Is6())
 	if err != nil {
-		return false, fmt.Errorf("list the routes: %w", err)
+		return false, fmt.Errorf("list the routes in table %d: %w", table, err)
 	}
 	return slices.ContainsFunc(all, func(m rtnetlink.RouteMessage) bool {
 		to, known := netip.AddrFromSlice(m.Attributes.Dst)
-		return known && m.Attributes.Table == table && int(m.DstLength) == addr.BitLen() && to.Unmap() == addr
+		return known && int(m.DstLength) == addr.BitLen() && to.Unmap() == addr
 	}), nil
+}
+
+// tableRoutes returns the routes of one table and family. The kernel selects them: a node
+// can have many routes of pods in other tables. A table that does not exist has no routes.
+func tableRoutes(table uint32, ipv6 bool) (routes []rtnetlink.RouteMessage, err error) {
+	request := &rtnetlink.RouteMessage{Family: unix.AF_INET, Attributes: rtnetlink.RouteAttributes{Table: table}}
+	if ipv6 {
+		request.Family = unix.AF_INET6
+	}
+	var replies []rtnetlink.Message
+	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
+		// Without this option, the kernel ignores the attributes of a dump (Linux 4.20,
+		// NETLINK_GET_STRICT_CHK).
+		if err := c.SetOption(netlink.GetStrictCheck, true); err != nil {
+			return err
+		}
+		replies, err = c.Execute(request, unix.RTM_GETROUTE, netlink.Request|netlink.Dump)
+		return err
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	for _, reply := range replies {
+		if m, is := reply.(*rtnetlink.RouteMessage); is {
+			routes = append(routes, *m)
+		}
+	}
+	return routes, err
 }

@@ -96,9 +96,26 @@ func TestInTable(t *testing.T) {
 		{198, "192.0.2.6", false},
 		{198, "192.0.2.7", false},
 		{1980, "192.0.2.7", true},
+		{1981, "192.0.2.7", false}, // no such table
+		{1981, "2001:db8::5", false},
 	} {
 		if got, err := route.InTable(tt.table, netip.MustParseAddr(tt.addr)); got != tt.want || err != nil {
 			t.Errorf("%s in table %d: %t, %v", tt.addr, tt.table, got, err)
+		}
+	}
+	// The kernel returns no route of another table.
+	for ipv6, want := range map[bool][]string{false: {"192.0.2.5/32", "198.51.100.0/24"}, true: {"2001:db8::5/128"}} {
+		routes, err := route.TableRoutes(198, ipv6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range routes {
+			to, _ := netip.AddrFromSlice(m.Attributes.Dst)
+			got = append(got, netip.PrefixFrom(to.Unmap(), int(m.DstLength)).String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("routes of the table, IPv6 %t (-want +got):\n%s", ipv6, diff)
 		}
 	}
 }

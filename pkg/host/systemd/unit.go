@@ -19,6 +19,7 @@ type Unit struct {
 	Result          string   // of the last run: success, exit-code, signal, …
 	ExecMainCode    int      // how the main process ended: CLD_EXITED and others, 0 if it has not ended
 	ExecMainStatus  int      // exit code or signal number
+	MainPID         uint32   // 0 if no main process runs
 	Restarts        uint32   // by Restart=
 	ConditionFailed bool     // a condition of the unit failed, such as ConditionFileIsExecutable=
 	ExecPath        string   // of the program
@@ -64,7 +65,7 @@ func parseUnit(p map[string]any) Unit {
 	u := Unit{
 		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"), UnitFileState: property[string](p, "UnitFileState"),
 		Result: property[string](p, "Result"), ExecMainCode: int(property[int32](p, "ExecMainCode")), ExecMainStatus: int(property[int32](p, "ExecMainStatus")),
-		Restarts: property[uint32](p, "NRestarts"), DropIns: property[[]string](p, "DropInPaths"),
+		MainPID: property[uint32](p, "MainPID"), Restarts: property[uint32](p, "NRestarts"), DropIns: property[[]string](p, "DropInPaths"),
 		File: property[string](p, "FragmentPath"), NeedReload: property[bool](p, "NeedDaemonReload"), LastTrigger: property[uint64](p, "LastTriggerUSecMonotonic"),
 		User: property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
 		BoundingSet: property[uint64](p, "CapabilityBoundingSet"), Ambient: property[uint64](p, "AmbientCapabilities"),

@@ -3,6 +3,7 @@
 package protocol
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -17,6 +18,7 @@ type Command struct {
 	StopListening *StopListening    `json:"stopListening,omitempty"`
 	Drain         *Drain            `json:"drain,omitempty"`
 	ProbeIngress  *ProbeIngress     `json:"probeIngress,omitempty"`
+	SelfTest      *SelfTest         `json:"selfTest,omitempty"`
 	Flush         *Flush            `json:"flush,omitempty"`
 }
 
@@ -55,6 +57,15 @@ type Drain struct {
 // ProbeIngress requests a connection attempt to each ingress address. [IngressProbed]
 // answers.
 type ProbeIngress struct{}
+
+// SelfTest announces a request of the controller's self-test. The proxy forwards the next
+// request for the token at the VIP like any other. It is not counted as a challenge, and
+// [Stats.SelfTest] reports it. A later announcement replaces this one. [Flushed] answers.
+type SelfTest struct {
+	ID    uint64     `json:"id"`
+	VIP   netip.Addr `json:"vip"`
+	Token string     `json:"token"` // random: no client can guess it
+}
 
 // Flush requests the pending [Stats], if any, followed by [Flushed].
 type Flush struct{}

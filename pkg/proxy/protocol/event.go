@@ -75,7 +75,7 @@ type IngressProbed struct {
 	Results []Reachability `json:"results"`
 }
 
-// Flushed is the last event that answers [Flush].
+// Flushed is the last event that answers [Flush], and the only one that answers [SelfTest].
 type Flushed struct{}
 
 // Reachability is the result of a connection attempt to one ingress address.
@@ -100,6 +100,15 @@ type Stats struct {
 	Rejected        []report.RejectionCount `json:"rejected,omitempty"`
 	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2)
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
+	SelfTest        *SelfTested             `json:"selfTest,omitempty"`        // the last one that was announced; none of the others includes it
+}
+
+// SelfTested is how the request of a [SelfTest] ended.
+type SelfTested struct {
+	ID       uint64         `json:"id"`
+	Status   int            `json:"status"` // that the client received; 0: the client disconnected before
+	Upstream netip.AddrPort `json:"upstream"`
+	Failure  *cause.Failure `json:"failure,omitempty"` // nil: no failure
 }
 
 const (
@@ -124,6 +133,9 @@ func (s *Stats) Validate() error {
 		return fmt.Errorf("%w: %d sums", errInvalidEvent, len(s.Sums))
 	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
 		return fmt.Errorf("%w: %d accept failures, error number %d", errInvalidEvent, s.AcceptFailures, s.LastAcceptErrno)
+	}
+	if err := s.SelfTest.validate(); err != nil {
+		return fmt.Errorf("%w: %w", errInvalidEvent, err)
 	}
 	for _, r := range s.Rejected {
 		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > maxCount {
@@ -186,6 +198,21 @@ func (p *IngressProbed) Validate() error {
 		}
 	}
 	return nil
+}
+
+// validate rejects a report that no proxy of this program sends. It accepts nil.
+func (t *SelfTested) validate() error {
+	switch {
+	case t == nil:
+		return nil
+	case t.Status < 0 || t.Status >= 1000:
+		return errInvalidChallenge
+	case t.Failure != nil:
+		if err := t.Failure.Validate(); err != nil {
+			return err
+		}
+	}
+	return cause.ValidateAddr(t.Upstream.Addr())
 }
 
 var errInvalidChallenge = errors.New("invalid challenge")

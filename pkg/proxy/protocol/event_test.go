@@ -116,6 +116,10 @@ func TestInvalidStats(t *testing.T) {
 		"a client unread":      {rejectionStats(report.Evicted, report.CertManager), false},
 		"a kind of rejection":  {rejectionStats("evicted2", report.OtherClient), false},
 		"an errno":             {Stats{LastAcceptErrno: maxErrno + 1}, false},
+		"a self-test":          {Stats{SelfTest: &SelfTested{ID: 1, Status: 503, Failure: &cause.Failure{Cause: "route-missing"}}}, true},
+		"a self-test's cause":  {Stats{SelfTest: &SelfTested{Failure: &cause.Failure{Cause: "run this now"}}}, false},
+		"a self-test's zone":   {Stats{SelfTest: &SelfTested{Upstream: netip.MustParseAddrPort("[fe80::1%x]:80")}}, false},
+		"a self-test's status": {Stats{SelfTest: &SelfTested{Status: 1000}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +140,7 @@ func FuzzEvent(f *testing.F) {
 	for _, text := range []string{
 		`{"heartbeat":{}}`, `{"stopped":{"port":8888}}`, `{"drained":{"cut":1}}`, `{"flushed":{}}`,
 		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}]}}`,
-		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`,
+		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`, `{"stats":{"selfTest":{"id":1,"status":502,"upstream":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}}}`,
 		`{}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`, `{"flushed":{}}{"flushed":{}}`, `{"drained":{"cut":-1}}`,
 		string(must(json.Marshal(Event{Stats: &Stats{Challenges: []Challenge{{
 			Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200},
@@ -189,6 +193,12 @@ func textsOf(e *Event) (texts []string, payloads int) {
 			texts = append(texts, c.Host, c.TokenPrefix, c.Method, string(c.ClientKind), string(c.Outcome), c.VIP.String(), c.Client.String(), c.Upstream.String(), c.Duration.String())
 			if c.Failure != nil {
 				texts = append(texts, c.Failure.Summary(cause.Context{}))
+			}
+		}
+		if tested := e.Stats.SelfTest; tested != nil {
+			texts = append(texts, tested.Upstream.String())
+			if tested.Failure != nil {
+				texts = append(texts, tested.Failure.Summary(cause.Context{}))
 			}
 		}
 		for _, s := range e.Stats.Sums {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -60,6 +61,7 @@ type connection struct {
 	upstreamRequest upstream.Request
 	isHead          bool // the method of the challenge is HEAD
 	record          report.Challenge
+	selfTest        *protocol.SelfTest // that the request belongs to, or nil
 	writer          clientWriter
 }
 
@@ -132,7 +134,7 @@ func (s *Server) release(c *connection) {
 }
 
 func (c *connection) reset() {
-	c.settings, c.writer, c.record, c.upstreamRequest = nil, clientWriter{}, report.Challenge{}, upstream.Request{}
+	c.settings, c.writer, c.record, c.upstreamRequest, c.selfTest = nil, clientWriter{}, report.Challenge{}, upstream.Request{}, nil
 	c.out = c.out[:0]
 	if cap(c.out) > maxKeptCapacity {
 		c.out = nil
@@ -255,6 +257,7 @@ func (s *Server) forward(c *connection) {
 	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
 	c.isHead = c.request.IsHead()
 	c.beginRecord(begin)
+	c.selfTest = s.takeSelfTest(c)
 	c.setUpstreamRequest(deadline)
 	s.releaseRequest(c)
 	code, from, err := s.upstream.Exchange(&c.upstreamRequest, &c.writer)
@@ -306,6 +309,10 @@ func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err 
 	}
 	if c.writer.failed {
 		c.record.Status = 0
+	}
+	if c.selfTest != nil {
+		s.recorder.RecordSelfTest(protocol.SelfTested{ID: c.selfTest.ID, Status: c.record.Status, Upstream: from, Failure: failure})
+		return truncated
 	}
 	c.record.Duration = time.Since(c.record.Time)
 	s.recorder.RecordChallenge(c.record, failure)

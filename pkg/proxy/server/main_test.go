@@ -22,6 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -45,6 +46,7 @@ type recorder struct {
 	rejections  []report.Rejection
 	clientKinds []report.ClientKind // of the rejections
 	accept      []error             // failures of accept
+	selfTests   []protocol.SelfTested
 	changed     chan struct{}
 }
 
@@ -57,6 +59,13 @@ func (r *recorder) RecordChallenge(c report.Challenge, why *cause.Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.challenges = append(r.challenges, c)
+	r.notify()
+}
+
+func (r *recorder) RecordSelfTest(tested protocol.SelfTested) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.selfTests = append(r.selfTests, tested)
 	r.notify()
 }
 

@@ -127,7 +127,7 @@ func TestRequests(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			s := testSettings()
 			if strings.HasPrefix(filepath.Base(file), "hosts-") {
-				s.Hosts = []string{"api.example.com"}
+				s.Hosts = []string{"api.example.com", "2001:db8::5"}
 			}
 			reached := make(chan string, 16)
 			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -19,7 +21,7 @@ import (
 // Settings are the bounds of the server and the host names that it accepts. All
 // bounds except PerSource are positive. Hosts must not change.
 type Settings struct {
-	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
+	Hosts          []string      // canonical: lower case, no port, no trailing dot, no brackets; empty: any name
 	MaxConnections int           // in flight at once, over all listeners
 	PerSource      int           // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration // from accept until the request head is complete
@@ -44,6 +46,8 @@ type Recorder interface {
 	// RecordChallenge records a forwarded request and the failure at the upstream,
 	// or nil.
 	RecordChallenge(c report.Challenge, failure *cause.Failure)
+	// RecordSelfTest records a forwarded request that was announced as a self-test.
+	RecordSelfTest(t protocol.SelfTested)
 	// RecordRejection records every other connection. The kind of client is
 	// [report.OtherClient] unless the request could be parsed.
 	RecordRejection(reason report.Rejection, kind report.ClientKind)
@@ -58,12 +62,16 @@ type Server struct {
 	upstream    Upstream
 	recorder    Recorder
 	settings    atomic.Pointer[Settings]
+	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
 	connections *connectionTable
 	pool        sync.Pool // of *connection
 	longBuffers sync.Pool // of *[longBufferSize]byte
 }
 
+// allowsHost reports whether challenges for a name, or for an IPv6 address in brackets, are
+// forwarded.
 func (s *Settings) allowsHost(name []byte) bool {
+	name = bytes.Trim(name, "[]")
 	return len(s.Hosts) == 0 || slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
 }
 
@@ -85,6 +93,19 @@ func New(settings Settings, up Upstream, rec Recorder) *Server {
 func (s *Server) Update(settings Settings) {
 	s.settings.Store(&settings)
 	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
+}
+
+// AnnounceSelfTest has the next request for the token at the VIP recorded as a self-test.
+func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
+
+// takeSelfTest returns the announced self-test that the request belongs to, or nil. An
+// announcement applies to one request.
+func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
+	t := s.selfTest.Load()
+	if t == nil || t.VIP != c.vip || t.Token != string(c.request.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
+		return nil
+	}
+	return t
 }
 
 // drainHeadTimeout bounds the wait for incomplete heads during Drain.

@@ -53,6 +53,7 @@ const (
 // Causes that a complete response shows, which was forwarded unchanged.
 const (
 	NoRoute           = Cause(findings.RouteMissing)            // a 503 of the router itself
+	NoRouteForAddress = Cause(findings.RouteMissingForAddress)  // the same for a request whose Host is an IP address
 	RedirectToHTTPS   = Cause(findings.RouteRedirectsHTTPS)     // a redirect to the same URL by https, which is not followed by configuration
 	RedirectLoop      = Cause(findings.RouteRedirectLoop)       // the same redirect repeatedly
 	RedirectElsewhere = Cause(findings.RouteRedirectsElsewhere) // a redirect to another URL
@@ -65,7 +66,7 @@ const (
 // IsForwarded reports whether the client got the upstream's own response.
 func (c Cause) IsForwarded() bool {
 	switch c {
-	case "", NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
+	case "", NoRoute, NoRouteForAddress, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
 		return true
 	default:
 		return false

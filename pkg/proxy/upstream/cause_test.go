@@ -23,7 +23,7 @@ func causes() []Cause {
 	return []Cause{
 		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutResponse, Reset, ResponseTimeout, MalformedResponse,
 		ResponseTruncated, ResponseTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
-		NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
+		NoRoute, NoRouteForAddress, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
 		ProxyProtocolUnexpected, EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop,
 	}
 }

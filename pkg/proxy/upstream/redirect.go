@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bytes"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -98,13 +99,23 @@ func ResponseCause(status int, https, looped bool) Cause {
 	}
 }
 
+// isAddress reports whether a host without a port is an IP address.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}
+
 // classifyResponse returns the cause that a well-formed response shows, or reports that
 // it is a redirect to follow. redirects is the number of redirects so far.
 func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
 	a := &x.response
 	switch {
 	case !a.isRedirect():
-		return ResponseCause(a.status, false, a.loopDetected), false
+		cause = ResponseCause(a.status, false, a.loopDetected)
+		if cause == NoRoute && isAddress(r.Host) {
+			cause = NoRouteForAddress
+		}
+		return cause, false
 	case !SameOverHTTPS(a.location(), r.Host, r.Target, settings.httpsPort):
 		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false

@@ -223,6 +223,19 @@ func newRequest() *Request {
 	return &Request{Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
 }
 
+// TestNoRouteForAddress: a 503 to a request for an IP address has a cause of its own.
+func TestNoRouteForAddress(t *testing.T) {
+	for host, want := range map[string]Cause{
+		"192.0.2.5": NoRouteForAddress, "[2001:db8::5]": NoRouteForAddress, "api.example.com": NoRoute, "192.0.2.5.example.com": NoRoute, "": NoRoute,
+	} {
+		x := exchange{response: response{status: 503}}
+		got, follow := x.classifyResponse(&Request{Host: host}, &activeSettings{}, 0)
+		if got != want || follow || !got.IsForwarded() {
+			t.Errorf("%q: %s, want %s", host, got, want)
+		}
+	}
+}
+
 // checkTexts checks that each text for people is one useful line.
 func checkTexts(t testing.TB, e *Error) {
 	t.Helper()

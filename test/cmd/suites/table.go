@@ -15,7 +15,10 @@ type module struct {
 // start programs and read their output, so they run without the race detector. The
 // lab (test/support/lab) runs the service with it.
 func modules() []module {
-	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "test/rehearsal", onlyAll: true}, {dir: "build", onlyAll: true}}
+	return []module{
+		{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true},
+		{dir: "test/rehearsal", onlyAll: true}, {dir: "test/rehearsal/backoff", onlyAll: true},
+	}
 }
 
 // Sets of tests.
@@ -41,7 +44,7 @@ type suite struct {
 // not run completely. The keys are folders relative to the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"build":         {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
+		"build":         {slots: 2, timeout: 30 * time.Minute, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
 		"cmd/oc-http01": {processes: 2},
 		"pkg/controller": {
 			processes: 8,

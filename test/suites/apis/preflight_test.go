@@ -51,6 +51,7 @@ func TestPreflightAcceptsAllFields(t *testing.T) {
 		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigpools*.crd.yaml":     {"spec.paused", "status.conditions[].message"},
 		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineosconfigs*.crd.yaml":       {"spec.machineConfigPool.name"},
 		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigs.crd.yaml":          {"spec.config"},
+		"config/v1/zz_generated.crd-manifests/*_apiservers*.crd.yaml":                           {"spec.servingCerts.namedCertificates[].names"},
 		"config/v1/zz_generated.crd-manifests/*_clusterversions-SelfManagedHA-Default.crd.yaml": {"status.history[].version"},
 	} {
 		for _, file := range must1(filepath.Glob(filepath.Join(dir, pattern)))(t) {

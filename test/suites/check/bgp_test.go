@@ -75,6 +75,21 @@ func TestBGP(t *testing.T) {
 		c.withBGP(n, service)
 		c.expectFindings(n, []string{})
 	})
+	t.Run("a pending challenge", func(t *testing.T) {
+		c := c.forSubtest(t)
+		c.holdVIPs(n)
+		c.awaitReason(service, "Serving")
+		c.withBGP(n, service)
+		c.startSolver(token)
+		// Another holder may have got the request of cert-manager.
+		r := c.expectFindings(n, []string{}, "--token", token)
+		if text := r.Check("self-check").NotChecked; !strings.Contains(text, "whether cert-manager requests the challenge: BGP sends requests to several hosts") {
+			t.Errorf("self-check, not checked: %q", text)
+		}
+		if last := r.Trace[len(r.Trace)-1]; last.Step != "cert-manager" || last.Outcome != "ok" {
+			t.Errorf("last step: %+v", last)
+		}
+	})
 	t.Run("duplicate address detection has failed", func(t *testing.T) {
 		c := c.forSubtest(t)
 		c.withBGP(n, service)
@@ -108,5 +123,12 @@ func TestBGP(t *testing.T) {
 			writeTestFile(t, path, text)
 		}
 		c.expectNothingToCheck(w, "kube-vip's static pods contain only ingress VIPs")
+	})
+	t.Run("on no host", func(t *testing.T) {
+		c := c.forSubtest(t)
+		stopAllKeepalived(c)
+		c.withBGP(n, service)
+		r := c.expectFindings(n, []string{"vip-unassigned", "vip-unassigned"})
+		c.expectText(r, "vip-unassigned", fmt.Sprintf("for the API VIP %s", c.API.V4), "or kube-vip where BGP announces the VIPs")
 	})
 }

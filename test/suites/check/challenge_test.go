@@ -14,7 +14,13 @@ import (
 // service has counted it.
 func (c *cluster) requestChallenge(agent, token string, status int) {
 	c.t.Helper()
-	answer, err := c.Internet.GetAs(c.t.Context(), agent, "http://"+apiName+acmePath+token)
+	c.requestChallengeFor(apiName, agent, token, status)
+}
+
+// requestChallengeFor is requestChallenge for another name or an address of the API VIP.
+func (c *cluster) requestChallengeFor(host, agent, token string, status int) {
+	c.t.Helper()
+	answer, err := c.Internet.GetAs(c.t.Context(), agent, "http://"+host+acmePath+token)
 	must(c.t, err)
 	if answer.Status != status {
 		c.t.Errorf("status %d, want %d", answer.Status, status)
@@ -103,4 +109,16 @@ func TestRecentChallenges(t *testing.T) {
 			},
 		},
 	})
+}
+
+// TestRouteForAddress requests challenges for the addresses of the API VIP. The router has
+// no route for them, as on OpenShift, whatever the Certificate.
+func TestRouteForAddress(t *testing.T) {
+	c := healthy(t, nil)
+	for token, host := range map[string]string{"selfcheck-of-IPv4": c.API.V4.String(), "selfcheck-of-IPv6": "[" + c.API.V6.String() + "]"} {
+		c.requestChallengeFor(host, "Mozilla/5.0", "scanner1-"+token, 503)
+		c.requestChallengeFor(host, lab.SelfCheckAgent, token, 503)
+		r := c.expectFindings(c.holder(), []string{"route-missing-for-address"})
+		c.expectText(r, "route-missing-for-address", "answered 503 to a challenge for an IP address.", "for the challenge "+token[:8]+"… of cert-manager", "Remove ipAddresses from the Certificate")
+	}
 }

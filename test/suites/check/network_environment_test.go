@@ -5,7 +5,11 @@ package check
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +116,56 @@ func TestClusterEnvironment(t *testing.T) {
 		},
 		{name: "a clock that is a little off", want: []string{}, inject: shiftClock(30 * time.Second)},
 	})
+}
+
+// TestRenewalAttempts holds that check reports the failed renewals that the service has
+// observed. The service does that within hours, so its report is changed on its way.
+func TestRenewalAttempts(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	const life, left = 160 * time.Hour, 45 * time.Hour
+	made := issue(t, "Lab CA", life, left, apiName)
+	c.setCertificates(func(string, netip.Addr) *tls.Certificate { return made })
+	leaf, err := x509.ParseCertificate(made.Certificate[0])
+	must(t, err)
+	failed := time.Now().Add(-2 * time.Hour).UTC().Truncate(time.Second)
+	path := filepath.Join(t.TempDir(), "status.sock")
+	socket, err := net.Listen("unix", path)
+	must(t, err)
+	defer socket.Close()
+	go func() {
+		for conn, err := socket.Accept(); err == nil; conn, err = socket.Accept() {
+			reported, err := readReport(n.StatusSocket())
+			if err == nil {
+				reported["certificates"] = []map[string]any{{
+					"address": c.API.V4.String() + ":6443", "name": apiName, "issuer": "Lab CA", "serial": leaf.SerialNumber.Text(16),
+					"notBefore": leaf.NotBefore, "notAfter": leaf.NotAfter, "checked": failed, "failedRenewals": 1, "firstFailure": failed, "lastFailure": failed,
+				}}
+				_ = json.NewEncoder(conn).Encode(reported)
+			}
+			_ = conn.Close()
+		}
+	}()
+	r := c.expectFindings(n, []string{"renewal-attempt-failed"}, "--status-socket", path)
+	c.expectText(r, "renewal-attempt-failed", "was not renewed by an attempt at "+failed.Format(time.RFC3339),
+		"1 renewal attempt failed, cert-manager makes at most 4 more attempts by itself before the expiry", "After the fix run cmctl renew")
+	// Without the report of the service, the renewal time shows how many are left.
+	r = c.expectFindings(n, []string{})
+	if text := r.Check("certificate").Text; !strings.Contains(text, "; its renewal is due, cert-manager makes at most 2 more attempts by itself before the expiry") {
+		t.Errorf("certificate: %s", text)
+	}
+}
+
+// readReport reads the report of a service from its status socket.
+func readReport(socket string) (reported map[string]any, err error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	decoder := json.NewDecoder(conn)
+	decoder.UseNumber()
+	return reported, decoder.Decode(&reported)
 }
 
 // TestTwoNames presents certificates of two CAs for two configured names.

@@ -265,12 +265,27 @@ func dropHostClients(c *cluster) {
 	}
 }
 
-// TestAddressInHosts holds that check sends no DNS query for an address in hosts.
+// TestAddressInHosts holds that check sends no DNS query for addresses in hosts, and that
+// the service answers challenges for these addresses only.
 func TestAddressInHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string {
-		return n.DefaultConfig() + "hosts: [192.0.2.5, " + apiName + "]\n"
+		return n.DefaultConfig() + fmt.Sprintf("hosts: [192.0.2.5, '%s', %s]\n", strings.ToUpper(shared.lab.API.V6.String()), apiName)
 	})
 	c.expectFindings(c.holder(), []string{})
+	for _, vip := range []string{c.API.V4.String(), "[" + c.API.V6.String() + "]"} {
+		answer, err := c.Internet.Get(t.Context(), "http://"+vip+acmePath+"a-token-of-no-solver")
+		must(t, err)
+		if answer.Status != 503 {
+			t.Errorf("a challenge for %s: status %d", vip, answer.Status)
+		}
+	}
+	// A wildcard has no challenge by HTTP-01.
+	for name, want := range map[string]string{"*.lab.test": "use a DNS-01 solver", "192.0.2.5": "explain route-missing-for-address", "2001:db8::5": "explain route-missing-for-address"} {
+		_, _, err := c.holder().CheckText(t.Context(), shared.binary, "--name", name)
+		if err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), want) {
+			t.Errorf("--name %s: %v", name, err)
+		}
+	}
 }
 
 // TestHosts runs check for a name that the configuration does not list.

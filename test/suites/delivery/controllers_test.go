@@ -97,8 +97,12 @@ func (c *controllers) issue(ctx context.Context, o *oc.Objects, certificate *uns
 	if err != nil {
 		return fmt.Errorf("read the revision: %w", err)
 	}
-	if issued && !strings.Contains(fmt.Sprint(certificate.Object["status"]), "type:Issuing") {
+	requested := issuing(certificate)
+	if issued && requested == nil {
 		return nil
+	}
+	if err := replaceFailedRequest(o, certificate, revision+1, requested); err != nil {
+		return err
 	}
 	names, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
 	if err != nil || len(names) != 1 {
@@ -125,6 +129,52 @@ func (c *controllers) issue(ctx context.Context, o *oc.Objects, certificate *uns
 		"conditions": []any{condition("Ready")}, "revision": revision + 1,
 		"notAfter": leaf.NotAfter.UTC().Format(time.RFC3339),
 	})
+	return nil
+}
+
+// issuing returns the condition Issuing of a Certificate if it is true. Before the next attempt after
+// a failure it is false.
+func issuing(certificate *unstructured.Unstructured) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+	for _, c := range conditions {
+		if one, _ := c.(map[string]any); one["type"] == "Issuing" && one["status"] == "True" {
+			return one
+		}
+	}
+	return nil
+}
+
+// failedRequest returns the failed CertificateRequest of a revision.
+func failedRequest(certificate string, revision int64, failed time.Time) map[string]any {
+	return map[string]any{
+		"apiVersion": "cert-manager.io/v1", "kind": "CertificateRequest",
+		"metadata": map[string]any{"name": fmt.Sprintf("%s-%d", certificate, revision), "namespace": configNamespace},
+		"status": map[string]any{
+			"failureTime": failed.UTC().Format(time.RFC3339),
+			"conditions":  []any{map[string]any{"type": "Ready", "status": "False", "reason": "Failed"}},
+		},
+	}
+}
+
+// replaceFailedRequest deletes the failed CertificateRequest of a revision if it failed before the
+// condition Issuing was set. Otherwise cert-manager takes its result for the new attempt
+// (pkg/controller/certificates/requestmanager, deleteCurrentFailedRequests, and issuing).
+func replaceFailedRequest(o *oc.Objects, certificate *unstructured.Unstructured, revision int64, requested map[string]any) error {
+	name := fmt.Sprintf("%s-%d", certificate.GetName(), revision)
+	request := o.Get("CertificateRequest", certificate.GetNamespace(), name)
+	if request == nil {
+		return nil
+	}
+	failure, _, _ := unstructured.NestedString(request.Object, "status", "failureTime")
+	failed, err := time.Parse(time.RFC3339, failure)
+	if err != nil {
+		return fmt.Errorf("read the time of the failure: %w", err)
+	}
+	set, _ := requested["lastTransitionTime"].(string)
+	if since, err := time.Parse(time.RFC3339, set); err != nil || !failed.Before(since) {
+		return fmt.Errorf("the Certificate gets the result of the failed request %s: Issuing is set at %q, and the request failed at %s", name, set, failure)
+	}
+	o.Delete("CertificateRequest", certificate.GetNamespace(), name)
 	return nil
 }
 

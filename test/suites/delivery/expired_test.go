@@ -27,6 +27,7 @@ func expiredObjects(a *admin) []map[string]any {
 	name := "api." + a.Lab.Domain
 	ca := must1(lab.NewAuthority("lab-expired-ca"))(a.t)
 	end := time.Now().Add(-48 * time.Hour)
+	failed := time.Now().Add(-20 * time.Hour) // of 32 h that cert-manager waits
 	identity := must1(ca.Issue(lab.ServerCertificate{Names: []string{name}, NotBefore: end.Add(-90 * 24 * time.Hour), NotAfter: end}))(a.t)
 	metadata := map[string]any{"name": "api-certificate", "namespace": configNamespace}
 	return []map[string]any{
@@ -37,11 +38,15 @@ func expiredObjects(a *admin) []map[string]any {
 				"secretName": "api-certificate", "dnsNames": []any{name},
 				"issuerRef": map[string]any{"name": "letsencrypt", "kind": "ClusterIssuer"},
 			},
-			"status": map[string]any{"revision": int64(1), "conditions": []any{
-				map[string]any{"type": "Ready", "status": "False", "reason": "Expired"},
-				map[string]any{"type": "Issuing", "status": "False", "reason": "Failed"},
-			}},
+			"status": map[string]any{
+				"revision": int64(1), "failedIssuanceAttempts": int64(6), "lastFailureTime": failed.UTC().Format(time.RFC3339),
+				"conditions": []any{
+					map[string]any{"type": "Ready", "status": "False", "reason": "Expired"},
+					map[string]any{"type": "Issuing", "status": "False", "reason": "Failed"},
+				},
+			},
 		},
+		failedRequest("api-certificate", 2, failed),
 		{
 			"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata,
 			"data": map[string]any{
@@ -83,8 +88,16 @@ func TestCertificateExpired(t *testing.T) {
 			t.Errorf("check does not print %q (%v):\n%s", want, err, found)
 		}
 	}
+	const failedReason = "oc get certificaterequest api-certificate-2 --namespace=openshift-config -o jsonpath='{.status.conditions[0].reason}'"
+	if got := must1(a.run(t.Context(), failedReason))(t); got != "Failed" {
+		t.Errorf("the CertificateRequest is %q, want Failed", got)
+	}
 	if out, err := a.workstationBlock(expiredRunbook, "4. Renew", 0, 1); err == nil {
 		t.Errorf("a certificate is issued although the firewall drops challenges:\n%s", out)
+	}
+	// The attempt is a new one, which does not take the result of the failed request.
+	if out, err := a.run(t.Context(), failedReason); err == nil {
+		t.Errorf("the failed CertificateRequest is still there: %s", out)
 	}
 	t.Log(found)
 	must1(holder.Run(t.Context(), "nft", "delete", "table", "inet", "node_firewall"))(t)

@@ -166,6 +166,46 @@ func TestRemovedBeforeInstallation(t *testing.T) {
 	}
 }
 
+// TestRemovalKeepsFoldersOfPackages removes the service from hosts on which a package owns the folder
+// of sos, with the unit of the installer and with the provisional one of the script.
+func TestRemovalKeepsFoldersOfPackages(t *testing.T) {
+	const folder = "/etc/sos/extras.d"
+	for name, prepare := range map[string]func(*testing.T) *node{
+		"installed": newServingNode,
+		"before the first pull": func(t *testing.T) *node {
+			t.Helper()
+			n := newNode(t)
+			must(t, n.Registry.Down(t.Context(), registry.Refused))
+			n.apply(n.images[first])
+			n.awaitInstaller(t, n.Host, "cannot pull")
+			return n
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := prepare(t)
+			n.installPackage("sos", folder)
+			if report := n.daemon.Update(t.Context(), mcd.Rendered{}); report.Degraded != nil {
+				t.Fatal(report)
+			}
+			n.runScript("test -d " + folder + " && test ! -e /usr/local/lib/systemd && test ! -e " + binary)
+		})
+	}
+}
+
+// installPackage installs an RPM that owns a folder, until the test ends. Then the folder and its
+// parent are removed.
+func (n *node) installPackage(name, folder string) {
+	n.t.Helper()
+	spec := fmt.Sprintf("Name: %s\nVersion: 1\nRelease: 1\nSummary: a folder\nLicense: none\nBuildArch: noarch\n%%description\na folder\n"+
+		"%%install\nmkdir -p %%{buildroot}%[2]s\n%%files\n%%dir %[2]s\n", name, folder)
+	n.t.Cleanup(func() {
+		must1(n.Run(context.Background(), "sh", "-c", "rpm --erase "+name+" && rm -rf /root/rpm && rmdir "+filepath.Dir(folder)))(n.t)
+	})
+	n.runScript("mkdir /root/rpm")
+	must(n.t, n.WriteFile("/root/rpm/spec", spec, 0o600))
+	n.runScript("rpmbuild --quiet --define '_topdir /root/rpm' -bb /root/rpm/spec && rpm --upgrade --nodeps /root/rpm/RPMS/noarch/*.rpm && rpm --query --file " + folder)
+}
+
 // expireRejection makes the last rejection appear old: an attempt soon after it only repeats its
 // message.
 func (n *node) expireRejection() {
@@ -266,6 +306,22 @@ func TestBinaryNotReady(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
+// TestInstallerOfReleaseFails holds that a release whose installer always fails can be upgraded. The
+// real command fails, because it cannot write its state.
+func TestInstallerOfReleaseFails(t *testing.T) {
+	n := newServingNode(t)
+	must(t, n.Install(filepath.Join(os.Getenv(binariesVariable), third), testInstaller, 0o755))
+	t.Cleanup(func() { must(t, n.RemoveFile(testInstaller)) })
+	stuck := n.scriptImage("stuck", `[ "$1 $2" != "install " ] || export STATE_DIRECTORY=/proc/absent`+"\nexec "+testInstaller+" \"$@\"\n")
+	n.apply(stuck)
+	n.awaitInstaller(t, n.Host, stuck+" is installed")
+	n.runScript("rm " + binary + ".previous")
+	n.apply(n.images[second])
+	n.awaitInstaller(t, n.Host, n.images[second]+" is installed")
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+	n.runScript("journalctl --sync && journalctl --unit=" + installer + " | grep 'write the state: mkdir /proc/absent'")
+}
+
 // TestDamagedBinary holds that the extracted binary replaces one that cannot run, which never becomes
 // the previous binary. The running service is not restarted.
 func TestDamagedBinary(t *testing.T) {
@@ -278,6 +334,24 @@ func TestDamagedBinary(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+}
+
+// TestCopiedByHand holds that a service that was restarted with a binary that an administrator has
+// copied runs the required one after the next attempt.
+func TestCopiedByHand(t *testing.T) {
+	n := newServingNode(t)
+	must(t, n.Install(filepath.Join(os.Getenv(binariesVariable), second), binary+".copy", 0o755))
+	n.runScript("mv " + binary + ".copy " + binary + " && systemctl restart " + service)
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+	before := n.starts()
+	n.runScript("systemctl restart " + installer)
+	n.awaitInstaller(t, n.Host, "is installed")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	n.runScript("systemctl restart " + installer)
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
+	if got := n.starts() - before; got != 1 {
+		t.Errorf("the service started %d times, want once", got)
 	}
 }
 

@@ -53,16 +53,18 @@ func prepare(ctx context.Context) ([]string, error) {
 		dir, err = host.GroupDirectory(groupCtx, "binaries", func(dir string) error { return build(groupCtx, dir) })
 		return err
 	})
-	group.Go(func() error { return buildIgnition(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return nil, errors.Join(err, host.LeaveGroup(dir))
 	}
 	return append(env, binariesVariable+"="+dir), nil
 }
 
-// build builds the binaries of three releases, which differ in their build ID, and the
-// renderer.
+// build builds Ignition, the binaries of three releases, which differ in their build ID, and
+// the renderer. One process of the group runs it.
 func build(ctx context.Context, dir string) error {
+	if err := buildIgnition(ctx); err != nil {
+		return err
+	}
 	for _, release := range releases() {
 		if err := goBuild(ctx, filepath.Join(dir, release), "-ldflags=-s -w -buildid="+release, "./cmd/http01-proxyd"); err != nil {
 			return err

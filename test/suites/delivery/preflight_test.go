@@ -35,12 +35,19 @@ const foreignPatch = `spec:
       actions: [{type: DaemonReload}, {type: Reload, reload: {serviceName: nftables.service}}]
 `
 
-// patchPolicy applies the merge patch, and the operator observes it.
-func (a *admin) patchPolicy() {
+// Commands of another tool. Both remove the entries.
+const (
+	mergePatch = "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"
+	replace    = "oc replace -f replacement.yaml"
+)
+
+// writePolicy runs a command of another tool, and the operator observes the result.
+func (a *admin) writePolicy(command string) {
 	a.t.Helper()
 	a.write("patch.yaml", foreignPatch)
-	const get = "oc get machineconfiguration cluster -o yaml\n"
-	must1(a.run(a.t.Context(), "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml\n"+get+get))(a.t)
+	a.write("replacement.yaml", "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n"+foreignPatch+"  managementState: Managed\n")
+	const get = "\noc get machineconfiguration cluster -o yaml"
+	must1(a.run(a.t.Context(), command+get+get))(a.t)
 }
 
 // expectPreflight runs the documented commands, and expects these findings.
@@ -67,8 +74,8 @@ func (a *admin) expectPreflight(want ...string) {
 	fmt.Printf("%s", out)
 }
 
-// TestForeignMergePatch: another tool removes the entries before each procedure. Preflight
-// reports it, and the documented commands apply them again: no node reboots.
+// TestForeignMergePatch: another tool removes the entries before each procedure, with a merge
+// patch or with oc replace. Preflight reports it, and the documented commands apply them again: no node reboots.
 func TestForeignMergePatch(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
@@ -83,26 +90,27 @@ func TestForeignMergePatch(t *testing.T) {
 	}
 	const port = "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
 	for _, procedure := range []struct {
-		name   string
-		starts int
-		act    func()
-		await  func()
+		name    string
+		foreign string
+		starts  int
+		act     func()
+		await   func()
 	}{
-		{"configuration", 0, change(port, image(first)), func() { a.awaitPort(9888) }},
-		{"upgrade", 1, func() { a.upgradeTo(second) }, func() { a.awaitRelease(second) }},
-		{"downgrade", 1, func() { a.upgradeTo(first) }, func() { a.awaitRelease(first) }},
-		{"disable", 0, change("mode: \"\"\n", image(first)), a.awaitDisabled},
-		{"enable again", 0, change(port, image(first)), func() { a.awaitRelease(first) }},
+		{"configuration", mergePatch, 0, change(port, image(first)), func() { a.awaitPort(9888) }},
+		{"upgrade", replace, 1, func() { a.upgradeTo(second) }, func() { a.awaitRelease(second) }},
+		{"downgrade", mergePatch, 1, func() { a.upgradeTo(first) }, func() { a.awaitRelease(first) }},
+		{"disable", replace, 0, change("mode: \"\"\n", image(first)), a.awaitDisabled},
+		{"enable again", mergePatch, 0, change(port, image(first)), func() { a.awaitRelease(first) }},
 	} {
-		a.patchPolicy()
+		a.writePolicy(procedure.foreign)
 		a.expectPreflight("policy-entries-missing")
-		a.step("foreign merge patch, then "+procedure.name, expect{starts: procedure.starts, changes: true}, procedure.act)
+		a.step(procedure.foreign+", then "+procedure.name, expect{starts: procedure.starts, changes: true}, procedure.act)
 		procedure.await()
 		a.expectPreflight()
 	}
 	a.expectCertificate("patched")
 	a.expectReleaseTooEarly()
-	a.patchPolicy()
+	a.writePolicy(replace)
 	a.expectPreflight("policy-entries-missing")
 	a.remove(nil)
 	a.expectUnchanged(before)
@@ -181,7 +189,7 @@ func TestPausedPool(t *testing.T) {
 	a.expectPreflight("pool-paused")
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9889}\n")
 	a.step("configuration, paused pool", expect{}, func() { a.section(a.life, "Change the configuration") })
-	a.patchPolicy()
+	a.writePolicy(mergePatch)
 	a.expectPreflight("policy-entries-missing", "pool-paused")
 	a.step("resume", expect{changes: true}, func() {
 		must1(a.run(t.Context(), a.guide.onlyBlock(t, "2. The node disruption policy, first")))(t)

@@ -64,6 +64,12 @@ func TestPullCauses(t *testing.T) {
 			// allowedRegistries of image.config.openshift.io has another registry.
 			return n.replaceFile(policyFile, `{"default": [{"type": "reject"}], "transports": {"docker": {"quay.io": [{"type": "insecureAcceptAnything"}]}}}`)
 		}, []string{"policy.json of this host rejects the registry", "allowedRegistries"}},
+		{"blocked", image, func() func() {
+			// What the machine-config-operator writes for blockedRegistries.
+			const file = "/etc/containers/registries.conf.d/99-test.conf"
+			must(t, n.WriteFile(file, fmt.Sprintf("[[registry]]\nprefix = \"\"\nlocation = %q\nblocked = true\n", n.Registry.Name), 0o644))
+			return func() { must(t, n.RemoveFile(file)) }
+		}, []string{"registries.conf of this host blocks the registry", "blockedRegistries"}},
 		{"signature", image, func() func() {
 			return n.replaceFile(policyFile, signaturePolicy(t, n.Registry.Name))
 		}, []string{"requires a valid signature", "ClusterImagePolicy"}},
@@ -71,6 +77,10 @@ func TestPullCauses(t *testing.T) {
 			return n.replaceFile(authfile, `{"auths": {"`+n.Registry.Name+`": {"auth": "bm9kZXM6d3Jvbmc="}}}`)
 		}, []string{"rejects the credentials in " + authfile}},
 		{"no credentials", image, func() func() { return n.replaceFile(authfile, "") }, []string{"rejects the credentials"}},
+		{"no permission", image, func() func() {
+			must(t, n.Registry.Down(t.Context(), registry.Denied))
+			return func() { must(t, n.Registry.Up(context.Background())) }
+		}, []string{"rejects the credentials"}},
 		{"CA", image, func() func() { return n.replaceFile(n.Registry.TrustPath(), "") }, []string{"the certificate of the registry is not trusted", "additionalTrustedCA"}},
 		{"proxy", image, func() func() {
 			must(t, n.WriteFile(proxyEnvironment, "HTTPS_PROXY=http://127.0.0.1:1\n", 0o644))
@@ -82,6 +92,27 @@ func TestPullCauses(t *testing.T) {
 			return func() { must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t) }
 		}, []string{"the disk is full", "/var/lib/containers"}},
 		{"no such image", image[:len(image)-8] + "00000000", func() func() { return nothing }, []string{"the registry does not have the image"}},
+		{"podman is missing", image, func() func() {
+			n.runScript("mv /usr/bin/podman /usr/bin/podman.away")
+			return func() { must1(n.Run(context.Background(), "mv", "/usr/bin/podman.away", "/usr/bin/podman"))(t) }
+		}, []string{"podman does not work on this host (exit code 127)"}},
+		{"podman is not executable", image, func() func() {
+			n.runScript("chmod a-x /usr/bin/podman")
+			return func() { must1(n.Run(context.Background(), "chmod", "a+x", "/usr/bin/podman"))(t) }
+		}, []string{"podman does not work on this host (exit code 126)"}},
+		{"wrong storage", image, func() func() {
+			// Without the database of podman, whose driver takes precedence.
+			n.runScript("mount -t tmpfs none /var/lib/containers")
+			undo := n.replaceFile("/etc/containers/storage.conf", "[storage]\ndriver = \"absent\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n")
+			return func() {
+				undo()
+				must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t)
+			}
+		}, []string{"podman does not work on this host (exit code 125)", "podman info"}},
+		{"read-only storage", image, func() func() {
+			n.runScript("mount --bind --options ro /var/lib/containers /var/lib/containers")
+			return func() { must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t) }
+		}, []string{"podman does not work on this host (exit code 125)"}},
 		{"outage", image, func() func() {
 			must(t, n.Registry.Down(t.Context(), registry.Refused))
 			return func() { must(t, n.Registry.Up(context.Background())) }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
@@ -86,7 +87,10 @@ func (a *admin) workstationBlock(document, section string, i, of int) (string, e
 // lab's CA for its name, and another one after the renewal; the challenges of both went
 // through the service.
 func TestTutorial(t *testing.T) {
-	a := newTutorial(t, func(*admin) []map[string]any { return nil })
+	// A renewal that fails, of the second revision.
+	a := newTutorial(t, func(*admin) []map[string]any {
+		return []map[string]any{failedRequest("api-certificate", 2, time.Now().Add(-time.Hour))}
+	})
 	name := "api." + a.Lab.Domain
 	must(t, a.Lab.Internet.SetName(t.Context(), name, a.Lab.API))
 	if got := strings.TrimSpace(a.tutorialBlock("1. Set the name", 0, 1)); got != name {

@@ -3,6 +3,7 @@
 package fleets
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -23,8 +24,9 @@ const (
 	minutesEach, atOnce = 5, 100
 )
 
-// TestFigures computes the table of the document from rendered files. On a difference it
-// prints the rows to write.
+var update = flag.Bool("update", false, "write the figures of the document")
+
+// TestFigures computes the table of the document from rendered files.
 func TestFigures(t *testing.T) {
 	f := newFleet(t)
 	overlay := map[string]int{}
@@ -63,12 +65,18 @@ func TestFigures(t *testing.T) {
 			return duration(minutesEach * (1 + (n-1+atOnce-1)/atOnce))
 		}),
 	}
-	text := must1(os.ReadFile(filepath.Join(repository, filepath.FromSlash(document))))(t)
+	path := filepath.Join(repository, filepath.FromSlash(document))
+	lines := strings.Split(string(must1(os.ReadFile(path))(t)), "\n")
 	var got []string
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); slices.ContainsFunc(want, func(w string) bool { return label(w) == label(line) }) {
+	for i, line := range lines {
+		if j := slices.IndexFunc(want, func(w string) bool { return label(w) == label(line) }); j >= 0 {
 			got = append(got, line)
+			lines[i] = want[j]
 		}
+	}
+	if *update {
+		must(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666))
+		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-computed +document):\n%s", document, diff)

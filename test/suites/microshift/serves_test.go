@@ -3,6 +3,7 @@
 package microshift
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func TestOtherPort(t *testing.T) {
 	h.addInternal("10.44.0.0")
 	h.addInternal("fd02::1:0")
 	serveAPI(t, h.node(), h.healthyCertificates())
-	s := h.start(h.config(""), "Serving")
+	s := h.start(h.config("")+"selfTest: {interval: 10s}\n", "Serving")
 	for _, at := range []lab.Pair{{V4: h.v4()}, {V6: h.v6()}, h.node().Addresses} {
 		h.certificate(at)
 	}
@@ -98,6 +99,13 @@ func TestOtherPort(t *testing.T) {
 	h.expectCheckText(r, "self-check", "http01-proxyd responds")
 	h.expectCheckText(r, "dns", apiName)
 	h.expectTrace()
+	_, err := s.Await(t.Context(), "the self-tests of both addresses", func(seen lab.Status) error {
+		if len(seen.SelfTests) != 2 || !seen.SelfTests[0].OK || !seen.SelfTests[1].OK {
+			return fmt.Errorf("results: %+v", seen.SelfTests)
+		}
+		return nil
+	})
+	must(t, err)
 }
 
 // TestOtherAddress has the router on port 80 of another address.

@@ -39,6 +39,7 @@ func Volatiles() []Volatile {
 		{"/var/lib/containers", "podman's own state and locks; its images and containers are listed instead"},
 		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, with a new name after every start"},
 		{"/var/lib/systemd/catalog/.#database*", "of a journalctl --update-catalog that was killed: a restart kills ExecStartPost= of the installer"},
+		{"/root/.rpmdb", "Debian's rpm creates its database at its first query; RHEL CoreOS has one"},
 		{"/var/cache/containers", "podman's cache of blob locations"},
 	}
 }

@@ -19,6 +19,7 @@ type Status struct {
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
 	Egress     EgressProxy `json:"egressProxy"`
+	SelfTests  []SelfTest  `json:"selfTests"`
 	Events     Events      `json:"events"`
 	Metrics    Metrics     `json:"metrics"`
 }
@@ -27,6 +28,13 @@ type Status struct {
 type Metrics struct {
 	Address string `json:"address"`
 	Served  bool   `json:"served"`
+}
+
+// SelfTest is the result of the last self-test of an API VIP.
+type SelfTest struct {
+	VIP   string `json:"vip"`
+	OK    bool   `json:"ok"`
+	Cause string `json:"cause"`
 }
 
 // Events are what has happened since the start.

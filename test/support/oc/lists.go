@@ -20,18 +20,18 @@ const poolSelector = "machineconfiguration.openshift.io/role=master"
 func (c *Cluster) getLists(names []string, selector, format string) (out string, found bool, err error) {
 	var items []any
 	switch line := strings.Join(names, " "); {
-	case line == "machineconfiguration/cluster mcp/master clusterversion/version":
+	case line == "machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster":
 		items, err = c.singletons()
 	case line == "machineosconfig":
 		items = c.osConfigs()
 	case line == "mc" && selector == poolSelector:
 		items, err = c.machineConfigs()
-	case line == "machineconfiguration,machineosconfig,mcp,mc,clusterversion":
+	case line == "machineconfiguration,mcp,mc,clusterversion,apiserver":
 		var configs []any
 		if items, err = c.singletons(); err == nil {
 			configs, err = c.machineConfigs()
 		}
-		items = slices.Concat(items, c.osConfigs(), configs)
+		items = append(items, configs...)
 	case line == "mcp" && strings.HasPrefix(format, "jsonpath="):
 		sources := []any{}
 		for _, name := range c.updated {
@@ -59,7 +59,7 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 	return out, true, err
 }
 
-// singletons returns the policy, the pool and the version of the cluster. The release is
+// singletons returns the policy, the pool, the version and the APIServer of the cluster. The release is
 // that of the newest daemon.
 func (c *Cluster) singletons() ([]any, error) {
 	policy, err := c.policy.get()
@@ -87,6 +87,12 @@ func (c *Cluster) singletons() ([]any, error) {
 		map[string]any{
 			"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": map[string]any{"name": "version"},
 			"status": map[string]any{"desired": map[string]any{"version": release}, "history": []any{map[string]any{"state": "Completed", "version": release}}},
+		},
+		map[string]any{
+			"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": map[string]any{"name": "cluster"},
+			"spec": map[string]any{"servingCerts": map[string]any{"namedCertificates": []any{
+				map[string]any{"names": []any{"api.ocp.example.com"}, "servingCertificate": map[string]any{"name": "api-certificate"}},
+			}}},
 		},
 	}, nil
 }

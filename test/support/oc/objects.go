@@ -60,6 +60,11 @@ func (s *Objects) Get(kind, namespace, name string) *unstructured.Unstructured {
 	return s.stored[key(kind, namespace, name)]
 }
 
+// Delete deletes an object. Only Reconcile calls it.
+func (s *Objects) Delete(kind, namespace, name string) {
+	delete(s.stored, key(kind, namespace, name))
+}
+
 // All returns the objects of a kind. Only Reconcile calls it.
 func (s *Objects) All(kind string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured

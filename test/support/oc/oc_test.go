@@ -143,37 +143,50 @@ func TestPolicyTakesEffectOnNextWrite(t *testing.T) {
 	}
 }
 
-// TestMergePatchReboots holds that a merge patch of another tool removes entries without a
-// message, and that the next change then reboots. Applying the policy again prevents that.
-func TestMergePatchReboots(t *testing.T) {
+// TestForeignWriteReboots holds that a merge patch or a replacement by another tool removes
+// entries without a message, and that the next change then reboots. Applying the policy
+// again prevents that.
+func TestForeignWriteReboots(t *testing.T) {
 	t.Parallel()
-	const patch = "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"
-	for name, tt := range map[string]struct {
-		between []string
-		reboots bool
-	}{
-		"patched":                       {[]string{patch, getGenerations, getGenerations}, true},
-		"patched, not observed":         {[]string{patch}, false},
-		"patched, applied, not awaited": {[]string{patch, getGenerations, getGenerations, applyPolicy}, true},
-		"patched, applied":              {[]string{patch, applyPolicy, getGenerations, getGenerations}, false},
+	const foreign = "nodeDisruptionPolicy: {files: [{path: /etc/sysconfig/nftables.conf, actions: [{type: None}]}]}"
+	for tool, write := range map[string]string{
+		"merge patch": "oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml",
+		"replace":     "oc replace -f replacement.yaml",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, _, run := newTestCluster(t, map[string]string{
-				"policy.yaml": entry, "config.yaml": motd,
-				"patch.yaml": "spec: {nodeDisruptionPolicy: {files: [{path: /etc/sysconfig/nftables.conf, actions: [{type: None}]}]}}\n",
+		for name, tt := range map[string]struct {
+			between []string
+			reboots bool
+		}{
+			"observed":             {[]string{write, getGenerations, getGenerations}, true},
+			"not observed":         {[]string{write}, false},
+			"applied, not awaited": {[]string{write, getGenerations, getGenerations, applyPolicy}, true},
+			"applied":              {[]string{write, applyPolicy, getGenerations, getGenerations}, false},
+		} {
+			t.Run(tool+", "+name, func(t *testing.T) {
+				t.Parallel()
+				c, _, run := newTestCluster(t, map[string]string{
+					"policy.yaml": entry, "config.yaml": motd,
+					"patch.yaml":       "spec: {" + foreign + "}\n",
+					"replacement.yaml": strings.Replace(noEntries, "Managed}", "Managed, "+foreign+"}", 1),
+				})
+				for _, command := range slices.Concat([]string{applyPolicy, getGenerations, getGenerations}, tt.between[:1]) {
+					run(command)
+				}
+				if policy := string(c.Policy()); strings.Contains(policy, "path: /etc/motd") {
+					t.Errorf("the entry is in the policy:\n%s", policy)
+				}
+				for _, command := range append(slices.Clone(tt.between[1:]), applyConfig) {
+					run(command)
+				}
+				if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{tt.reboots}, got) {
+					t.Errorf("reboots: %v, want one update with %v", got, tt.reboots)
+				}
+				// The foreign entry stays.
+				if policy := string(c.Policy()); !strings.Contains(policy, "/etc/sysconfig/nftables.conf") {
+					t.Errorf("the policy:\n%s", policy)
+				}
 			})
-			for _, command := range slices.Concat([]string{applyPolicy, getGenerations, getGenerations}, tt.between, []string{applyConfig}) {
-				run(command)
-			}
-			if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{tt.reboots}, got) {
-				t.Errorf("reboots: %v, want one update with %v", got, tt.reboots)
-			}
-			// The foreign entry stays.
-			if policy := string(c.Policy()); !strings.Contains(policy, "/etc/sysconfig/nftables.conf") {
-				t.Errorf("the policy:\n%s", policy)
-			}
-		})
+		}
 	}
 }
 
@@ -248,6 +261,7 @@ func TestUnknownCommands(t *testing.T) {
 
 		"oc apply --force-conflicts -f config.yaml":        "force-conflicts",
 		"oc delete -f config.yaml":                         "is not in the cluster",
+		"oc replace -f config.yaml":                        "no test replaces a MachineConfig",
 		"oc get mcp master":                                "does not get",
 		"oc wait mcp/master --for=condition=Updating":      "timed out",
 		"oc debug node/master9 -- chroot /host true":       "there is no node master9",

@@ -39,7 +39,7 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 		defer c.mu.Unlock()
 	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "run": c.runPod,
+		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "replace": c.replace, "run": c.runPod,
 	}
 	verb, known := verbs[args[0]]
 	if !known {
@@ -185,6 +185,31 @@ func (c *Cluster) patch(_ context.Context, dir string, args []string) (string, e
 		return "", err
 	}
 	return "machineconfiguration.operator.openshift.io/cluster patched\n", c.policy.apply(stored)
+}
+
+// replace replaces the policy, as another tool does. The operator observes the result later.
+func (c *Cluster) replace(_ context.Context, dir string, args []string) (string, error) {
+	flags := flag.NewFlagSet("replace", flag.ContinueOnError)
+	file := flags.String("f", "", "")
+	objects, err := parseAndRead(flags, file, dir, args)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for o, text := range objects {
+		if o.Kind != kindPolicy {
+			return "", fmt.Errorf("no test replaces a %s", o.Kind)
+		}
+		stored, err := c.validator.Put(c.policy.applied, text, "kubectl-replace")
+		if err != nil {
+			return "", err
+		}
+		if err := c.policy.apply(stored); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "machineconfiguration.operator.openshift.io/%s replaced\n", o.Metadata.Name)
+	}
+	return out.String(), nil
 }
 
 func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string, error) {

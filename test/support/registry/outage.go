@@ -18,6 +18,7 @@ const (
 	Refused        // no listener: connections are refused
 	Silent         // packets are dropped: connection attempts get no answer
 	Stalled        // connections are accepted, requests get no answer
+	Denied         // the nodes' credentials are valid and do not permit to read
 )
 
 // String returns the name of the outage.
@@ -31,6 +32,8 @@ func (o Outage) String() string {
 		return "silent"
 	case Stalled:
 		return "stalled"
+	case Denied:
+		return "denied"
 	default:
 		return fmt.Sprintf("outage %d", int(o))
 	}
@@ -66,6 +69,8 @@ func (r *Registry) Down(ctx context.Context, o Outage) error {
 		}
 	case Stalled:
 		r.stalled.Store(true)
+	case Denied:
+		r.denied.Store(true)
 	}
 	return nil
 }
@@ -91,6 +96,7 @@ func (r *Registry) Lost(ctx context.Context) (int, error) {
 
 func (r *Registry) restore(ctx context.Context) error {
 	r.stalled.Store(false)
+	r.denied.Store(false)
 	if r.outage == Silent {
 		if _, err := r.node.Run(ctx, "nft", "delete", "table", "inet", "registry-silence"); err != nil {
 			return fmt.Errorf("accept the registry's packets: %w", err)

@@ -45,6 +45,7 @@ type Registry struct {
 	pulls    Pulls
 
 	stalled     atomic.Bool
+	denied      atomic.Bool
 	switching   sync.Mutex
 	outage      Outage
 	closeServer func() error // stops the web server; nil while refused

@@ -70,6 +70,10 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 		seen.Header().Set("Content-Type", "application/json")
 		seen.WriteHeader(http.StatusUnauthorized)
 		_, _ = seen.Write([]byte(`{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`))
+	case r.denied.Load():
+		seen.Header().Set("Content-Type", "application/json")
+		seen.WriteHeader(http.StatusForbidden)
+		_, _ = seen.Write([]byte(`{"errors":[{"code":"DENIED","message":"requested access to the resource is denied"}]}`))
 	case request.Method != http.MethodGet && request.Method != http.MethodHead:
 		seen.WriteHeader(http.StatusForbidden)
 	default:

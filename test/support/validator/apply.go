@@ -99,13 +99,35 @@ func (j *Validator) MergePatch(live, patch []byte, manager string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	updated, err := k.fields.Update(old, patched, manager)
+	return k.updateAs(old, patched, manager)
+}
+
+// Put does what `oc replace` does: the document is the whole object, and the fields that it
+// changes belong to the manager. live and the result are as in Apply.
+func (j *Validator) Put(live, document []byte, manager string) ([]byte, error) {
+	next, k, err := j.decode(document)
+	if err != nil {
+		return nil, err
+	}
+	old, err := j.live(live, next, k)
+	if err != nil {
+		return nil, err
+	}
+	if k.hasStatus {
+		unstructured.RemoveNestedField(next.Object, "status")
+	}
+	return k.updateAs(old, next, manager)
+}
+
+// updateAs returns the stored object after an update by the manager.
+func (k *kind) updateAs(old, next *unstructured.Unstructured, manager string) ([]byte, error) {
+	updated, err := k.fields.Update(old, next, manager)
 	if err != nil {
 		return nil, err
 	}
 	result, ok := updated.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("the patch gave a %T", updated)
+		return nil, fmt.Errorf("the update gave a %T", updated)
 	}
 	k.setDefaults(result)
 	if err := k.update(old, result); err != nil {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package challengelog
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Attempt is what a challenge that has ended shows about an attempt to get a certificate.
+type Attempt struct {
+	Host    string // of the requests, as in [report.Challenge]
+	Token   uint64
+	Started time.Time // the first request
+	Ended   time.Time // the last one
+
+	// Invalid is true if a solver has answered the token, and a CA got something else: the
+	// CA's authorisation is invalid. Nobody else can have the token, so this cannot be
+	// forged.
+	Invalid bool
+	Text    string // what was observed, to follow the name and a colon
+	Cause   string // of the last failed request; may be empty
+}
+
+// Attempt returns the attempt to which an entry of the kind Ended belongs. It returns false
+// for the challenge of a stranger, whose token no solver has answered.
+func (e *Entry) Attempt() (a Attempt, is bool) {
+	if e.Kind != Ended || e.Challenge.Answered == 0 && !e.Challenge.fromKnownClient() {
+		return a, false
+	}
+	c := e.Challenge
+	a = Attempt{Host: e.Request.Host, Token: e.Request.Token, Started: c.FirstRequest, Ended: c.LastRequest}
+	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
+	// The CA's own User-Agent may be any. A CA accepts a few failures among the requests of
+	// its perspectives.
+	ca := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind != report.CertManager && 2*s.answered <= s.total })
+	validated := slices.ContainsFunc(c.clients, func(s clientStats) bool { return s.kind != report.CertManager })
+	switch {
+	case ca >= 0 && (c.Answered > 0 || !unknownClient(c.clients[ca].kind)):
+		s := &c.clients[ca]
+		a.Invalid, a.Cause = c.Answered > 0, s.lastFailure.cause
+		a.Text = fmt.Sprintf("%d of %d requests of the CA were not answered with 200, the last with %s", s.total-s.answered, s.total, s.lastFailure.text())
+	case selfCheck >= 0 && c.clients[selfCheck].answered == 0:
+		s := &c.clients[selfCheck]
+		a.Cause = s.lastFailure.cause
+		a.Text = "cert-manager's self check was not answered with 200, at last with " + s.lastFailure.text()
+	case !validated:
+		a.Text = "cert-manager's self check succeeded, and no CA sent a request to this host"
+	default:
+		a.Text = "the CA's requests were answered with 200, but the API server presents no new certificate"
+	}
+	return a, true
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package challengelog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestAttempt: what an ended challenge shows about an attempt to get a certificate.
+func TestAttempt(t *testing.T) {
+	t.Parallel()
+	ask := func(kind report.ClientKind, statuses ...int) (all []report.Challenge) {
+		for i, status := range statuses {
+			all = append(all, request(kind, 1, time.Duration(i)*time.Second, status))
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		requests []report.Challenge
+		want     Attempt // without host, token and times
+		none     bool
+	}{
+		"of a certificate": {
+			requests: append(ask(report.CertManager, 503, 200), ask(report.LetsEncrypt, 200, 200)...),
+			want:     Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"},
+		},
+		"a self check that never succeeds": {
+			requests: ask(report.CertManager, 404, 503, 503),
+			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 503 route-missing", Cause: "route-missing"},
+		},
+		"a token that the solver does not have": {
+			requests: ask(report.CertManager, 404),
+			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 404"},
+		},
+		"no CA": {
+			requests: ask(report.CertManager, 200, 200),
+			want:     Attempt{Text: "cert-manager's self check succeeded, and no CA sent a request to this host"},
+		},
+		"a CA that gets something else": {
+			requests: append(ask(report.CertManager, 200, 200), ask(report.LetsEncrypt, 200, 502, 502)...),
+			want:     Attempt{Invalid: true, Text: "2 of 3 requests of the CA were not answered with 200, the last with 502 ingress-refused", Cause: "ingress-refused"},
+		},
+		"one of a CA's perspectives": {
+			requests: append(ask(report.CertManager, 200, 200), ask(report.LetsEncrypt, 502, 200, 200)...),
+			want:     Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"},
+		},
+		"a CA with any User-Agent": {
+			requests: append(ask(report.CertManager, 200), ask(report.OtherClient, 503)...),
+			want:     Attempt{Invalid: true, Text: "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing", Cause: "route-missing"},
+		},
+		"only a CA, for a token that no solver has": {
+			requests: ask(report.Pebble, 404, 404),
+			want:     Attempt{Text: "2 of 2 requests of the CA were not answered with 200, the last with 404"},
+		},
+		"a self check and a stranger, for a token that no solver has": {
+			requests: append(ask(report.CertManager, 404), ask(report.OtherClient, 404)...),
+			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 404"},
+		},
+		"a stranger":                  {requests: ask(report.OtherClient, 404, 404), none: true},
+		"a Go program":                {requests: ask(report.StepCA, 404, 404), none: true},
+		"a stranger with a token":     {requests: ask(report.OtherClient, 200), want: Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"}},
+		"http01-proxyd check itself":  {requests: ask(report.CheckClient, 404), none: true},
+		"a CA that follows no answer": {requests: ask(report.LetsEncrypt, 503), want: Attempt{Text: "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing", Cause: "route-missing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := New()
+			var last time.Time
+			for _, c := range tt.requests {
+				for _, e := range log.Record(c, c.Time) {
+					if _, is := e.Attempt(); is {
+						t.Error("an attempt before the end")
+					}
+				}
+				if end := c.Time.Add(c.Duration); end.After(last) {
+					last = end
+				}
+			}
+			var got []Attempt
+			for _, e := range log.EndAll(startTime().Add(time.Hour)) {
+				if a, is := e.Attempt(); is {
+					got = append(got, a)
+				}
+			}
+			var want []Attempt
+			if !tt.none {
+				tt.want.Host, tt.want.Token, tt.want.Started, tt.want.Ended = "api.example.com", 1, startTime(), last
+				want = append(want, tt.want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expiry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// SettleTime is how long after the last request of a challenge the API server may still
+// present the previous certificate: the CA issues it, cert-manager stores it, and the API
+// server reads the changed Secret within minutes.
+const SettleTime = 15 * time.Minute
+
+// Attempt is an attempt to renew the certificate of a name: one challenge that has ended.
+type Attempt struct {
+	Name           string
+	Token          uint64 // of its challenge; each attempt has another one
+	Started, Ended time.Time
+	// Invalid is true if a CA has rejected the challenge beyond doubt. Other attempts count
+	// only while the certificate's renewal is due: anybody can send requests that look like
+	// those of cert-manager, and a challenge may be for a certificate that the API server
+	// does not present.
+	Invalid bool
+	Text    string // what was observed
+	Cause   string // ID of a finding; may be empty
+}
+
+// FailedRenewal is an attempt that has failed.
+type FailedRenewal struct {
+	Attempt      Attempt
+	Certificate  report.Certificate // that is still presented, with the failed attempts
+	AttemptsLeft int                // at most
+}
+
+// Text describes the failure, with the remediation.
+func (f FailedRenewal) Text() string {
+	c := f.Certificate
+	return fmt.Sprintf("an attempt to renew the certificate that the API server presents %s failed: %s; failed attempts observed by this host: %d; %s, at %s; "+
+		"fix the cause that http01-proxyd check and oc describe challenge -A report, then run cmctl renew",
+		endpointsText([]report.Certificate{c}), f.Attempt.Text, c.FailedRenewals, report.DescribeAttempts(f.AttemptsLeft), formatTime(c.NotAfter))
+}
+
+// failures are the failed attempts for a name.
+type failures struct {
+	count       int
+	first, last time.Time
+	token       uint64 // of the last one: a challenge that stays pending ends repeatedly
+}
+
+// AddAttempt takes an attempt that may have failed, and reports whether the certificates
+// must be read to decide that. A name has one such attempt at a time: cert-manager's next
+// one is at least an hour later.
+func (h *History) AddAttempt(a Attempt, now time.Time) bool {
+	if _, is := h.attempts[a.Name]; is || h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
+		return false
+	}
+	presented := false
+	for at, c := range h.lastSeen {
+		if at.name == a.Name && a.Name != "" {
+			presented = presented || a.Invalid || c.RenewalDue(now)
+		}
+	}
+	if presented {
+		if h.attempts == nil {
+			h.attempts = make(map[string]Attempt)
+		}
+		h.attempts[a.Name] = a
+	}
+	return presented
+}
+
+// AttemptsPending reports whether an attempt has neither failed nor succeeded yet.
+func (h *History) AttemptsPending() bool { return len(h.attempts) > 0 }
+
+// recordChanges records which names present another certificate than before. Failures
+// before a renewal count no longer.
+func (h *History) recordChanges(known []report.Certificate, now time.Time) {
+	changed, kept := make(map[string]time.Time), make(map[string]failures)
+	for _, c := range known {
+		if at, is := h.changed[c.Name]; is && changed[c.Name].IsZero() {
+			changed[c.Name] = at
+		}
+		if last, had := h.lastSeen[endpointOf(c)]; had && identityOf(last) != identityOf(c) {
+			changed[c.Name] = now
+		}
+	}
+	for name, f := range h.failures {
+		watched := slices.ContainsFunc(known, func(c report.Certificate) bool { return c.Name == name })
+		if watched && !changed[name].After(f.first) {
+			kept[name] = f
+		}
+	}
+	h.changed, h.failures = changed, kept
+}
+
+// judgeAttempts decides which attempts have succeeded, because the API server presents
+// another certificate since they started, and returns those that have failed, because
+// SettleTime has passed. It sets the failures of the known certificates.
+func (h *History) judgeAttempts(known []report.Certificate, now time.Time) (failed []FailedRenewal) {
+	for _, name := range slices.Sorted(maps.Keys(h.attempts)) {
+		a := h.attempts[name]
+		at := slices.IndexFunc(known, func(c report.Certificate) bool { return c.Name == name && c.Error == "" })
+		watched := slices.ContainsFunc(known, func(c report.Certificate) bool { return c.Name == name })
+		switch {
+		case !watched || h.changed[name].After(a.Started):
+			delete(h.attempts, name)
+		case at >= 0 && now.Sub(a.Ended) >= SettleTime:
+			delete(h.attempts, name)
+			f := h.failures[name]
+			if f.count == 0 {
+				f.first = a.Ended
+			}
+			h.failures[name] = failures{count: f.count + 1, first: f.first, last: a.Ended, token: a.Token}
+			failed = append(failed, FailedRenewal{Attempt: a, Certificate: known[at]})
+		}
+	}
+	for i := range known {
+		f := h.failures[known[i].Name]
+		known[i].FailedRenewals, known[i].FirstFailure, known[i].LastFailure = f.count, f.first, f.last
+	}
+	for i := range failed {
+		f, c := h.failures[failed[i].Attempt.Name], &failed[i].Certificate
+		c.FailedRenewals, c.FirstFailure, c.LastFailure = f.count, f.first, f.last
+		failed[i].AttemptsLeft = c.AttemptsLeft(now)
+	}
+	return failed
+}

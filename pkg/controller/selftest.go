@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	random "math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	// selfTestRepetition is the time until a failed self-test is repeated: one lost
+	// packet, or a router that restarts, is not a fault.
+	selfTestRepetition = 10 * time.Second
+	// selfTestFailedInterval is the longest time between two self-tests after a failure,
+	// so that its end is reported soon.
+	selfTestFailedInterval = 5 * time.Minute
+
+	selfTestConnectTimeout = 3 * time.Second
+	// selfTestMargin is the time of a self-test beyond the timeout of the proxy process.
+	selfTestMargin = 5 * time.Second
+	// selfTestReportTimeout is how long the proxy process takes to report a request.
+	selfTestReportTimeout = 2 * time.Second
+)
+
+// The status codes of an ingress for a challenge that does not exist: 503 of a router
+// without a route, 404 of a solver that does not have the token. The controller does not
+// link net/http.
+const (
+	statusNotFound           = 404
+	statusServiceUnavailable = 503
+)
+
+// selfTester finds out whether challenges reach the ingress while none is pending. While
+// this host holds an API VIP and the table redirects, the prober process requests a
+// challenge with a random token from port 80 of each VIP. The connection passes the
+// table's output chain, as those of the liveness check do. No solver has the token, so the
+// ingress answers as for an unknown route.
+//
+// The proxy process receives the token before. It reports the request with that token, at
+// that VIP, once, instead of counting it. A client without the token cannot hide a request.
+// The prober's result decides whether the test has failed. The report of
+// the proxy process adds the cause, and shows that the response came through it. Of both
+// processes only IDs of findings and validated parameters reach the journal and the status.
+//
+// The prober binds no address. A VIP that leaves in the moment before its connection is
+// requested from another host, which counts the request as one of `check`. The result is
+// dropped, because the proxy process of this host has no report.
+type selfTester struct {
+	selfTestDependencies
+
+	wake   trigger // the inputs have changed
+	jitter func(time.Duration) time.Duration
+
+	mu     sync.Mutex
+	inputs selfTestInputs
+
+	// Owned by run:
+	lastID    uint64
+	lastError string                   // why the last self-test was not complete
+	vips      map[netip.Addr]testedVIP // those with a result, or a first failure
+}
+
+// selfTestDependencies are what a selfTester works with.
+type selfTestDependencies struct {
+	log     *slog.Logger
+	tracker *tracker.Tracker
+	causes  *causeSnapshot
+	proxy   interface {
+		announceSelfTest(ctx context.Context, t protocol.SelfTest) bool
+	}
+	redirects func(vip netip.Addr) bool // reports whether the table redirects port 80 of a VIP
+	pages     pageFetcher
+	reports   <-chan protocol.SelfTested // of the proxy process
+
+	apiServerURLFile string
+	interval         time.Duration // replaces that of the configuration, unless it is 0
+}
+
+// pageFetcher requests pages without privileges.
+type pageFetcher interface {
+	fetch(ctx context.Context, q probing.FetchRequest) (*probing.FetchResult, error)
+	close()
+}
+
+// selfTestInputs is what the reconcile loop has passed last.
+type selfTestInputs struct {
+	interval time.Duration // 0: off
+	timeout  time.Duration // of the proxy process
+	scheme   config.Scheme
+	hosts    []string
+	vips     []netip.Addr // that this host holds
+}
+
+// active reports whether there is anything to test.
+func (in selfTestInputs) active() bool { return in.interval > 0 && len(in.vips) > 0 }
+
+func newSelfTester(d selfTestDependencies) *selfTester {
+	return &selfTester{selfTestDependencies: d, wake: newTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
+}
+
+// jitter returns a random duration from three to five quarters of d: hosts that hold a VIP
+// at once do not send their requests at once.
+func jitter(d time.Duration) time.Duration {
+	return d - d/4 + random.N(d/2+1) //nolint:gosec // not a secret
+}
+
+// configure takes the configuration in force.
+func (t *selfTester) configure(c config.Config) {
+	interval := c.SelfTest.Interval
+	if interval > 0 {
+		interval = cmp.Or(t.interval, interval)
+	}
+	if !c.Enabled() {
+		interval = 0
+	}
+	t.mu.Lock()
+	t.inputs.interval, t.inputs.timeout, t.inputs.scheme, t.inputs.hosts = interval, c.Upstream.Timeout, c.Upstream.Scheme, c.Hosts
+	t.mu.Unlock()
+	t.wake.fire()
+}
+
+// observe takes the API VIPs.
+func (t *selfTester) observe(vips []report.VIP) {
+	var held []netip.Addr
+	for _, v := range vips {
+		// A link-local address is unreachable without the name of a link.
+		if v.State == report.VIPHeld && !v.Address.IsLinkLocalUnicast() {
+			held = append(held, v.Address)
+		}
+	}
+	t.mu.Lock()
+	same := slices.Equal(held, t.inputs.vips)
+	t.inputs.vips = held
+	t.mu.Unlock()
+	if !same {
+		t.wake.fire()
+	}
+}
+
+func (t *selfTester) currentInputs() selfTestInputs {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inputs
+}
+
+// run makes self-tests until ctx ends.
+func (t *selfTester) run(ctx context.Context) error {
+	defer t.pages.close()
+	timer := time.NewTimer(0)
+	timer.Stop()
+	defer timer.Stop()
+	var before selfTestInputs
+	var due time.Time
+	schedule := func(wait time.Duration) {
+		due = time.Now().Add(wait)
+		timer.Reset(wait)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.wake:
+			in := t.currentInputs()
+			t.retain(in)
+			first := t.jitter(min(t.nextInterval(in), in.interval/4))
+			switch {
+			case !in.active():
+				timer.Stop()
+				t.pages.close()
+			case !before.active(), in.interval != before.interval:
+				schedule(first)
+			case !slices.Equal(in.vips, before.vips) && first < time.Until(due):
+				schedule(first) // never later than before: VIPs that move must not delay it
+			}
+			before = in
+		case <-timer.C:
+			in := t.currentInputs()
+			t.testAll(ctx, in)
+			schedule(t.jitter(t.nextInterval(in)))
+		}
+	}
+}
+
+// retain drops the results of other VIPs, and all while self-tests are off.
+func (t *selfTester) retain(in selfTestInputs) {
+	if !in.active() {
+		t.lastError = ""
+	}
+	maps.DeleteFunc(t.vips, func(vip netip.Addr, _ testedVIP) bool { return !in.active() || !slices.Contains(in.vips, vip) })
+	t.publish()
+}
+
+func (t *selfTester) publish() {
+	var all []report.SelfTest
+	for _, vip := range slices.SortedFunc(maps.Keys(t.vips), netip.Addr.Compare) {
+		if v := t.vips[vip]; v.isKnown() {
+			all = append(all, v.reported)
+		}
+	}
+	t.tracker.SetSelfTests(all)
+}
+
+// nextInterval returns the time until the next self-test, before jitter.
+func (t *selfTester) nextInterval(in selfTestInputs) time.Duration {
+	interval := in.interval
+	if t.lastError != "" {
+		interval = min(interval, selfTestFailedInterval)
+	}
+	for _, v := range t.vips {
+		switch {
+		case v.suspected:
+			return min(in.interval/2, selfTestRepetition)
+		case v.isKnown() && !v.reported.OK:
+			interval = min(interval, selfTestFailedInterval)
+		}
+	}
+	return interval
+}
+
+// testAll tests each held VIP.
+func (t *selfTester) testAll(ctx context.Context, in selfTestInputs) {
+	host, known := t.host(in)
+	if !known {
+		return
+	}
+	var incomplete error
+	for _, vip := range in.vips {
+		if !t.redirects(vip) {
+			continue // the state of the service reports that
+		}
+		result, err := t.test(ctx, vip, in, host)
+		if ctx.Err() != nil || !slices.Contains(t.currentInputs().vips, vip) {
+			continue
+		}
+		if err != nil {
+			incomplete = err
+			continue
+		}
+		before := t.vips[vip]
+		t.vips[vip] = before.next(vip, result, time.Now())
+		t.logChange(before, t.vips[vip], result)
+	}
+	t.logError(incomplete)
+	t.publish()
+}
+
+// host returns the host of the request: a name whose challenges are answered. Without a
+// name the request is for the VIP's address, for which the router has no route. With TLS no
+// self-test is possible then, because the ingress's certificate must have the name.
+func (t *selfTester) host(in selfTestInputs) (host string, known bool) {
+	if len(in.hosts) > 0 {
+		return in.hosts[0], true
+	}
+	if name, err := apiname.Read(t.apiServerURLFile); err == nil {
+		return name, true
+	}
+	return "", in.scheme != config.SchemeHTTPS
+}
+
+// test requests a challenge that does not exist. The finding has no ID if the ingress
+// answered as expected. An error means that there is no result.
+func (t *selfTester) test(ctx context.Context, vip netip.Addr, in selfTestInputs, host string) (findings.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.timeout+selfTestMargin)
+	defer cancel()
+	t.lastID++
+	announced := protocol.SelfTest{ID: t.lastID, VIP: vip, Token: rand.Text()}
+	if !t.proxy.announceSelfTest(ctx, announced) {
+		return findings.Finding{}, fmt.Errorf("announce the self-test of %v: no proxy process answers clients", vip)
+	}
+	request := probing.FetchRequest{
+		Addr: netip.AddrPortFrom(vip, 80), Host: host, Path: "/.well-known/acme-challenge/" + announced.Token,
+		UserAgent: report.CheckUserAgent, ConnectTimeout: selfTestConnectTimeout,
+	}
+	if host == "" {
+		request.Host = hostOf(vip)
+	}
+	page, err := t.pages.fetch(ctx, request)
+	if err != nil {
+		return findings.Finding{}, err
+	}
+	causes := t.causes.get()
+	causes.Host = host
+	var reported *protocol.SelfTested
+	if page.Connected > 0 {
+		reported = t.awaitReport(ctx, announced.ID)
+	}
+	return judgeSelfTest(request, page, reported, causes), nil
+}
+
+// hostOf returns an address as a Host field.
+func hostOf(addr netip.Addr) string {
+	if addr.Is6() {
+		return "[" + addr.String() + "]"
+	}
+	return addr.String()
+}
+
+// awaitReport waits for the report of the proxy process, which it sends after the
+// response. It returns nil if the request has not reached the process.
+func (t *selfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfTested {
+	ctx, cancel := context.WithTimeout(ctx, selfTestReportTimeout)
+	defer cancel()
+	for {
+		select {
+		case r := <-t.reports:
+			if r.ID == id {
+				return &r
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// judgeSelfTest compares what the prober process received with what the proxy process
+// reports. It returns the finding, or one without an ID if the ingress answered as expected.
+func judgeSelfTest(q probing.FetchRequest, page *probing.FetchResult, reported *protocol.SelfTested, causes cause.Context) findings.Finding {
+	unreached := findings.Values{"endpoint": q.Addr.String(), "how": describePage(q, page)}
+	switch {
+	case reported == nil:
+		return findings.New(findings.SelfCheckFails, unreached)
+	case reported.Failure != nil && !isUnknownRoute(reported.Failure.Cause):
+		return reported.Failure.Finding(causes)
+	case page.Cause != "" || page.Status != reported.Status:
+		return findings.New(findings.SelfCheckFails, unreached)
+	case page.Status == statusServiceUnavailable || page.Status == statusNotFound:
+		return findings.Finding{}
+	default:
+		return findings.New(findings.NameAlreadyServed, findings.Values{
+			"name": q.Host, "upstream": reported.Upstream.String(), "how": fmt.Sprintf("status %d", page.Status),
+		})
+	}
+}
+
+// isUnknownRoute reports whether a cause is the ingress's answer for a route that it does
+// not have, which a self-test expects. The name of the request is the VIP's address where
+// the name of the API is not known.
+func isUnknownRoute(cause string) bool {
+	return cause == string(findings.RouteMissing) || cause == string(findings.RouteMissingForAddress)
+}
+
+// describePage describes a response. Of the prober process it takes numbers only.
+func describePage(q probing.FetchRequest, page *probing.FetchResult) string {
+	if page.Cause == "" {
+		return fmt.Sprintf("the response has status %d", page.Status)
+	}
+	f := cause.Failure{Cause: page.Cause, Addr: q.Addr, Details: cause.Details{Reason: page.Details.Reason, Number: page.Details.Number}}
+	return f.Message("it", cause.Context{})
+}
+
+// testedVIP is the result of the self-tests of one VIP.
+type testedVIP struct {
+	reported  report.SelfTest
+	suspected bool // the last self-test failed, and has not been repeated yet
+}
+
+// isKnown reports whether there is a result.
+func (v testedVIP) isKnown() bool { return !v.reported.Checked.IsZero() }
+
+// next returns the state after a self-test. The first failure only has the self-test
+// repeated.
+func (v testedVIP) next(vip netip.Addr, f findings.Finding, now time.Time) testedVIP {
+	ok := f.ID == ""
+	if !ok && !v.suspected && (!v.isKnown() || v.reported.OK) {
+		return testedVIP{reported: v.reported, suspected: true}
+	}
+	now = now.UTC().Truncate(time.Second)
+	result := report.SelfTest{VIP: vip, OK: ok, Since: now, Checked: now, Cause: string(f.ID), Error: f.Message}
+	if v.isKnown() && v.reported.OK == ok {
+		result.Since = v.reported.Since
+	}
+	return testedVIP{reported: result}
+}
+
+// logChange logs a failure with a new cause, and the end of a failure.
+func (t *selfTester) logChange(before, after testedVIP, f findings.Finding) {
+	vip := slog.String("vip", after.reported.VIP.String())
+	switch {
+	case after.suspected || !after.isKnown():
+	case !after.reported.OK && before.reported.Cause != after.reported.Cause:
+		t.log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", after.reported.VIP, f.ID, f),
+			slog.String("event", "self-test-failed"), vip, slog.String("cause", string(f.ID)))
+	case after.reported.OK && before.isKnown() && !before.reported.OK:
+		t.log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)", after.reported.VIP, report.Age(after.reported.Since.Sub(before.reported.Since)), before.reported.Cause),
+			slog.String("event", "self-test-recovered"), vip, slog.String("cause", before.reported.Cause))
+	}
+}
+
+// logError logs once why self-tests have no result.
+func (t *selfTester) logError(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && t.lastError == "" {
+		t.log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
+	}
+	t.lastError = text
+}
+
+// keptProber requests pages through a prober process that it keeps until close: the start
+// of a process takes several times the processor time of a self-test (BenchmarkSelfTest),
+// and an idle one has 3 MiB of memory of its own.
+type keptProber struct{ client *prober.Client }
+
+func (k *keptProber) fetch(ctx context.Context, q probing.FetchRequest) (*probing.FetchResult, error) {
+	if k.client != nil && k.client.Ended() {
+		k.close()
+	}
+	if k.client == nil {
+		client, err := prober.Start()
+		if err != nil {
+			return nil, err
+		}
+		k.client = client
+	}
+	r, err := k.client.Query(ctx, probing.Request{Fetch: &q})
+	if err != nil {
+		k.close() // the next request starts another process
+		return nil, err
+	}
+	return r.Fetch, nil
+}
+
+func (k *keptProber) close() {
+	if k.client != nil {
+		k.client.Close()
+		k.client = nil
+	}
+}
