@@ -48,6 +48,7 @@ type Rehearsal struct {
 	before   map[string]string // ruleset of each control-plane node before the service
 	began    time.Time         // of the Certificate, or of its renewal
 	serial   string            // of the current certificate
+	examined []int             // status codes of the router for requests of check
 }
 
 // Steps returns the steps in order.
@@ -177,8 +178,14 @@ func (r *Rehearsal) applyWithoutService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := holder.WriteConfig(r.config(holder, "")); err != nil {
+		return "", err
+	}
 	report, _, err := holder.Check(ctx, r.Binary, "--name", r.apiName(), "--token", challenge.Spec.Token)
 	if err != nil {
+		return "", err
+	}
+	if r.examined, err = routerStatuses(r.cluster, challenge.Spec.Token); err != nil {
 		return "", err
 	}
 	const finding = "service-not-running"

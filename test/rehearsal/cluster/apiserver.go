@@ -72,6 +72,11 @@ func (c *Cluster) startAPIServers(ctx context.Context, p Programs) error {
 			return err
 		}
 	}
+	for _, n := range c.Lab.ControlPlane {
+		if err := c.startBalancer(n); err != nil {
+			return err
+		}
+	}
 	c.Config = c.config(nodes[0].Node)
 	if c.Kube, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)

@@ -4,9 +4,10 @@
 //
 // These programs are the real ones, compiled from their Go modules: etcd and kube-apiserver
 // with certificates of their own, cert-manager's controllers, and its solver. The API
-// servers are on the first two control-plane nodes, with port 6443 on every address, the
-// API VIPs among them. cert-manager's controllers run in a pod's network, with the lab's
-// DNS, and the settings of Red Hat's operator.
+// servers are on the first two control-plane nodes. HAProxy on each control-plane node
+// balances them: rules of these nodes redirect port 6443 of the API VIPs to it, as in
+// OpenShift. cert-manager's controllers run in the network of a pod, with the DNS of the
+// lab and the settings of Red Hat's operator.
 //
 // Three agents do the work of a cluster's other controllers:
 // nodeagent (scheduler, kubelet, EndpointSlices), routeagent (ingress-to-route and router)

@@ -22,15 +22,21 @@ import (
 // Files are the paths of a certificate and its key on one control-plane node.
 type Files struct{ Certificate, Key string }
 
-// Write replaces the files, each by rename.
+// Write replaces the files.
 func (f Files) Write(certificate, key []byte) error {
-	for path, text := range map[string][]byte{f.Key: key, f.Certificate: certificate} {
-		if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-			return fmt.Errorf("write the certificate of the API server: %w", err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return fmt.Errorf("replace the certificate of the API server: %w", err)
-		}
+	if err := Replace(f.Key, key); err != nil {
+		return err
+	}
+	return Replace(f.Certificate, certificate)
+}
+
+// Replace replaces a file by rename.
+func Replace(path string, text []byte) error {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return fmt.Errorf("write a file of the API server: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("replace a file of the API server: %w", err)
 	}
 	return nil
 }
