@@ -16,8 +16,11 @@ type module struct {
 // lab (test/support/lab) runs the service with it.
 func modules() []module {
 	return []module{
-		{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true},
-		{dir: "test/rehearsal", onlyAll: true}, {dir: "test/rehearsal/backoff", onlyAll: true},
+		{dir: ".", race: true},
+		{dir: "test"},
+		{dir: "build", onlyAll: true},
+		{dir: "test/rehearsal", onlyAll: true},
+		{dir: "test/rehearsal/backoff", onlyAll: true},
 	}
 }
 

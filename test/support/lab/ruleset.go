@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -68,8 +69,15 @@ func (n *Node) HasServiceTable(ctx context.Context) (bool, error) {
 
 // LoadNodeRules loads tables of other programs as on a real node.
 func (n *Node) LoadNodeRules(ctx context.Context) error {
-	api := n.lab.API
-	text := fmt.Sprintf("define API4 = %s\ndefine API6 = %s\n%s", api.V4, api.V6, nodeRules)
+	// No packet is for the unspecified address, so the rules of a missing family match none.
+	v4, v6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	if n.lab.API.V4.IsValid() {
+		v4 = n.lab.API.V4
+	}
+	if n.lab.API.V6.IsValid() {
+		v6 = n.lab.API.V6
+	}
+	text := fmt.Sprintf("define API4 = %s\ndefine API6 = %s\n%s", v4, v6, nodeRules)
 	if _, err := n.Input(ctx, text, "nft", "-f", "-"); err != nil {
 		return fmt.Errorf("load the node's own tables: %w", err)
 	}
