@@ -16,8 +16,11 @@ type module struct {
 // lab (test/support/lab) runs the service with it.
 func modules() []module {
 	return []module{
-		{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true},
-		{dir: "test/rehearsal", onlyAll: true}, {dir: "test/rehearsal/backoff", onlyAll: true},
+		{dir: ".", race: true},
+		{dir: "test"},
+		{dir: "build", onlyAll: true},
+		{dir: "test/rehearsal", onlyAll: true},
+		{dir: "test/rehearsal/backoff", onlyAll: true},
 	}
 }
 
@@ -125,6 +128,7 @@ func table() map[string]suite {
 		"test/suites/monitoring": {onlyAll: true},
 		"test/suites/page":       {onlyAll: true, seconds: map[string]int{"TestPages": 15}},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
+		"test/suites/validation": {slots: 2, onlyAll: true, seconds: map[string]int{"TestReports": 22, "TestValid": 8}},
 		"test/suites/words":      {onlyAll: true},
 		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,
