@@ -63,8 +63,8 @@ build:
 
 lint: lint-go lint-shell lint-units lint-workflows lint-words
 
-# The linter would analyse all 900 packages of Caddy for a main function of 20 lines, and
-# 1300 packages for one test of cert-manager's controllers.
+# The linter would analyse all 900 packages of Caddy for a main function of 20 lines, 1300
+# packages for one test of cert-manager's controllers, and all of boulder's.
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
@@ -75,6 +75,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	done
 	cd test/support/bench/caddy && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) build -o /dev/null .
 	cd test/rehearsal/backoff && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
+	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
 
 lint-shell:
 	shellcheck $(SHELL_FILES)
@@ -251,6 +252,7 @@ tidy:
 	cd test/rehearsal/programs && $(GO) mod tidy
 	cd test/support/bench/caddy && $(GO) mod tidy
 	cd test/rehearsal/backoff && $(GO) mod tidy
+	cd test/support/boulder && $(GO) mod tidy
 
 clean:
 	rm -rf $(BIN) $(DIST)

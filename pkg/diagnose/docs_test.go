@@ -23,11 +23,12 @@ var update = flag.Bool("update", false, "write docs/troubleshooting.md")
 
 type page struct {
 	Results  []observed
+	Reports  []observed
 	Symptoms []symptom
 	Checks   []section
 }
 
-// observed is what a client of port 80 observes.
+// observed is what a client of port 80 observes, or what a CA reports.
 type observed struct {
 	Text    string
 	Meaning string
@@ -115,9 +116,77 @@ func observedResults(t *testing.T) []observed {
 	return all
 }
 
+// caReports returns the texts of Let's Encrypt's validation code (boulder v0.20260901.0,
+// va/va.go, va/http.go and bdns/problem.go) with their entries. TestReports in
+// test/suites/validation holds that this code returns each of them.
+func caReports(t *testing.T) []observed {
+	t.Helper()
+	const response, fetching = "ADDRESS: Invalid response from URL: ", "ADDRESS: Fetching URL: "
+	elsewhere := []findings.ID{findings.RouteRedirectsElsewhere}
+	var all []observed
+	for _, r := range []struct {
+		text, meaning string
+		ids           []findings.ID
+		symptom       string // of further entries
+	}{
+		{response + "400", "The service rejects the name, or the router rejects the connection.", []findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol, findings.RouteRedirectsElsewhere}, ""},
+		{response + "404", "The solver does not have this token.", nil, "get 404"},
+		{response + "500", "The back end of the route fails. The same is reported for other statuses.", []findings.ID{findings.ResponseStatus}, ""},
+		{response + "502", "The ingress did not send a usable response.", nil, `\b502\b`},
+		{response + "503", "The router has no route for this name.", nil, `\b503\b`},
+		{response + "504", "The ingress did not respond in time.", nil, `\b504\b`},
+		{response + `"RESPONSE"`, "The response has more than 127 bytes.", []findings.ID{findings.ResponseTooLong, findings.ResponseTooLarge}, ""},
+		{
+			"ADDRESS: Error reading HTTP response body: read tcp CLIENT->ADDRESS: read: connection reset by peer",
+			"The ingress sent a part of its response.",
+			[]findings.ID{findings.ResponseTruncated, findings.ResponseTooLarge},
+			"",
+		},
+		{
+			`The key authorization file from the server did not match this challenge. Expected "KEY" (got "RESPONSE")`,
+			"Another application responds.",
+			[]findings.ID{findings.ResponseNotKey},
+			"",
+		},
+		{fetching + "Connection refused", "Nothing listens at the address, or a rule rejects the connection.", []findings.ID{findings.RouteRedirectsHTTPS}, "(?:is|are|or) refused"},
+		{fetching + "Connection reset by peer", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit.", nil, ""},
+		{fetching + "Timeout during connect (likely firewall problem)", "Packets are lost, or no host has the address.", nil, "(?i)time out|times out for|then hang"},
+		{fetching + "Timeout after connect (your server may be slow or overloaded)", "Packets are lost after the connection is established.", []findings.ID{findings.PathMTUBlackHole, findings.AddressFamilyBroken}, ""},
+		{fetching + "Error getting validation data", "No host has the VIP (`no route to host`), or the connection ended early.", nil, "No route to host"},
+		{
+			"During secondary validation: " + fetching + "Connection refused",
+			"The primary perspective of the CA got the key, and at least two remote ones did not.", nil, "for some clients|some clients get",
+		},
+		{fetching + "Redirect loop detected", "The router redirects the challenge to its own URL.", elsewhere, ""},
+		{fetching + "Invalid port in redirect target. Only ports 80 and 443 are supported, not 8443", "The CA does not follow the redirect.", elsewhere, ""},
+		{fetching + "Invalid host in redirect target, must end in IANA registered TLD", "The CA does not follow the redirect.", elsewhere, ""},
+		{
+			fetching + `Invalid protocol scheme in redirect target. Only "http" and "https" protocol schemes are supported, not "ftp"`,
+			"The CA does not follow the redirect.", elsewhere, "",
+		},
+		{"no valid A records found for NAME; no valid AAAA records found for NAME", "The name has no address.", []findings.ID{findings.DNSNoRecord}, ""},
+		{
+			"DNS problem: SERVFAIL looking up A for NAME - the domain's nameservers may be malfunctioning; " +
+				"DNS problem: SERVFAIL looking up AAAA for NAME - the domain's nameservers may be malfunctioning",
+			"The servers of the zone fail.",
+			[]findings.ID{findings.DNSServerFails},
+			"",
+		},
+	} {
+		found := observed{Text: r.text, Meaning: r.meaning}
+		for _, e := range findings.All() {
+			if slices.Contains(r.ids, e.ID) || r.symptom != "" && regexp.MustCompile(r.symptom).MatchString(e.Symptom) {
+				found.Entries = append(found.Entries, e)
+			}
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 func newPage(t *testing.T) page {
 	t.Helper()
-	p := page{Results: observedResults(t)}
+	p := page{Results: observedResults(t), Reports: caReports(t)}
 	for _, e := range findings.All() {
 		i := slices.IndexFunc(p.Symptoms, func(s symptom) bool { return s.Text == e.Symptom })
 		if i < 0 {

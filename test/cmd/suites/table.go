@@ -128,6 +128,7 @@ func table() map[string]suite {
 		"test/suites/monitoring": {onlyAll: true},
 		"test/suites/page":       {onlyAll: true, seconds: map[string]int{"TestPages": 15}},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
+		"test/suites/validation": {slots: 2, onlyAll: true, seconds: map[string]int{"TestReports": 22, "TestValid": 8}},
 		"test/suites/words":      {onlyAll: true},
 		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,

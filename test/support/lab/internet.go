@@ -22,6 +22,7 @@ const (
 	caManagementPort  = "15000"
 	dnsManagementPort = "8055"
 	dnsPort           = "53"
+	dohPort           = "8443"
 )
 
 // Internet is the node for everything outside the cluster: Pebble as the CA, which
@@ -42,15 +43,16 @@ func (i *Internet) at(port string) string {
 }
 
 func (i *Internet) up(ctx context.Context) error {
+	if err := i.writeCAFiles(); err != nil {
+		return err
+	}
 	dns, err := i.Start(Command{Name: "dns", Path: i.lab.tools.DNS, Args: []string{
-		"-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "",
+		"-http01", "", "-https01", "", "-tlsalpn01", "",
+		"-doh", i.at(dohPort), "-doh-cert", i.file("pebble.crt"), "-doh-cert-key", i.file("pebble.key"),
 		"-dnsserver", i.at(dnsPort), "-management", i.at(dnsManagementPort),
 		"-defaultIPv4", "", "-defaultIPv6", "",
 	}})
 	if err != nil {
-		return err
-	}
-	if err := i.writeCAFiles(); err != nil {
 		return err
 	}
 	ca, err := i.Start(Command{
@@ -168,6 +170,15 @@ func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) err
 	}
 	return nil
 }
+
+// FailName has the DNS server answer each query for a name with SERVFAIL.
+func (i *Internet) FailName(ctx context.Context, name string) error {
+	return i.manage(ctx, "/set-servfail", map[string]any{"host": name + "."})
+}
+
+// DNSOverHTTPS returns the address and port where the DNS server has DNS over HTTPS. The CA
+// of its certificate is that of Directory.
+func (i *Internet) DNSOverHTTPS() string { return i.at(dohPort) }
 
 // manage sends a request to the DNS server's management interface.
 func (i *Internet) manage(ctx context.Context, path string, body map[string]any) error {

@@ -27,8 +27,9 @@ var haproxyTemplate string
 //go:embed error-page-503.http
 var errorPage []byte
 
-// routerSlots is the maximum number of routes.
-const routerSlots = 16
+// routerSlots is the maximum number of routes. cert-manager solves up to 60 challenges at
+// once (--max-concurrent-challenges).
+const routerSlots = 64
 
 // Worker is the node with the ingress VIPs, keepalived and the router. In a compact lab
 // each control-plane node is one, with its own keepalived.
