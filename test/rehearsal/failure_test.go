@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +63,13 @@ type shared struct {
 	messages *messages
 	holder   *lab.ControlPlaneNode // of all API VIPs
 	services []*lab.Service
+
+	mu    sync.Mutex
+	pairs []pair
 }
+
+// pair is a text of cert-manager and the finding of check for the same fault.
+type pair struct{ text, finding string }
 
 // startShared starts a cluster with the service, for certificates of some names only.
 func startShared(t *testing.T, layout lab.Layout, names func(*lab.Lab) []string) *shared {
@@ -194,6 +201,7 @@ type failure struct {
 	t    *testing.T
 	name string // of the Certificate and of its Secret; no other name begins with it
 	host string // the DNS name
+	text string // cert-manager's last one that was expected
 }
 
 func (s *shared) failure(t *testing.T, name string) *failure {
@@ -257,6 +265,7 @@ func (f *failure) expectOf(prefix, expression string) {
 		}
 		return nil
 	}))
+	f.text = found.text
 	f.t.Logf("cert-manager: %v", found)
 }
 
@@ -304,6 +313,9 @@ func (f *failure) expectFinding(id string, flags ...string) {
 		}
 		return nil
 	}))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pairs = append(f.pairs, pair{f.text, id})
 	f.t.Logf("check: %s: %s", id, strings.Join(report.Texts(id), "\n"))
 }
 

@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// The table of docs/troubleshooting.md, and the first cell of its rows.
+// The table of docs/troubleshooting.md, and its rows with the text.
 var (
 	section = regexp.MustCompile("(?s)\n## By cert-manager's message\n(.*?)\n## ")
-	row     = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+	row     = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|.*")
 )
 
 // compareTable expects that cert-manager has written each text of the table in
-// docs/troubleshooting.md. An ellipsis stands for any text.
+// docs/troubleshooting.md, and that its row has the finding of the same fault. An ellipsis
+// stands for any text.
 func (s *shared) compareTable(t *testing.T) {
 	t.Helper()
 	text := must1(os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md")))(t)
@@ -37,5 +38,11 @@ func (s *shared) compareTable(t *testing.T) {
 			continue
 		}
 		t.Logf("%s\n%s", r[1], one)
+		for _, p := range s.pairs {
+			// The row of the prefix has no finding.
+			if !strings.HasPrefix(r[1], "Waiting for ") && regexp.MustCompile(expression).MatchString(p.text) && !strings.Contains(r[0], "["+p.finding+"]") {
+				t.Errorf("the row of %q lacks %s", r[1], p.finding)
+			}
+		}
 	}
 }
