@@ -66,7 +66,11 @@ type shared struct {
 
 	mu    sync.Mutex
 	pairs []pair
+	ended []ending
 }
+
+// ending is what the journal's entry about the end of a challenge has about the CA.
+type ending struct{ token, validations string }
 
 // pair is a text of cert-manager and the finding of check for the same fault.
 type pair struct{ text, finding string }
@@ -290,6 +294,26 @@ func (f *failure) expectJournal(token string, texts ...string) {
 		f.t.Logf("journal: %s", lines[i])
 		return nil
 	}))
+}
+
+// expectEnd has compareEnds expect the CA's requests in the entry about the end of a
+// challenge. If validations is empty, the entry must have none.
+func (f *failure) expectEnd(c *cmacme.Challenge, validations string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, ending{c.Spec.Token, validations})
+}
+
+// compareEnds waits for the entries of expectEnd, which follow a minute after the last
+// request.
+func (f *failure) compareEnds() {
+	f.t.Helper()
+	for _, e := range f.ended {
+		f.expectJournal(e.token, "has ended: self check ", e.validations)
+		if lines := f.journal(e.token); e.validations == "" && strings.Contains(strings.Join(lines, "\n"), "Pebble") {
+			f.t.Errorf("the journal has requests of the CA: %q", lines)
+		}
+	}
 }
 
 // journal returns the texts of the log's lines about a token.

@@ -59,7 +59,6 @@ func cases() map[string]func(*failure) {
 // Texts of the service's log.
 const (
 	selfCheck  = "cert-manager's self check"
-	ended      = "has ended" // a minute after the last request
 	validation = "CA (Pebble) 3/3 → 200"
 )
 
@@ -82,6 +81,7 @@ func TestFailures(t *testing.T) {
 	}
 	all.Wait()
 	t.Run("ingress-down", func(t *testing.T) { ingressDown(s.failure(t, "ingress-down")) })
+	t.Run("ends", func(t *testing.T) { s.failure(t, "ends").compareEnds() })
 	t.Run("table", func(t *testing.T) { s.compareTable(t) })
 	for _, service := range s.services {
 		must(t, service.Alive())
@@ -99,7 +99,7 @@ func podNotReady(f *failure) {
 	f.expectJournal(c.Spec.Token, selfCheck, "got 503", "route-missing")
 	f.start(c)
 	f.awaitReady()
-	f.expectJournal(c.Spec.Token, ended, validation)
+	f.expectEnd(c, validation)
 }
 
 // routeLate has a route that follows 40 s after its Ingress. No fix is necessary.
@@ -325,11 +325,7 @@ func orderInvalid(f *failure) {
 	f.t.Log("cert-manager: no Order follows the deleted one")
 	f.renewAfterFailure()
 	f.awaitReady()
-	// The CA is not in the summary.
-	f.expectJournal(c.Spec.Token, ended+": self check ")
-	if lines := f.journal(c.Spec.Token); strings.Contains(strings.Join(lines, "\n"), "Pebble") {
-		f.t.Errorf("the journal has requests of the CA: %q", lines)
-	}
+	f.expectEnd(c, "")
 }
 
 // deleteOrder deletes the Order of a Challenge.
@@ -351,8 +347,8 @@ func tokenReplaced(f *failure) {
 		f.t.Errorf("the token is still %s", c.Spec.Token)
 	}
 	f.awaitReady()
-	f.expectJournal(c.Spec.Token, ended)
-	f.expectJournal(next.Spec.Token, ended, validation)
+	f.expectEnd(c, validation)
+	f.expectEnd(next, validation)
 }
 
 // accountKeyReplaced has another key for the account than the one that the order belongs
