@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "write docs/troubleshooting.md")
 
 type page struct {
 	Results  []observed
-	Reports  []observed
+	Reports  []observed // of the CA
+	Messages []observed // of cert-manager
 	Symptoms []symptom
 	Checks   []section
 }
@@ -184,9 +185,49 @@ func caReports(t *testing.T) []observed {
 	return all
 }
 
+// certManagerMessages returns cert-manager's texts with their entries (pkg/issuer/acme/http,
+// pkg/controller/acmechallenges, acmeorders and certificaterequests). TestFailures of
+// test/rehearsal compares them with those of cert-manager itself.
+func certManagerMessages(t *testing.T) []observed {
+	t.Helper()
+	const self = "failed to perform self check GET request '…': "
+	var all []observed
+	for _, r := range []struct {
+		text, meaning string
+		ids           []findings.ID
+	}{
+		{"Waiting for HTTP-01 challenge propagation: …", "The self check failed, and is repeated every 10 s. One of the next messages follows.", nil},
+		{"wrong status code '400', expected '200'", "The name is not in `hosts`, or the router rejects the connection.", []findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol}},
+		{"wrong status code '404', expected '200'", "Another application or another solver has the request.", []findings.ID{findings.TokenUnknown}},
+		{"wrong status code '502', expected '200'", "The service gets no usable response of the ingress.", []findings.ID{findings.IngressRefused, findings.IngressUnreachable, findings.IngressTLSUntrusted}},
+		{"wrong status code '503', expected '200'", "The router has no route to a solver that is ready. In the first seconds this is normal.", []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
+		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey, findings.ResponseTrailingSpace, findings.ResponseTooLong}},
+		{self + "…: connect: connection refused", "Nothing listens on port 80 of the address.", []findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.InputDrops}},
+		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.InputDrops, findings.ConntrackDrops}},
+		{self + "…: no such host", "The name has no record in the cluster's DNS.", []findings.ID{findings.DNSNoRecord, findings.DNSNoServer}},
+		{"Error accepting authorization: acme: authorization error for …", "The self check passed, but the CA's own requests failed. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis).", nil},
+		{`Failed to wait for order resource "…" to become ready: order is in "invalid" state: …`, "The attempt is over. Fix the cause, then [renew](runbooks/certificate-expired.md#4-renew).", nil},
+		{`Failed to wait for order resource "…" to become ready: order is in "errored" state: …`, "The CA rejected a request. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis), then [renew](runbooks/certificate-expired.md#4-renew).", nil},
+		{"Failed to create Order: 429 urn:ietf:params:acme:error:rateLimited: …", "The CA limits the account or the name. Renew after the time in the message, not before.", nil},
+		{"Failed to retrieve Order resource: 403 urn:ietf:params:acme:error:unauthorized: …", "The order belongs to another account: the account's key has changed. [Renew](runbooks/certificate-expired.md#4-renew).", nil},
+		{"no configured challenge solvers can be used for this challenge", "HTTP-01 cannot prove a wildcard. Remove it from the Certificate.", nil},
+	} {
+		found := observed{Text: r.text, Meaning: r.meaning}
+		for _, id := range r.ids {
+			e, is := findings.Lookup(id)
+			if !is {
+				t.Errorf("no finding has the ID %s", id)
+			}
+			found.Entries = append(found.Entries, e)
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 func newPage(t *testing.T) page {
 	t.Helper()
-	p := page{Results: observedResults(t), Reports: caReports(t)}
+	p := page{Results: observedResults(t), Reports: caReports(t), Messages: certManagerMessages(t)}
 	for _, e := range findings.All() {
 		i := slices.IndexFunc(p.Symptoms, func(s symptom) bool { return s.Text == e.Symptom })
 		if i < 0 {

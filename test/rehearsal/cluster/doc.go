@@ -14,7 +14,7 @@
 // and servingagent (kube-apiserver-operator). They use the API as clients of this process.
 //
 // It leaves out RBAC (every client has all rights), admission of ServiceAccounts,
-// kube-controller-manager (nothing collects the objects of a deleted owner), and
-// cert-manager's webhook: only the schemas of the CRDs validate its objects. Service
+// kube-controller-manager ([Cluster.CollectGarbage] deletes the objects of a deleted owner),
+// and cert-manager's webhook: only the schemas of the CRDs validate its objects. Service
 // addresses are allocated, but nothing serves them.
 package cluster

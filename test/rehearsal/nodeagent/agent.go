@@ -35,6 +35,10 @@ const (
 	portCount = 10000
 )
 
+// HoldAnnotation on a Pod delays the start of its container until the annotation is
+// removed, as an image that cannot be pulled does.
+const HoldAnnotation = "nodeagent.rehearsal/hold"
+
 // portFlag is the flag of the solver with its port.
 const portFlag = "--listen-port="
 
@@ -88,7 +92,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
 		switch {
 		case p.DeletionTimestamp != nil:
 			errs = append(errs, a.remove(ctx, p))
-		case a.running[p.UID] == nil:
+		case a.running[p.UID] == nil && p.Annotations[HoldAnnotation] == "":
 			errs = append(errs, a.start(ctx, p))
 		}
 	}

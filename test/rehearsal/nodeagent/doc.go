@@ -14,5 +14,5 @@
 // It leaves out images, volumes, resources, probes (cert-manager's Pod has none), restarts
 // of a container, and the grace period. A Pod has the address of the node and its own port
 // instead of an address of its own. The EndpointSlice therefore has that port instead of
-// 8089. Network policies have no effect.
+// 8089. Network policies have no effect. [HoldAnnotation] delays the start of a container.
 package nodeagent

@@ -63,15 +63,17 @@ func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return 0, err
 	}
+	var next time.Duration // until the delay of an Ingress has passed
+	o.ingresses, next = due(o.ingresses, time.Now())
 	want := o.routes()
 	if maps.Equal(want, a.seen) {
-		return 0, nil
+		return next, nil
 	}
 	if rest := a.interval - time.Since(a.reloaded); rest > 0 {
 		return rest, nil
 	}
 	a.reloaded = time.Now()
-	return 0, a.reload(ctx, want)
+	return next, a.reload(ctx, want)
 }
 
 // reload sets the routes that have changed on every router.

@@ -4,6 +4,8 @@ package routeagent
 
 import (
 	"net/netip"
+	"strings"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -12,6 +14,25 @@ import (
 // controllerName is the controller of OpenShift's IngressClass
 // (openshift/api, route/v1, IngressToRouteIngressClassControllerName).
 const controllerName = "openshift.io/ingress-to-route"
+
+// DelayAnnotation on an Ingress is the time from its creation until it gets its routes, as
+// in a cluster with slow controllers.
+const DelayAnnotation = "routeagent.rehearsal/delay"
+
+// due returns the Ingresses whose delay has passed, and the time until the next one.
+func due(all []*networkingv1.Ingress, now time.Time) (ready []*networkingv1.Ingress, next time.Duration) {
+	for _, ingress := range all {
+		// Without the annotation the delay is 0.
+		delay, _ := time.ParseDuration(ingress.Annotations[DelayAnnotation])
+		switch rest := ingress.CreationTimestamp.Add(delay).Sub(now); {
+		case delay == 0 || rest <= 0:
+			ready = append(ready, ingress)
+		case next == 0 || rest < next:
+			next = rest
+		}
+	}
+	return ready, next
+}
 
 // route is a host and a path that the router serves.
 type route struct{ namespace, host, path, service string }
@@ -31,7 +52,7 @@ func (o objects) routes() map[route]netip.AddrPort {
 			continue
 		}
 		for _, rule := range ingress.Spec.Rules {
-			if rule.HTTP == nil || rule.Host == "" {
+			if rule.HTTP == nil || rule.Host == "" || strings.HasPrefix(rule.Host, "*.") {
 				continue
 			}
 			for _, path := range rule.HTTP.Paths {

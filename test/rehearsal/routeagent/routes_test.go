@@ -5,6 +5,7 @@ package routeagent
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -32,6 +33,7 @@ func TestRoutes(t *testing.T) {
 		"class of another controller": {func(o *objects) { o.classes[0].Spec.Controller = "k8s.io/ingress-nginx" }, none},
 		"type Exact":                  {func(o *objects) { o.path().PathType = new(networkingv1.PathTypeExact) }, none},
 		"no host":                     {func(o *objects) { o.ingresses[0].Spec.Rules[0].Host = "" }, none},
+		"wildcard host":               {func(o *objects) { o.ingresses[0].Spec.Rules[0].Host = "*.lab.test" }, none},
 		"no HTTP":                     {func(o *objects) { o.ingresses[0].Spec.Rules[0].HTTP = nil }, none},
 		"no service":                  {func(o *objects) { o.path().Backend.Service = nil }, none},
 		"solver not ready": {func(o *objects) { o.slices[0].Endpoints[0].Conditions.Ready = new(false) }, map[route]netip.AddrPort{
@@ -50,6 +52,28 @@ func TestRoutes(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestDue(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	ingress := func(name string, age time.Duration, delay string) *networkingv1.Ingress {
+		one := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		if delay != "" {
+			one.Annotations = map[string]string{DelayAnnotation: delay}
+		}
+		return one
+	}
+	ready, next := due([]*networkingv1.Ingress{
+		ingress("without", 0, ""), ingress("passed", 41*time.Second, "40s"), ingress("first", 30*time.Second, "40s"), ingress("later", 0, "40s"),
+	}, now)
+	var names []string
+	for _, one := range ready {
+		names = append(names, one.Name)
+	}
+	if diff := cmp.Diff([]string{"without", "passed"}, names); diff != "" || next != 10*time.Second {
+		t.Errorf("next in %v, ready (-want +got):\n%s", next, diff)
 	}
 }
 

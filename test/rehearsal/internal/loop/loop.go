@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -17,12 +16,17 @@ import (
 // another call after that time.
 type Reconciler func(ctx context.Context) (again time.Duration, err error)
 
+// Factory starts the informers that it has created.
+type Factory interface {
+	StartWithContext(ctx context.Context)
+}
+
 // item is the only item of the queue: each call covers all objects.
 const item = "all"
 
 // Run starts the informers of a factory and calls reconcile when their caches are filled
 // and after each change, until ctx ends. It logs errors and then calls reconcile again.
-func Run(ctx context.Context, log *slog.Logger, factory informers.SharedInformerFactory, watched []cache.SharedIndexInformer, reconcile Reconciler) error {
+func Run(ctx context.Context, log *slog.Logger, factory Factory, watched []cache.SharedIndexInformer, reconcile Reconciler) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer context.AfterFunc(ctx, queue.ShutDown)()
 	changed := func(any) { queue.Add(item) }

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rehearsal
+
+// For the tests of failures.
+var (
+	ChallengeLines = challengeLines
+	CountLines     = countLines
+)
