@@ -4,6 +4,7 @@ package rehearsal
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
@@ -26,6 +28,7 @@ import (
 const (
 	issuerName      = "pebble"
 	certificateName = "api-certificate"
+	accountSecret   = issuerName + "-account"
 
 	// lifetime is the lifetime of the CA's certificates.
 	lifetime = time.Hour
@@ -224,7 +227,7 @@ func (r *Rehearsal) createIssuer(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: issuerName},
 		Spec: cmapi.IssuerSpec{IssuerConfig: cmapi.IssuerConfig{ACME: &cmacme.ACMEIssuer{
 			Server: url, CABundle: trust,
-			PrivateKey: cmmeta.SecretKeySelector{LocalObjectReference: cmmeta.LocalObjectReference{Name: issuerName + "-account"}},
+			PrivateKey: cmmeta.SecretKeySelector{LocalObjectReference: cmmeta.LocalObjectReference{Name: accountSecret}},
 			Solvers: []cmacme.ACMEChallengeSolver{{HTTP01: &cmacme.ACMEChallengeSolverHTTP01{
 				Ingress: &cmacme.ACMEChallengeSolverHTTP01Ingress{IngressClassName: &class},
 			}}},
@@ -324,6 +327,9 @@ func (r *Rehearsal) renew(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := r.deactivateAuthorizations(ctx); err != nil {
+		return "", err
+	}
 	r.began = time.Now()
 	// The renewal is due 5 s from now.
 	certificate, _, err := r.readSecret(ctx)
@@ -350,6 +356,34 @@ func (r *Rehearsal) renew(ctx context.Context) (string, error) {
 	}
 	picture, err := r.picture(ctx)
 	return fmt.Sprintf("from %s to %s: %s\n%s", old.Name, holder.Name, text, picture), err
+}
+
+// deactivateAuthorizations has the CA challenge the name again: a CA may reuse a valid
+// authorization, and Pebble does so for one order in a hundred.
+func (r *Rehearsal) deactivateAuthorizations(ctx context.Context) error {
+	secret, err := r.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace).Get(ctx, accountSecret, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the account's key: %w", err)
+	}
+	parsed, err := keyutil.ParsePrivateKeyPEM(secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return fmt.Errorf("parse the account's key: %w", err)
+	}
+	key, is := parsed.(crypto.Signer)
+	if !is {
+		return fmt.Errorf("the account's key is a %T", parsed)
+	}
+	orders, err := r.cluster.CertManager.AcmeV1().Orders(cluster.ConfigNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the Orders: %w", err)
+	}
+	var urls []string
+	for _, o := range orders.Items {
+		for _, a := range o.Status.Authorizations {
+			urls = append(urls, a.URL)
+		}
+	}
+	return r.lab.Internet.Deactivate(ctx, key, urls)
 }
 
 // setRenewBefore sets or removes renewBefore of the Certificate.

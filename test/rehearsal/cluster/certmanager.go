@@ -40,7 +40,7 @@ func (c *Cluster) startCertManager(path string) error {
 	}
 	_, err := pod.Start(lab.Command{Name: "cert-manager", Path: path, Args: []string{
 		"--kubeconfig=" + kubeconfig,
-		"--cluster-resource-namespace=" + certManagerNamespace,
+		"--cluster-resource-namespace=" + OperandNamespace,
 		"--acme-http01-solver-nameservers=" + strings.Join(servers, ","),
 		// Red Hat's operator sets it: OpenShift's router does not support paths of type
 		// Exact (cert-manager-operator, deployment_overrides_validation.go).

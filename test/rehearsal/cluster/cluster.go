@@ -29,8 +29,8 @@ const (
 	IngressClass = "openshift-default"
 	// ConfigNamespace is the namespace of the API server's Secrets.
 	ConfigNamespace = "openshift-config"
-	// certManagerNamespace is the namespace of the operand of Red Hat's operator.
-	certManagerNamespace = "cert-manager"
+	// OperandNamespace is the namespace of the operand of Red Hat's operator.
+	OperandNamespace = "cert-manager"
 
 	maxAPIServers = 2
 	// token authenticates every client.
@@ -117,7 +117,7 @@ func (c *Cluster) createObjects(ctx context.Context) error {
 	if err := c.createCRDs(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{certManagerNamespace, ConfigNamespace} {
+	for _, name := range []string{OperandNamespace, ConfigNamespace} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := c.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create the namespace %s: %w", name, err)

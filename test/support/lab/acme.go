@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -56,6 +57,14 @@ func (l *Lab) Obtain(ctx context.Context, o Order) (*x509.Certificate, Identity,
 		return nil, Identity{}, err
 	}
 	return certificate, identity, client.deactivate(ctx, order.AuthzURLs)
+}
+
+// Deactivate deactivates authorizations of the account with a key, so that its next order
+// for their names is challenged.
+func (i *Internet) Deactivate(ctx context.Context, key crypto.Signer, urls []string) error {
+	directory, _ := i.Directory()
+	other := &account{&acme.Client{Key: key, HTTPClient: i.client, DirectoryURL: directory}}
+	return other.deactivate(ctx, urls)
 }
 
 // deactivate deactivates authorizations (RFC 8555 section 7.5.2), so that the next order
