@@ -57,9 +57,9 @@ const (
 //
 // The proxy process receives the token before. It reports the request with that token, at
 // that VIP, once, instead of counting it. A client without the token cannot hide a request.
-// The prober's result decides whether the test has failed. The report of
-// the proxy process adds the cause, and shows that the response came through it. Of both
-// processes only IDs of findings and validated parameters reach the journal and the status.
+// The prober's result decides whether the test has failed. The report of the proxy process
+// adds the cause, and shows that the response came through it. Of both processes only IDs of
+// findings and validated parameters reach the journal and the status.
 //
 // The prober binds no address. A VIP that leaves in the moment before its connection is
 // requested from another host, which counts the request as one of `check`. The result is

@@ -71,8 +71,11 @@ type Server struct {
 // allowsHost reports whether challenges for a name, or for an IPv6 address in brackets, are
 // forwarded.
 func (s *Settings) allowsHost(name []byte) bool {
+	if len(s.Hosts) == 0 {
+		return true
+	}
 	name = bytes.Trim(name, "[]")
-	return len(s.Hosts) == 0 || slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
+	return slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
 }
 
 // New returns a server that forwards challenges to up.
