@@ -68,8 +68,7 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	forwarded := slices.Concat(answered, validations, r.examined)
-	r.examined = nil // the next Challenge has another token
+	forwarded := slices.Concat(answered, validations, r.examined[token])
 	if slices.Sort(routed); !slices.Equal(routed, slices.Sorted(slices.Values(forwarded))) {
 		return "", fmt.Errorf("the router answered %v, the service %v", routed, forwarded)
 	}

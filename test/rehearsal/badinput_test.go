@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
@@ -75,7 +76,7 @@ func hostNetwork(f *failure) {
 	issuer := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": map[string]any{"name": f.name},
 		"spec": map[string]any{"acme": map[string]any{
-			"server": url, "privateKeySecretRef": map[string]any{"name": f.name + "-account"},
+			"server": url, "privateKeySecretRef": map[string]any{"name": cluster.AccountSecret(f.name)},
 			"solvers": []any{map[string]any{"http01": map[string]any{"ingress": map[string]any{
 				"podTemplate": map[string]any{"spec": map[string]any{"hostNetwork": true}},
 			}}}},

@@ -128,26 +128,10 @@ func (s *shared) close() error {
 	return errors.Join(err, s.lab.Close())
 }
 
-// createIssuer creates a ClusterIssuer, with a change unless it is nil, and waits until it is
-// ready.
+// createIssuer creates a ClusterIssuer, with a change unless it is nil.
 func (s *shared) createIssuer(t *testing.T, name string, change func(*cmacme.ACMEIssuer)) {
 	t.Helper()
-	url, trust := s.lab.Internet.Directory()
-	class := cluster.IngressClass
-	issuer := &cmacme.ACMEIssuer{
-		Server: url, CABundle: trust,
-		PrivateKey: cmmeta.SecretKeySelector{LocalObjectReference: cmmeta.LocalObjectReference{Name: name + "-account"}},
-		Solvers: []cmacme.ACMEChallengeSolver{{HTTP01: &cmacme.ACMEChallengeSolverHTTP01{
-			Ingress: &cmacme.ACMEChallengeSolverHTTP01Ingress{IngressClassName: &class},
-		}}},
-	}
-	if change != nil {
-		change(issuer)
-	}
-	must1(s.cluster.CertManager.CertmanagerV1().ClusterIssuers().Create(run, &cmapi.ClusterIssuer{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cmapi.IssuerSpec{IssuerConfig: cmapi.IssuerConfig{ACME: issuer}},
-	}, metav1.CreateOptions{}))(t)
-	s.awaitIssuer(t, name, func(*cmacme.ACMEIssuerStatus) bool { return true })
+	must(t, s.cluster.CreateIssuer(run, name, change))
 }
 
 // awaitIssuer waits until a ClusterIssuer is ready with a status.
@@ -158,10 +142,7 @@ func (s *shared) awaitIssuer(t *testing.T, name string, accept func(*cmacme.ACME
 		if err != nil {
 			return err
 		}
-		ready := slices.ContainsFunc(issuer.Status.Conditions, func(c cmapi.IssuerCondition) bool {
-			return c.Type == cmapi.IssuerConditionReady && c.Status == cmmeta.ConditionTrue
-		})
-		if !ready || issuer.Status.ACME == nil || !accept(issuer.Status.ACME) {
+		if !cluster.IsReady(issuer) || issuer.Status.ACME == nil || !accept(issuer.Status.ACME) {
 			return fmt.Errorf("its status is %+v", issuer.Status)
 		}
 		return nil

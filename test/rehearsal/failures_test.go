@@ -88,15 +88,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// podNotReady has a solver Pod that does not start, as with an image that cannot be pulled.
-func podNotReady(f *failure) {
-	f.createIssuer(f.t, f.name, holdPods())
+// expectRouteMissing creates a Certificate whose challenge has no route, and returns the
+// Challenge.
+func (f *failure) expectRouteMissing() *cmacme.Challenge {
+	f.t.Helper()
 	f.resolve(f.lab.API)
 	f.create(f.name)
 	c := f.challenge()
 	f.selfCheckFails(`wrong status code '503', expected '200'$`)
 	f.expectFinding("route-missing", "--token", c.Spec.Token)
 	f.expectJournal(c.Spec.Token, selfCheck, "got 503", "route-missing")
+	return c
+}
+
+// podNotReady has a solver Pod that does not start, as with an image that cannot be pulled.
+func podNotReady(f *failure) {
+	f.createIssuer(f.t, f.name, holdPods())
+	c := f.expectRouteMissing()
 	f.start(c)
 	f.awaitReady()
 	f.expectEnd(c, validation)
@@ -111,12 +119,7 @@ func routeLate(f *failure) {
 			},
 		}
 	})
-	f.resolve(f.lab.API)
-	f.create(f.name)
-	c := f.challenge()
-	f.selfCheckFails(`wrong status code '503', expected '200'$`)
-	f.expectFinding("route-missing", "--token", c.Spec.Token)
-	f.expectJournal(c.Spec.Token, selfCheck, "got 503", "route-missing")
+	c := f.expectRouteMissing()
 	f.awaitReady()
 	f.expectJournal(c.Spec.Token, selfCheck, "(before: 503 route-missing)")
 }
@@ -127,12 +130,7 @@ func wrongClass(f *failure) {
 		class := "nginx"
 		i.Solvers[0].HTTP01.Ingress.IngressClassName = &class
 	})
-	f.resolve(f.lab.API)
-	f.create(f.name)
-	c := f.challenge()
-	f.selfCheckFails(`wrong status code '503', expected '200'$`)
-	f.expectFinding("route-missing", "--token", c.Spec.Token)
-	f.expectJournal(c.Spec.Token, selfCheck, "got 503", "route-missing")
+	c := f.expectRouteMissing()
 	f.changeIssuer(f.t, f.name, func(i *cmacme.ACMEIssuer) {
 		class := cluster.IngressClass
 		i.Solvers[0].HTTP01.Ingress.IngressClassName = &class
@@ -361,8 +359,8 @@ func accountKeyReplaced(f *failure) {
 	f.selfCheckFails(`wrong status code '503', expected '200'$`)
 	before := must1(f.messages.issuers.Get(f.name))(f.t).Status.ACME.LastPrivateKeyHash
 	key := must1(rsa.GenerateKey(rand.Reader, 2048))(f.t)
-	secrets := f.cluster.Kube.CoreV1().Secrets("cert-manager")
-	secret := must1(secrets.Get(run, f.name+"-account", metav1.GetOptions{}))(f.t)
+	secrets := f.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace)
+	secret := must1(secrets.Get(run, cluster.AccountSecret(f.name), metav1.GetOptions{}))(f.t)
 	secret.Data["tls.key"] = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 	must1(secrets.Update(run, secret, metav1.UpdateOptions{}))(f.t)
 	f.awaitIssuer(f.t, f.name, func(s *cmacme.ACMEIssuerStatus) bool { return s.LastPrivateKeyHash != before })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,6 @@ import (
 const (
 	issuerName      = "pebble"
 	certificateName = "api-certificate"
-	accountSecret   = issuerName + "-account"
 
 	// lifetime is the lifetime of the CA's certificates.
 	lifetime = time.Hour
@@ -51,7 +51,7 @@ type Rehearsal struct {
 	before   map[string]string // ruleset of each control-plane node before the service
 	began    time.Time         // of the Certificate, or of its renewal
 	serial   string            // of the current certificate
-	examined []int             // status codes of the router for requests of check
+	examined map[string][]int  // the router's status codes for requests of check, by token
 }
 
 // Steps returns the steps in order.
@@ -188,9 +188,11 @@ func (r *Rehearsal) applyWithoutService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.examined, err = routerStatuses(r.cluster, challenge.Spec.Token); err != nil {
+	examined, err := routerStatuses(r.cluster, challenge.Spec.Token)
+	if err != nil {
 		return "", err
 	}
+	r.examined = map[string][]int{challenge.Spec.Token: examined}
 	const finding = "service-not-running"
 	if !slices.Contains(report.IDs(), finding) {
 		return "", fmt.Errorf("check reports %v, want %s", report.IDs(), finding)
@@ -200,7 +202,7 @@ func (r *Rehearsal) applyWithoutService(ctx context.Context) (string, error) {
 
 // apply creates the ClusterIssuer and the Certificate.
 func (r *Rehearsal) apply(ctx context.Context) error {
-	if err := r.createIssuer(ctx); err != nil {
+	if err := r.cluster.CreateIssuer(ctx, issuerName, nil); err != nil {
 		return err
 	}
 	r.began = time.Now()
@@ -216,38 +218,6 @@ func (r *Rehearsal) apply(ctx context.Context) error {
 		return fmt.Errorf("create the Certificate: %w", err)
 	}
 	return nil
-}
-
-// createIssuer creates the ClusterIssuer and waits until its account is registered.
-func (r *Rehearsal) createIssuer(ctx context.Context) error {
-	issuers := r.cluster.CertManager.CertmanagerV1().ClusterIssuers()
-	url, trust := r.lab.Internet.Directory()
-	class := cluster.IngressClass
-	_, err := issuers.Create(ctx, &cmapi.ClusterIssuer{
-		ObjectMeta: metav1.ObjectMeta{Name: issuerName},
-		Spec: cmapi.IssuerSpec{IssuerConfig: cmapi.IssuerConfig{ACME: &cmacme.ACMEIssuer{
-			Server: url, CABundle: trust,
-			PrivateKey: cmmeta.SecretKeySelector{LocalObjectReference: cmmeta.LocalObjectReference{Name: accountSecret}},
-			Solvers: []cmacme.ACMEChallengeSolver{{HTTP01: &cmacme.ACMEChallengeSolverHTTP01{
-				Ingress: &cmacme.ACMEChallengeSolverHTTP01Ingress{IngressClassName: &class},
-			}}},
-		}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create the ClusterIssuer: %w", err)
-	}
-	return lab.Eventually(ctx, "the ClusterIssuer", func(ctx context.Context) error {
-		issuer, err := issuers.Get(ctx, issuerName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range issuer.Status.Conditions {
-			if c.Type == cmapi.IssuerConditionReady && c.Status == cmmeta.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("not ready: %+v", issuer.Status.Conditions)
-	})
 }
 
 // startService starts the service on every control-plane node and waits for the first
@@ -283,7 +253,7 @@ func (r *Rehearsal) startService(ctx context.Context) (string, error) {
 
 // config returns the configuration of the service on a node.
 func (r *Rehearsal) config(m *lab.ControlPlaneNode, more string) string {
-	return m.DefaultConfig() + "metrics: {listenAddress: \":" + metricsPort + "\"}\n" + more
+	return m.DefaultConfig() + "metrics: {listenAddress: \":" + strconv.Itoa(metricsPort) + "\"}\n" + more
 }
 
 // holder waits until the service on the node that holds the API VIPs serves, and returns
@@ -361,7 +331,7 @@ func (r *Rehearsal) renew(ctx context.Context) (string, error) {
 // deactivateAuthorizations has the CA challenge the name again: a CA may reuse a valid
 // authorization, and Pebble does so for one order in a hundred.
 func (r *Rehearsal) deactivateAuthorizations(ctx context.Context) error {
-	secret, err := r.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace).Get(ctx, accountSecret, metav1.GetOptions{})
+	secret, err := r.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace).Get(ctx, cluster.AccountSecret(issuerName), metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the account's key: %w", err)
 	}

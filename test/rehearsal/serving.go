@@ -21,7 +21,7 @@ import (
 
 const (
 	apiPort     = 6443
-	metricsPort = "9645"
+	metricsPort = 9645
 )
 
 // readSecret returns the certificate in the Secret and verifies its chain and its key.
@@ -131,7 +131,7 @@ func (r *Rehearsal) awaitPresented(ctx context.Context, address string, roots *x
 // awaitMetric waits until a metric of the service on a node has a value, and returns its
 // line.
 func (r *Rehearsal) awaitMetric(ctx context.Context, m *lab.ControlPlaneNode, series string, want float64) (found string, err error) {
-	url := "http://" + netip.AddrPortFrom(m.Addresses.Both()[0], 9645).String() + "/metrics"
+	url := "http://" + netip.AddrPortFrom(m.Addresses.Both()[0], metricsPort).String() + "/metrics"
 	err = lab.Eventually(ctx, "the metric of the certificate", func(ctx context.Context) error {
 		answer, err := r.lab.Gateway.Get(ctx, url)
 		if err != nil {

@@ -8,8 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	cmacme "github.com/cert-manager/cert-manager/pkg/apis/acme/v1"
+	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +26,9 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
+
+// issuerLimit bounds the registration of an account, also beside other Certificates.
+const issuerLimit = 4 * time.Minute
 
 // startCertManager starts cert-manager's controllers in the network of a pod.
 func (c *Cluster) startCertManager(path string) error {
@@ -48,6 +56,47 @@ func (c *Cluster) startCertManager(path string) error {
 		"--v=4",
 	}})
 	return err
+}
+
+// CreateIssuer creates a ClusterIssuer for the lab's CA, with a change unless it is nil, and
+// waits until its account is registered.
+func (c *Cluster) CreateIssuer(ctx context.Context, name string, change func(*cmacme.ACMEIssuer)) error {
+	url, trust := c.Lab.Internet.Directory()
+	class := IngressClass
+	acme := &cmacme.ACMEIssuer{
+		Server: url, CABundle: trust,
+		PrivateKey: cmmeta.SecretKeySelector{LocalObjectReference: cmmeta.LocalObjectReference{Name: AccountSecret(name)}},
+		Solvers: []cmacme.ACMEChallengeSolver{{HTTP01: &cmacme.ACMEChallengeSolverHTTP01{
+			Ingress: &cmacme.ACMEChallengeSolverHTTP01Ingress{IngressClassName: &class},
+		}}},
+	}
+	if change != nil {
+		change(acme)
+	}
+	issuers := c.CertManager.CertmanagerV1().ClusterIssuers()
+	if _, err := issuers.Create(ctx, &cmapi.ClusterIssuer{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cmapi.IssuerSpec{IssuerConfig: cmapi.IssuerConfig{ACME: acme}},
+	}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the ClusterIssuer %s: %w", name, err)
+	}
+	return lab.Within(ctx, issuerLimit, "the ClusterIssuer "+name, func(ctx context.Context) error {
+		issuer, err := issuers.Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !IsReady(issuer) {
+			err = fmt.Errorf("its status is %+v", issuer.Status)
+		}
+		return err
+	})
+}
+
+// AccountSecret is the name of the Secret in OperandNamespace with the key of an issuer's
+// account.
+func AccountSecret(issuer string) string { return issuer + "-account" }
+
+// IsReady reports whether the account of a ClusterIssuer is registered.
+func IsReady(issuer *cmapi.ClusterIssuer) bool {
+	return slices.ContainsFunc(issuer.Status.Conditions, func(c cmapi.IssuerCondition) bool {
+		return c.Type == cmapi.IssuerConditionReady && c.Status == cmmeta.ConditionTrue
+	})
 }
 
 // createCRDs creates the CRDs of cert-manager's module and waits until they are served.

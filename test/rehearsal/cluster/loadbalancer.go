@@ -4,10 +4,10 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/servingagent"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
@@ -35,8 +35,8 @@ func (c *Cluster) startBalancer(n *lab.ControlPlaneNode) error {
 		fmt.Fprintf(&b, " server %s %s weight 1 verify none check check-ssl inter 1s fall 2 rise 3\n", a.Node.Name, at(first(a.Node.Node), apiPort))
 	}
 	path := filepath.Join(n.Dir, "api-haproxy.cfg")
-	if err := servingagent.Replace(path, []byte(b.String())); err != nil {
-		return err
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("write the configuration of HAProxy: %w", err)
 	}
 	_, err := n.Start(lab.Command{Name: "api-haproxy", Path: "haproxy", Args: []string{"-db", "-f", path}})
 	return err

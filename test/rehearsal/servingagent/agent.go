@@ -24,14 +24,14 @@ type Files struct{ Certificate, Key string }
 
 // Write replaces the files.
 func (f Files) Write(certificate, key []byte) error {
-	if err := Replace(f.Key, key); err != nil {
+	if err := replace(f.Key, key); err != nil {
 		return err
 	}
-	return Replace(f.Certificate, certificate)
+	return replace(f.Certificate, certificate)
 }
 
-// Replace replaces a file by rename.
-func Replace(path string, text []byte) error {
+// replace replaces a file by rename.
+func replace(path string, text []byte) error {
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return fmt.Errorf("write a file of the API server: %w", err)
 	}
