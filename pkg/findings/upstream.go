@@ -152,7 +152,7 @@ func routeEntries() []Entry {
 			Symptom: "Challenges get 503, usually with the router's page.",
 			Message: "{upstream} answered 503, like a router that has no route to a solver for this name",
 			Remediation: "With cert-manager 1.18 or newer, set --feature-gates=ACMEHTTP01IngressPathTypeExact=false, because routers skip pathType Exact. " +
-				"Otherwise run oc get pod,ingress,route -A -l acme.cert-manager.io/http01-solver=true. The Pod must be ready, the Ingress must have the class of the router (openshift-default), and no route in another namespace may claim the host.",
+				"Otherwise run oc get pod,ingress,route -A -l acme.cert-manager.io/http01-solver=true. The Pod must be ready, the Ingress must have the class of the router (oc get ingressclass), and no route in another namespace may claim the host.",
 		},
 		{
 			ID: RouteMissingForAddress, Exchange: true, Check: check, Level: Problem,
