@@ -48,7 +48,7 @@ func (r Report) Chart() string {
 	panels := []panel{
 		{"requests a second (more is better)", func(row Row) float64 { return row.Rate }, false, 0},
 		{"p99 latency in ms, logarithmic (less is better)", func(row Row) float64 { return row.P99 }, true, 1},
-		{"CPU µs a request, user and system (less is better)", func(row Row) float64 { return row.CPU }, false, 0},
+		{"CPU µs a request, user and system (less is better)", func(row Row) float64 { return row.Time.Proxy }, false, 0},
 	}
 	var s svg
 	height := legendTop + 30 + len(panels)*panelEvery

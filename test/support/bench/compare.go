@@ -15,8 +15,19 @@ import (
 type cell struct {
 	load
 
-	cpu    time.Duration // of the proxy's processes
-	others float64       // part of the machine's time that other programs used
+	usage  cpuUsage // during the run
+	others float64  // part of the machine's time that other programs used
+}
+
+// cpu returns the CPU time of the proxy for each request in µs, or 0 for the kernel's DNAT.
+func (c cell) cpu() float64 { return perRequest(c.usage.proxy, c.good()) }
+
+// perRequest divides a time by a number of requests. It returns µs, or 0 without requests.
+func perRequest(t time.Duration, requests int) float64 {
+	if requests == 0 {
+		return 0
+	}
+	return float64(t) / float64(time.Microsecond) / float64(requests)
 }
 
 // cells has the results of one proxy by connections and round.
@@ -63,7 +74,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 		}
 	}
 	for i, connections := range r.Connections {
-		before, err := t.spent()
+		before, err := r.spent(t)
 		if err != nil {
 			return err
 		}
@@ -71,21 +82,20 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 		if err != nil {
 			return err
 		}
-		after, err := t.spent()
+		after, err := r.spent(t)
 		if err != nil {
 			return err
 		}
-		into[connections] = append(into[connections], cell{
-			load: l, cpu: after.proxy - before.proxy, others: otherLoad(before, after, l.elapsed),
-		})
+		usage := after.since(before)
+		into[connections] = append(into[connections], cell{load: l, usage: usage, others: otherLoad(usage, l.elapsed)})
 	}
 	return nil
 }
 
 // otherLoad returns the part of all cores' time that other programs used. It includes a
 // little kernel time for our packets, which the kernel does not account to a process.
-func otherLoad(before, after cpuUsage, elapsed time.Duration) float64 {
-	other := (after.machine - before.machine) - (after.own - before.own)
+func otherLoad(usage cpuUsage, elapsed time.Duration) float64 {
+	other := usage.machine.busy() - usage.own
 	return max(0, float64(other)/float64(elapsed)/float64(runtime.NumCPU()))
 }
 
@@ -94,7 +104,8 @@ func (r *rig) lastRound(c cells) string {
 	var text strings.Builder
 	for _, connections := range r.Connections {
 		last := c[connections][len(c[connections])-1]
-		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms (other load %.0f %%)", connections, last.rate(), ms(last.p99), 100*last.others)
+		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms CPU %.1f µs (other load %.0f %%)",
+			connections, last.rate(), ms(last.p99), last.cpu(), 100*last.others)
 		if last.errors > 0 {
 			fmt.Fprintf(&text, " %d errors", last.errors)
 		}

@@ -23,12 +23,12 @@ type Options struct {
 	Progress    io.Writer     // progress output
 }
 
-// Full has the options of `make bench`.
+// Full has the options of `make bench`, which take three quarters of an hour.
 func Full() Options {
 	return Options{
 		Connections: []int{1, 16, 64, 256},
-		Rounds:      7,
-		Cell:        3 * time.Second,
+		Rounds:      15,
+		Cell:        2 * time.Second,
 		WarmUp:      time.Second,
 		HalfHeads:   10000,
 		Settle:      3 * time.Second,
@@ -38,8 +38,21 @@ func Full() Options {
 	}
 }
 
-// Quick has options that run every part once for a test.
-func Quick() Options {
+// Quick has options for a developer who measures a change: the service, an earlier one if
+// there is one, and its peers, in three minutes.
+func Quick(before bool) Options {
+	o := Full()
+	o.Proxies = []string{"haproxy", "nginx", serviceKey}
+	if before {
+		o.Proxies = append(o.Proxies, serviceKey+"-before")
+	}
+	o.Connections = []int{goalConnections}
+	o.Rounds, o.Cell, o.HalfHeads, o.Pairs = 15, time.Second, 0, 0
+	return o
+}
+
+// Smoke has options that run every part once for a test, without meaningful figures.
+func Smoke() Options {
 	return Options{
 		Connections: []int{16},
 		Rounds:      1,

@@ -37,6 +37,8 @@ type rig struct {
 	programs map[string]string  // compiled programs by folder
 	accepted map[variant]string // configurations that the service accepted
 	trust    string             // path of the upstream's CA certificate
+
+	upstreamPID int
 }
 
 // extraConnections is the number of connections that proxies accept beyond those of the
@@ -109,6 +111,7 @@ func (r *rig) startUpstream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.upstreamPID = p.PID()
 	return lab.Eventually(ctx, "the upstream", func(ctx context.Context) error {
 		return errors.Join(p.Alive(), r.checkChallenge(ctx, r.upstream))
 	})

@@ -32,6 +32,10 @@ type load struct {
 // rate returns successful requests a second.
 func (l load) rate() float64 { return float64(l.good()) / l.elapsed.Seconds() }
 
+func (l load) p50ms() float64  { return ms(l.p50) }
+func (l load) p99ms() float64  { return ms(l.p99) }
+func (l load) p999ms() float64 { return ms(l.p999) }
+
 func (l load) good() int { return max(l.requests-l.errors, 0) }
 
 // parseLoad parses the output of oneshot.lua.
