@@ -42,13 +42,19 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Re
 	if err != nil {
 		return report, err
 	}
+	var called map[string]map[int]calls
+	if o.CallCell > 0 {
+		if called, err = r.measureCalls(ctx, all); err != nil {
+			return report, err
+		}
+	}
 	weighed := map[string]memory{}
 	if o.HalfHeads > 0 {
 		if weighed, err = r.measureMemory(ctx, all); err != nil {
 			return report, err
 		}
 	}
-	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, weighed), summariseOtherLoad(seen)
+	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, called, weighed), summariseOtherLoad(seen)
 	if o.Pairs > 0 {
 		report.Costs, err = r.measureCosts(ctx)
 	}
@@ -101,6 +107,7 @@ type Row struct {
 	P50, P99    float64 // milliseconds, medians over rounds
 	P999        float64
 	Time        TimePerRequest
+	Calls       calls   // system calls of the proxy for each request; nil for the kernel
 	Requests    int     // over all rounds
 	Errors      int     // over all rounds
 	Idle, Half  float64 // proportional memory in MiB; 0 for the kernel
@@ -130,12 +137,13 @@ func timePerRequest(u cpuUsage, requests int) TimePerRequest {
 // reference is the proxy that rates are compared with.
 const reference = "haproxy"
 
-func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
+func rows(o Options, all []proxy, seen map[string]cells, called map[string]map[int]calls, weighed map[string]memory) []Row {
 	var out []Row
 	for _, connections := range o.Connections {
 		for _, d := range all {
 			row := summarise(seen[d.key][connections], seen[reference][connections])
 			row.Key, row.Proxy, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
+			row.Calls = called[d.key][connections]
 			m := weighed[d.key]
 			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
 			out = append(out, row)

@@ -26,6 +26,7 @@ func colour(key string) string {
 	return cmp.Or(map[string]string{
 		"http01-proxyd":        "#0072b2",
 		"http01-proxyd-tls":    "#56b4e9",
+		"http01-proxyd-nginx":  "#999999",
 		"http01-proxyd-before": "#000000",
 		"haproxy":              "#e69f00",
 		"haproxy-1":            "#f0e442",

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cell is one run of wrk against one proxy.
+// cell is one run of the client against one proxy.
 type cell struct {
 	load
 
@@ -36,10 +36,6 @@ type cells map[int][]cell
 // compare measures every proxy in every round. Each round starts with another proxy, so
 // that other load on the machine affects all alike.
 func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error) {
-	script, err := r.write(r.client, "oneshot.lua", oneshot)
-	if err != nil {
-		return nil, err
-	}
 	seen := map[string]cells{}
 	for _, d := range all {
 		seen[d.key] = cells{}
@@ -49,7 +45,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 		for i := range all {
 			d := all[(i+round)%len(all)]
 			seed++
-			if err := r.measureRound(ctx, d, script, seed*1000, seen[d.key]); err != nil {
+			if err := r.measureRound(ctx, d, seed*1000, seen[d.key]); err != nil {
 				return nil, fmt.Errorf("round %d, %s: %w", round+1, d.name, err)
 			}
 			r.logf("round %d of %d: %s %s", round+1, r.Rounds, d.name, r.lastRound(seen[d.key]))
@@ -59,7 +55,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 }
 
 // measureRound measures one proxy in one round.
-func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int, into cells) (err error) {
+func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (err error) {
 	if err := flushConnections(r.front); err != nil {
 		return err
 	}
@@ -69,7 +65,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 	}
 	defer func() { err = errors.Join(err, t.stop(context.WithoutCancel(ctx))) }()
 	if r.WarmUp > 0 {
-		if _, err := runWrk(ctx, r.client, script, r.vip, 64, r.WarmUp, seed); err != nil {
+		if _, err := r.runClient(ctx, goalConnections, r.WarmUp, seed); err != nil {
 			return err
 		}
 	}
@@ -78,7 +74,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 		if err != nil {
 			return err
 		}
-		l, err := runWrk(ctx, r.client, script, r.vip, connections, r.Cell, seed+i+1)
+		l, err := r.runClient(ctx, connections, r.Cell, seed+i+1)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 	}
 	better("CPU per request", false, goalConnections, cell.cpu)
 	relative("relative to the proof of concept", serviceKey, "poc", 4)
-	relative("with TLS to the upstream relative to without", serviceKey+"-tls", serviceKey, 0.8)
+	relative("with TLS to the upstream relative to without", serviceKey+"-tls", serviceKey+"-nginx", 0.8)
 	if m := weighed[serviceKey]; m.idle > 0 {
 		out = append(out, Goal{Figure: "Pss idle", Bound: 15, Value: mib(m.idle), Unit: " MiB"},
 			Goal{

@@ -12,10 +12,11 @@ type Options struct {
 	Binary      string        // the http01-proxyd to measure
 	Before      string        // another binary to compare with; none when empty
 	Proxies     []string      // keys of the proxies; all when empty
-	Connections []int         // numbers of wrk's connections, one run of wrk for each in every round
+	Connections []int         // numbers of the client's connections, one run for each in every round
 	Rounds      int           // number of rounds
-	Cell        time.Duration // length of one run of wrk, in whole seconds
-	WarmUp      time.Duration // duration of wrk before the first run, in whole seconds
+	Cell        time.Duration // duration of one run of the client
+	WarmUp      time.Duration // duration of the load before the first run
+	CallCell    time.Duration // duration of the count of system calls; 0 skips it
 	HalfHeads   int           // open connections for the second memory figure; 0 skips memory
 	Settle      time.Duration // delay before memory is read
 	Pairs       int           // pairs with and without the table, at least two; 0 skips the API
@@ -30,6 +31,7 @@ func Full() Options {
 		Rounds:      15,
 		Cell:        2 * time.Second,
 		WarmUp:      time.Second,
+		CallCell:    time.Second,
 		HalfHeads:   10000,
 		Settle:      3 * time.Second,
 		Pairs:       40,
@@ -57,6 +59,7 @@ func Smoke() Options {
 		Connections: []int{16},
 		Rounds:      1,
 		Cell:        time.Second,
+		CallCell:    time.Second,
 		HalfHeads:   300,
 		Settle:      100 * time.Millisecond,
 		Pairs:       3,

@@ -61,15 +61,19 @@ func TestTables(t *testing.T) {
 func TestTimeTable(t *testing.T) {
 	r := Report{Rows: []Row{{
 		Proxy: "nginx", Connections: 64,
-		Time: TimePerRequest{User: 30, System: 60, Softirq: 40, Idle: 9.5, Steal: 0.5, Proxy: 50, Client: 45, Upstream: 20},
+		Time:  TimePerRequest{User: 30, System: 60, Softirq: 40, Idle: 9.5, Steal: 0.5, Proxy: 50, Client: 45, Upstream: 20},
+		Calls: calls{allCalls: 9.3, "read": 4, "close": 1},
 	}}}
 	want := strings.TrimPrefix(`
-| µs per request | connections | user | system | softirq | idle | steal |   all | proxy | client | upstream |
-| -------------- | ----------: | ---: | -----: | ------: | ---: | ----: | ----: | ----: | -----: | -------: |
-| nginx          |          64 | 30.0 |   60.0 |    40.0 |  9.5 |   0.5 | 140.0 |  50.0 |   45.0 |     20.0 |
+| µs per request | connections | user | system | softirq | idle | steal |   all | proxy | client | upstream | system calls |
+| -------------- | ----------: | ---: | -----: | ------: | ---: | ----: | ----: | ----: | -----: | -------: | -----------: |
+| nginx          |          64 | 30.0 |   60.0 |    40.0 |  9.5 |   0.5 | 140.0 |  50.0 |   45.0 |     20.0 |          9.3 |
 `, "\n")
 	if diff := cmp.Diff(want, r.TimeTable()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if text := r.CallTable(); !strings.Contains(text, "| nginx | read 4.00, close 1.00, other 4.30 |          64 | 9.3 |") {
+		t.Errorf("%s", text)
 	}
 }
 

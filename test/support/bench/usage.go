@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,7 +154,7 @@ func (r *rig) spent(t *runningProxy) (cpuUsage, error) {
 	if err != nil {
 		return cpuUsage{}, err
 	}
-	out := usageOf(all, os.Getpid(), t.pid, r.upstreamPID)
+	out := usageOf(all, os.Getpid(), t.pid, r.upstreamPIDs...)
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return cpuUsage{}, fmt.Errorf("read the CPU time of the machine: %w", err)
@@ -162,14 +163,14 @@ func (r *rig) spent(t *runningProxy) (cpuUsage, error) {
 	return out, err
 }
 
-// usageOf adds up the time of processes and their descendants. The ID 0 means no process.
-func usageOf(all map[int]stat, own, proxy, upstream int) cpuUsage {
+// usageOf adds up the time of processes and their descendants. The proxy 0 means no process.
+func usageOf(all map[int]stat, own, proxy int, upstreams ...int) cpuUsage {
 	var out cpuUsage
 	for id, s := range all {
 		if proxy != 0 && isDescendant(all, id, proxy) {
 			out.proxy += s.cpu
 		}
-		if upstream != 0 && isDescendant(all, id, upstream) {
+		if slices.ContainsFunc(upstreams, func(pid int) bool { return isDescendant(all, id, pid) }) {
 			out.upstream += s.cpu
 		}
 		if isDescendant(all, id, own) {

@@ -64,7 +64,7 @@ func TestUsage(t *testing.T) {
 	if want := (cpuUsage{proxy: 60, upstream: 7, own: 107}); got != want || got.client() != 40 {
 		t.Errorf("%+v with a client of %d, want %+v", got, got.client(), want)
 	}
-	if got := usageOf(all, 10, 0, 0); got.proxy != 0 || got.upstream != 0 {
+	if got := usageOf(all, 10, 0); got.proxy != 0 || got.upstream != 0 {
 		t.Errorf("without a process of the proxy: %+v", got)
 	}
 }
