@@ -93,6 +93,9 @@ func run(o bench.Options, binary, before, out string) (err error) {
 			fmt.Printf("\n%s", table)
 		}
 	}
+	if text := report.RateLimit(); text != "" {
+		fmt.Printf("\n%s\n", text)
+	}
 	if out == "" {
 		return nil
 	}

@@ -125,6 +125,9 @@ type TimePerRequest struct {
 	Upstream float64
 }
 
+// all returns the time of all cores.
+func (t TimePerRequest) all() float64 { return t.User + t.System + t.Softirq + t.Idle + t.Steal }
+
 func timePerRequest(u cpuUsage, requests int) TimePerRequest {
 	us := func(t time.Duration) float64 { return perRequest(t, requests) }
 	return TimePerRequest{

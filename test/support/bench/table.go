@@ -85,7 +85,7 @@ func (r Report) TimeTable() string {
 	for _, row := range r.Rows {
 		t := row.Time
 		g.add(row.Proxy, strconv.Itoa(row.Connections), number(t.User, 1), number(t.System, 1), number(t.Softirq, 1), number(t.Idle, 1),
-			number(t.Steal, 1), number(t.User+t.System+t.Softirq+t.Idle+t.Steal, 1), number(t.Proxy, 1), number(t.Client, 1), number(t.Upstream, 1), number(row.Calls[allCalls], 1))
+			number(t.Steal, 1), number(t.all(), 1), number(t.Proxy, 1), number(t.Client, 1), number(t.Upstream, 1), number(row.Calls[allCalls], 1))
 	}
 	return g.String()
 }
