@@ -126,7 +126,8 @@ func (r Report) RateLimit() string {
 	}
 	return fmt.Sprintf("With the proof of concept, a request takes %.0f µs of all cores. "+
 		"For %d times its requests/s, a request with http01-proxyd must take %.0f µs. It takes %.0f µs: "+
-		"%.0f µs for client and upstream, %.0f µs for http01-proxyd, %.0f µs for packets outside of both, other programs and idle time. "+
+		"%.0f µs for client and upstream, and %.0f µs for http01-proxyd. "+
+		"The other %.0f µs are packets outside of these programs, other load and idle time. "+
 		"The proof of concept itself uses %.1f times the CPU time of http01-proxyd.",
 		poc.Time.all(), pocGoal, poc.Time.all()/pocGoal, own.Time.all(), own.Time.Client+own.Time.Upstream, own.Time.Proxy,
 		own.Time.all()-own.Time.Client-own.Time.Upstream-own.Time.Proxy, poc.Time.Proxy/own.Time.Proxy)

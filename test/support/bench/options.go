@@ -24,7 +24,7 @@ type Options struct {
 	Progress    io.Writer     // progress output
 }
 
-// Full has the options of `make bench`, which take three quarters of an hour.
+// Full has the options of `make bench`, which take half an hour.
 func Full() Options {
 	return Options{
 		Connections: []int{1, 16, 64, 256},
