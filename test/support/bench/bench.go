@@ -162,7 +162,7 @@ func summarise(own, haproxy []cell) Row {
 	var usage cpuUsage
 	good := 0
 	for _, c := range own {
-		usage = usage.plus(c.usage, 1)
+		usage = usage.plus(c.usage)
 		good += c.good()
 		row.Requests += c.requests
 		row.Errors += c.errors

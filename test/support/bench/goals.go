@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // pocGoal is the goal for requests/s relative to the proof of concept.
@@ -186,7 +187,7 @@ func (r Report) VersionTable() string {
 			name  string
 			value Interval
 		}{{"requests/s", v.Rate}, {"p99", v.P99}, {"CPU per request", v.CPU}} {
-			g.add(f.name, fmt.Sprint(v.Connections), fmt.Sprint(v.Rounds), number(f.value.Mean, 3), fmt.Sprintf("%.3f–%.3f", f.value.Low, f.value.High))
+			g.add(f.name, strconv.Itoa(v.Connections), strconv.Itoa(v.Rounds), number(f.value.Mean, 3), fmt.Sprintf("%.3f–%.3f", f.value.Low, f.value.High))
 		}
 	}
 	return g.String()

@@ -19,12 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callNames are the system calls that are also counted one by one, as the kernel's
+// callNames returns the system calls that are also counted one by one, as the kernel's
 // tracepoints name them.
-var callNames = []string{
-	"accept4", "clock_gettime", "close", "connect", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "futex",
-	"getpeername", "getsockname", "getsockopt", "ioctl", "madvise", "nanosleep", "ppoll", "read", "readv", "recvfrom",
-	"recvmsg", "rt_sigprocmask", "rt_sigreturn", "sched_yield", "sendmsg", "sendto", "setsockopt", "shutdown", "socket", "splice", "tgkill", "write", "writev",
+func callNames() []string {
+	return []string{
+		"accept4", "clock_gettime", "close", "connect", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "futex",
+		"getpeername", "getsockname", "getsockopt", "ioctl", "madvise", "nanosleep", "ppoll", "read", "readv", "recvfrom",
+		"recvmsg", "rt_sigprocmask", "rt_sigreturn", "sched_yield", "sendmsg", "sendto", "setsockopt", "shutdown", "socket", "splice", "tgkill", "write", "writev",
+	}
 }
 
 // allCalls is the name of the tracepoint of every system call.
@@ -67,7 +69,7 @@ func readTracepoints(tracefs string) (tracepoints, error) {
 	if found[allCalls], err = id("raw_syscalls/sys_enter"); err != nil {
 		return nil, err
 	}
-	for _, name := range callNames {
+	for _, name := range callNames() {
 		switch n, err := id("syscalls/sys_enter_" + name); {
 		case err == nil:
 			found[name] = n

@@ -119,13 +119,19 @@ type cpuUsage struct {
 // client returns the time of the client, with the little that this program itself uses.
 func (u cpuUsage) client() time.Duration { return u.own - u.proxy - u.upstream }
 
-func (u cpuUsage) since(earlier cpuUsage) cpuUsage { return u.plus(earlier, -1) }
+func (u cpuUsage) since(earlier cpuUsage) cpuUsage {
+	return u.combine(earlier, func(a, b time.Duration) time.Duration { return a - b })
+}
 
-// plus adds another usage, multiplied by a factor.
-func (u cpuUsage) plus(other cpuUsage, factor time.Duration) cpuUsage {
+func (u cpuUsage) plus(other cpuUsage) cpuUsage {
+	return u.combine(other, func(a, b time.Duration) time.Duration { return a + b })
+}
+
+// combine applies an operation to each pair of times.
+func (u cpuUsage) combine(other cpuUsage, op func(a, b time.Duration) time.Duration) cpuUsage {
 	return cpuUsage{
-		proxy: u.proxy + factor*other.proxy, upstream: u.upstream + factor*other.upstream, own: u.own + factor*other.own,
-		machine: u.machine.plus(other.machine, factor),
+		proxy: op(u.proxy, other.proxy), upstream: op(u.upstream, other.upstream), own: op(u.own, other.own),
+		machine: u.machine.combine(other.machine, op),
 	}
 }
 
@@ -141,10 +147,10 @@ type machineTime struct {
 
 func (t machineTime) busy() time.Duration { return t.user + t.system + t.softirq + t.steal }
 
-func (t machineTime) plus(other machineTime, factor time.Duration) machineTime {
+func (t machineTime) combine(other machineTime, op func(a, b time.Duration) time.Duration) machineTime {
 	return machineTime{
-		user: t.user + factor*other.user, system: t.system + factor*other.system, softirq: t.softirq + factor*other.softirq,
-		idle: t.idle + factor*other.idle, steal: t.steal + factor*other.steal,
+		user: op(t.user, other.user), system: op(t.system, other.system), softirq: op(t.softirq, other.softirq),
+		idle: op(t.idle, other.idle), steal: op(t.steal, other.steal),
 	}
 }
 
