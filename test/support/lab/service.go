@@ -21,6 +21,10 @@ type ServiceOptions struct {
 	Keep   bool   // keep the configuration file, or its absence
 	Env    []string
 	Wrap   []string // a command that starts the service, such as setpriv with its arguments
+
+	// Store keeps the service's descriptors for its next process, so that a restart is one of
+	// the unit; nil for a service without systemd.
+	Store *DescriptorStore
 }
 
 // Service is one running http01-proxyd on a node.
@@ -112,7 +116,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last notify socket: %w", err)
 	}
-	notifications, err := listenNotify(n.serviceFile(""), "notify.sock")
+	notifications, err := listenNotify(n.serviceFile(""), "notify.sock", o.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +132,13 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if _, err := os.Stat(n.HostFile("resolv.conf")); err == nil {
 		command = append(command, "--resolv-conf", n.HostFile("resolv.conf"))
 	}
-	p, err := n.Start(Command{
+	start := Command{
 		Name: "http01-proxyd",
 		Path: command[0], Args: command[1:],
 		Env: append([]string{"NOTIFY_SOCKET=" + notifications.Path}, o.Env...),
-	})
+	}
+	o.Store.pass(&start)
+	p, err := n.Start(start)
 	if err != nil {
 		return nil, errors.Join(err, notifications.close())
 	}
