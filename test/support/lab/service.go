@@ -236,3 +236,14 @@ func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
 
 // KillChildren sends SIGKILL to the service's child processes.
 func (s *Service) KillChildren() error { return killPIDs(Children(s.PID())) }
+
+// Child returns the process ID of the service's child process of a name, such as proxy.
+func (s *Service) Child(name string) (int, error) {
+	for _, pid := range Children(s.PID()) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if args := strings.Split(string(line), "\x00"); err == nil && len(args) > 1 && args[1] == name {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("the service on %s has no process %s", s.node.Name, name)
+}
