@@ -98,6 +98,17 @@ func (n *Node) UseDNS() error {
 	return n.WriteHostFile("resolv.conf", text.String())
 }
 
+// WithDNS returns a command that has a program use the lab's DNS, after UseDNS on the node. The
+// program keeps its process ID.
+func (n *Node) WithDNS(c Command) Command {
+	c.Args = slices.Concat([]string{
+		"--mount", "--", "sh", "-c", `mount --bind "$1" /etc/resolv.conf && shift && exec "$@"`,
+		"sh", n.HostFile("resolv.conf"), c.Path,
+	}, c.Args)
+	c.Path = "unshare"
+	return c
+}
+
 // LaunchService starts the service without waiting for it.
 func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.MkdirAll(n.DisabledManifests(), 0o750); err != nil {
