@@ -43,6 +43,7 @@ func cases() map[string]func(*failure) {
 		"dns-none":             dnsNone,
 		"other-app-404":        otherApplication404,
 		"other-app-200":        otherApplication200,
+		"other-app-cut":        otherApplicationCut,
 		"rate-limited":         rateLimited,
 		"order-invalid":        orderInvalid,
 		"token-replaced":       tokenReplaced,
@@ -205,6 +206,17 @@ func otherApplication200(f *failure) {
 		_, _ = io.WriteString(w, "<!doctype html><title>Welcome</title>")
 	})
 	f.otherApplication(page, `did not get expected response ".*" when querying endpoint$`, "response-not-key")
+}
+
+// otherApplicationCut has an application that ends each response within its body.
+func otherApplicationCut(f *failure) {
+	cut := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "the beginning")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	f.otherApplication(cut, `failed to read response body: unexpected EOF$`, "response-truncated")
 }
 
 func (f *failure) otherApplication(handler http.Handler, text, finding string) {

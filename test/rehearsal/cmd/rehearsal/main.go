@@ -48,6 +48,9 @@ func run(binary string, layout lab.Layout, scale int) (ok bool, err error) {
 	if os.Geteuid() != 0 {
 		return false, errors.New("the lab needs root for network namespaces: run it with sudo or `make rehearsal`")
 	}
+	if scale > 0 && layout.Compact {
+		return false, errors.New("--scale has the router on its own node: omit --compact")
+	}
 	base := rehearsal.Rehearsal{Layout: layout}
 	if base.Binary, err = lab.Binary(ctx, binary); err != nil {
 		return false, err
