@@ -40,8 +40,8 @@ func (s *Scale) judge(context.Context) (string, error) {
 		return "", fmt.Errorf("%w\nfaults:\n%v\ncut connections:\n%s", err, s.faults, describeCuts(cuts))
 	}
 	table, err := s.figures(all, cuts, challenges, len(rejected))
-	return fmt.Sprintf("each of %d connections that failed and %d rejections belongs to a fault\n%s%s",
-		len(cuts), len(rejected), table, strings.Join(lines, "\n")), err
+	return fmt.Sprintf("each of %d connections that failed and %d rejections belongs to a fault\n%s%s%s",
+		len(cuts), len(rejected), table, describeCuts(cuts), strings.Join(lines, "\n")), err
 }
 
 func describeCuts(cuts []*cut) string {
