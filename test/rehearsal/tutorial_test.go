@@ -225,7 +225,7 @@ func (w *workstation) awaitPresented() {
 				return err
 			}
 			defer func() { _ = conn.Close() }()
-			client := tls.Client(conn, &tls.Config{ServerName: w.name, InsecureSkipVerify: true}) //nolint:gosec // only its serial number counts
+			client := tls.Client(conn, &tls.Config{ServerName: w.name, InsecureSkipVerify: true}) // only its serial number counts
 			if err := client.HandshakeContext(ctx); err != nil {
 				return err
 			}
@@ -303,7 +303,7 @@ func (w *workstation) newShell(kubectl string) *shell {
 	// Scripts of the tutorial call oc too.
 	bin := filepath.Join(w.dir, "bin")
 	must(w.t, os.Mkdir(bin, 0o700))
-	must(w.t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/bash\n. '"+prelude+"'\noc \"$@\"\n"), 0o700)) //nolint:gosec // a script
+	must(w.t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/bash\n. '"+prelude+"'\noc \"$@\"\n"), 0o700))
 	bash := startShell(w.t, w.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORKSTATION="+w.dir,
 		"KUBECONFIG="+kubeconfig, "KUBECTL="+kubectl, "ROOTS="+roots, "TOKEN="+w.cluster.Config.BearerToken, "IMAGE="+image,
 		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+w.lab.ControlPlane[0].Dir,

@@ -21,13 +21,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/internal/loop"
 )
 
-// The resources of the agent.
-var (
-	policies       = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
-	machineConfigs = schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigs"}
-	pools          = schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}
-	apiServers     = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "apiservers"}
-)
+// policies is the resource of the node disruption policy.
+func policies() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
+}
+
+// machineResource returns a resource of machine-config-operator.
+func machineResource(name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: name}
+}
+
+// apiServers is the resource of the APIServer.
+func apiServers() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "apiservers"}
+}
 
 // pool is the pool of the control-plane nodes.
 const pool = "master"
@@ -60,7 +67,7 @@ func (f factory) StartWithContext(ctx context.Context) { f.Start(ctx.Done()) }
 // Run acts until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	f := factory{dynamicinformer.NewDynamicSharedInformerFactory(a.client, 0)}
-	policy, config, server := f.ForResource(policies), f.ForResource(machineConfigs), f.ForResource(apiServers)
+	policy, config, server := f.ForResource(policies()), f.ForResource(machineResource("machineconfigs")), f.ForResource(apiServers())
 	a.policy, a.config, a.server = policy.Lister(), config.Lister(), server.Lister()
 	return loop.Run(ctx, a.log, f, []cache.SharedIndexInformer{policy.Informer(), config.Informer(), server.Informer()}, a.reconcile)
 }
@@ -103,7 +110,7 @@ func (a *Agent) observePolicy(ctx context.Context) error {
 		"observedGeneration":         o.GetGeneration(),
 		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": policy},
 	}
-	if _, err := a.client.Resource(policies).UpdateStatus(ctx, o, metav1.UpdateOptions{}); err != nil {
+	if _, err := a.client.Resource(policies()).UpdateStatus(ctx, o, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("put the node disruption policy in force: %w", err)
 	}
 	a.log.Info("the policy is in force", slog.Int64("generation", o.GetGeneration()))
@@ -129,7 +136,8 @@ func (a *Agent) rollOut(ctx context.Context) error {
 
 // setUpdating sets the conditions of the pool.
 func (a *Agent) setUpdating(ctx context.Context, updating bool) error {
-	o, err := a.client.Resource(pools).Get(ctx, pool, metav1.GetOptions{})
+	pools := a.client.Resource(machineResource("machineconfigpools"))
+	o, err := pools.Get(ctx, pool, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the pool: %w", err)
 	}
@@ -142,7 +150,7 @@ func (a *Agent) setUpdating(ctx context.Context, updating bool) error {
 	}
 	err = unstructured.SetNestedSlice(o.Object, []any{condition("Updating", updating), condition("Updated", !updating)}, "status", "conditions")
 	if err == nil {
-		_, err = a.client.Resource(pools).UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		_, err = pools.UpdateStatus(ctx, o, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("report the state of the pool: %w", err)
