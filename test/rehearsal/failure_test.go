@@ -37,6 +37,8 @@ const (
 	// issueLimit bounds the wait for cert-manager. All cases run at the same time, and
 	// cert-manager has five workers for them. A self check that passes takes 8 s of one.
 	issueLimit = 4 * time.Minute
+	// lifetime is the lifetime of the CA's certificates.
+	lifetime = time.Hour
 	// sharedIssuer has no fault.
 	sharedIssuer = "pebble"
 )
@@ -83,17 +85,8 @@ func startShared(t *testing.T, layout lab.Layout, names func(*lab.Lab) []string)
 	}
 	programs := must1(cluster.Build(run))(t)
 	s := &shared{}
-	s.lab = must1(lab.New(run, lab.With(layout), lab.WithCertificateLifetime(time.Hour)))(t)
-	interrupted := context.AfterFunc(run, func() { _ = s.close(); os.Exit(130) })
-	t.Cleanup(func() {
-		interrupted()
-		if t.Failed() {
-			t.Log(s.logs())
-		}
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s.lab = must1(lab.New(run, lab.With(layout), lab.WithCertificateLifetime(lifetime)))(t)
+	s.closeAtEnd(t)
 	hosts := strings.Join(names(s.lab), ", ")
 	for _, m := range s.lab.ControlPlane {
 		must(t, m.WriteAPIServerURL("api-int."+s.lab.Domain))
@@ -111,6 +104,21 @@ func startShared(t *testing.T, layout lab.Layout, names func(*lab.Lab) []string)
 	s.messages = must1(watch(ctx, s.cluster))(t)
 	s.createIssuer(t, sharedIssuer, nil)
 	return s
+}
+
+// closeAtEnd removes the cluster and the lab after the test.
+func (s *shared) closeAtEnd(t *testing.T) {
+	t.Helper()
+	interrupted := context.AfterFunc(run, func() { _ = s.close(); os.Exit(130) })
+	t.Cleanup(func() {
+		interrupted()
+		if t.Failed() {
+			t.Log(s.logs())
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (s *shared) logs() string {

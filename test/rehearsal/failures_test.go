@@ -6,14 +6,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -45,6 +43,7 @@ func cases() map[string]func(*failure) {
 		"dns-none":             dnsNone,
 		"other-app-404":        otherApplication404,
 		"other-app-200":        otherApplication200,
+		"other-app-cut":        otherApplicationCut,
 		"rate-limited":         rateLimited,
 		"order-invalid":        orderInvalid,
 		"token-replaced":       tokenReplaced,
@@ -52,7 +51,6 @@ func cases() map[string]func(*failure) {
 		"wildcard":             wildcardCertificate,
 		"bad-challenge":        badChallenges,
 		"host-network":         hostNetwork,
-		"tutorial":             runTutorial,
 	}
 }
 
@@ -210,6 +208,17 @@ func otherApplication200(f *failure) {
 	f.otherApplication(page, `did not get expected response ".*" when querying endpoint$`, "response-not-key")
 }
 
+// otherApplicationCut has an application that ends each response within its body.
+func otherApplicationCut(f *failure) {
+	cut := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "the beginning")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	f.otherApplication(cut, `failed to read response body: .*: connection reset by peer$`, "response-truncated")
+}
+
 func (f *failure) otherApplication(handler http.Handler, text, finding string) {
 	f.t.Helper()
 	w := f.lab.Worker
@@ -253,37 +262,23 @@ type limitedCA struct {
 // rateLimit starts the server in front of the CA until the test ends.
 func (f *failure) rateLimit() (ca limitedCA, trust []byte) {
 	f.t.Helper()
-	directory, bundle := f.lab.Internet.Directory()
+	directory, _ := f.lab.Internet.Directory()
 	ca = limitedCA{must1(url.Parse(directory))(f.t), &atomic.Bool{}}
 	address := f.lab.Internet.Addresses.V4
 	authority := must1(lab.NewAuthority("rate limit"))(f.t)
 	identity := must1(authority.Issue(lab.ServerCertificate{Addresses: []netip.Addr{address}}))(f.t)
-	certificate := must1(identity.TLS())(f.t)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	pebble := *ca.URL
-	// The CA's URLs have the host of the request, which stays.
-	to := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = pebble.Scheme, pebble.Host, r.In.Host
-		},
-		Transport: &http.Transport{
-			DialContext: f.lab.Internet.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		},
-	}
-	listener := must1(f.lab.Internet.Listen(run, netip.AddrPortFrom(address, 0).String()))(f.t)
-	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/order-plz" || !ca.limited.Load() {
-			to.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.Header().Set("Retry-After", "3600")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = fmt.Fprintf(w, `{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \\\"%s\\\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
-	}))
-	f.t.Cleanup(func() { must(f.t, stop()) })
-	ca.Host = listener.Addr().String()
+	ca.Host = serveACME(f.t, f.lab, netip.AddrPortFrom(address, 0), identity, func(to http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/order-plz" || !ca.limited.Load() {
+				to.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = fmt.Fprintf(w, `{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \\\"%s\\\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
+		})
+	}).String()
 	return ca, authority.Certificate()
 }
 

@@ -149,7 +149,8 @@ var (
 	badStatus = regexp.MustCompile(`^"received HTTP status code was not StatusOK \(200\)".* code=([0-9]+)`)
 )
 
-// selfChecks returns the requests of the self check from cert-manager's log.
+// selfChecks returns the requests of the self check for a token from cert-manager's log, or
+// all of them for an empty one.
 func selfChecks(path, token string) ([]selfCheck, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
+	"github.com/http01-proxyd/http01-proxyd/test/support/steps"
 )
 
 var (
@@ -32,7 +33,17 @@ func rehearse(t *testing.T, layout lab.Layout) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rehearsal.Rehearsal{Binary: binary, Layout: layout, Programs: programs}
+	runSteps(t, &rehearsal.Rehearsal{Binary: binary, Layout: layout, Programs: programs})
+}
+
+// runSteps runs all steps and removes the lab.
+func runSteps(t *testing.T, r interface {
+	Steps() []steps.Step
+	Logs() string
+	Close() error
+},
+) {
+	t.Helper()
 	interrupted := context.AfterFunc(run, func() { _ = r.Close(); os.Exit(130) })
 	t.Cleanup(func() {
 		interrupted()

@@ -3,61 +3,376 @@
 package rehearsal_test
 
 import (
+	"bufio"
 	"context"
-	"encoding/base64"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// heredoc is a file that the tutorial writes.
-var heredoc = regexp.MustCompile(`(?s)cat >(\S+) <<EOF\n(.*?)\nEOF\n`)
+// letsEncrypt is the host of the tutorial's ACME server.
+const letsEncrypt = "acme-v02.api.letsencrypt.org"
 
-// runTutorial applies the objects of docs/tutorial.md and renews the certificate with its
-// patch. test/suites/delivery runs the commands themselves, with a fake `oc` and a fake
-// cert-manager.
-func runTutorial(f *failure) {
-	f.name, f.host = "api-certificate", "api."+f.lab.Domain
-	f.resolve(f.lab.API)
-	client := must1(dynamic.NewForConfig(f.cluster.Config))(f.t)
-	files := map[string]*unstructured.Unstructured{}
-	for _, found := range heredoc.FindAllStringSubmatch(tutorial(f.t), -1) {
-		object := &unstructured.Unstructured{}
-		must(f.t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(found[2], "$API", f.host)), &object.Object))
-		files[found[1]] = object
+// commandBlock is a block of the tutorial that readers run.
+var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+
+// TestTutorial runs the commands of docs/tutorial.md in order in one shell, on a real API
+// server with cert-manager's controllers. The shell is on a host outside the cluster, where
+// `oc` is kubectl. Agents act as OpenShift's operators (configagent), and the lab's CA
+// answers as Let's Encrypt. test/suites/delivery runs the same commands with a simulated API
+// and hosts that boot.
+func TestTutorial(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
 	}
-	issuer, certificate := files["issuer.yaml"], files["certificate.yaml"]
-	if issuer == nil || certificate == nil {
-		f.t.Fatalf("the tutorial writes %v", files)
+	w := newWorkstation(t)
+	blocks := commandBlock.FindAllStringSubmatch(tutorial(t), -1)
+	expected := w.expectedOutputs()
+	if len(blocks) != len(expected) {
+		t.Fatalf("the tutorial has %d blocks of commands, want %d", len(blocks), len(expected))
 	}
-	url, trust := f.lab.Internet.Directory()
-	for field, value := range map[string]string{"server": url, "caBundle": base64.StdEncoding.EncodeToString(trust)} {
-		must(f.t, unstructured.SetNestedField(issuer.Object, value, "spec", "acme", field))
+	var serials []string
+	for i, want := range expected {
+		if want.before != nil {
+			want.before()
+		}
+		out := w.shell.run(t, blocks[i][1])
+		if !regexp.MustCompile(want.output).MatchString(out) {
+			t.Fatalf("the output does not match %s:\n$ %s\n%s", want.output, blocks[i][1], out)
+		}
+		t.Logf("$ %s\n%s", strings.ReplaceAll(strings.TrimSpace(blocks[i][1]), "\n", "\n$ "), out)
+		serials = append(serials, regexp.MustCompile(`serial=\w+`).FindAllString(out, -1)...)
 	}
-	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
-	must1(client.Resource(clusterIssuers).Create(run, issuer, strict))(f.t)
-	must1(client.Resource(clusterIssuers.GroupVersion().WithResource("certificates")).Namespace(certificate.GetNamespace()).Create(run, certificate, strict))(f.t)
-	c := f.challenge()
-	f.awaitReady()
-	f.expectJournal(c.Spec.Token, selfCheck, "got 200")
-	f.renew()
-	must(f.t, lab.Within(run, issueLimit, "the renewal", func(context.Context) error {
-		c, err := f.messages.certificates.Certificates(cluster.ConfigNamespace).Get(f.name)
+	if len(serials) != 2 || serials[0] == serials[1] {
+		t.Errorf("the API server presented the serials %q, want two", serials)
+	}
+}
+
+// workstation is the reader's host, which is on the lab's Internet.
+type workstation struct {
+	*shared
+
+	t     *testing.T
+	dir   string
+	name  string // of the API
+	shell *shell
+}
+
+// expected is what a block of commands prints.
+type expected struct {
+	output string
+	before func() // prepares the block; may be nil
+}
+
+// expectedOutputs returns what the blocks print, in order.
+func (w *workstation) expectedOutputs() []expected {
+	name := regexp.QuoteMeta(w.name)
+	return []expected{
+		{output: `^` + name + `\n$`},
+		{output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`},
+		{output: `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`},
+		{output: `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`},
+		{output: `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`},
+		{output: `(?m)^challenge \S+ for "` + name + `": cert-manager's self check from \S+ got 200 from `},
+		{output: `issuer=.*Pebble(.|\n)*notAfter=(.|\n)*DNS:` + name},
+		{output: `apiserver\S*/cluster patched\n$`},
+		{output: `^$`},
+		{output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
+		{output: `^clusteroperator\S*/kube-apiserver condition met\n$`, before: func() { w.awaitPresented() }},
+		{output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
+		{output: `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`},
+		{output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\n$`, before: func() { w.awaitPresented() }},
+		{output: `Status: "Serving: .* challenges, last 200 `, before: w.awaitStatus},
+	}
+}
+
+// newWorkstation starts a cluster in which the tutorial has not begun yet.
+func newWorkstation(t *testing.T) *workstation {
+	t.Helper()
+	programs := must1(cluster.Build(run))(t)
+	w := &workstation{shared: &shared{}, t: t, dir: t.TempDir()}
+	w.lab = must1(lab.New(run, lab.WithCertificateLifetime(lifetime)))(t)
+	w.name = "api." + w.lab.Domain
+	w.closeAtEnd(t)
+	trust := w.serveLetsEncrypt()
+	must(t, w.lab.Internet.SetName(run, w.name, w.lab.API))
+	for _, m := range w.lab.ControlPlane {
+		must(t, m.LoadNodeRules(run))
+		must(t, m.WriteAPIServerURL("api-int."+w.lab.Domain))
+		must(t, m.UseDNS())
+	}
+	w.cluster = must1(cluster.Start(run, w.lab, programs, cluster.TrustACME(trust)))(t)
+	w.createOpenShift()
+	must(t, w.cluster.Operate(w.install))
+	w.shell = w.newShell(programs.Kubectl)
+	return w
+}
+
+// serveLetsEncrypt has the lab's CA answer as Let's Encrypt, and returns the CA of its
+// server's certificate.
+func (w *workstation) serveLetsEncrypt() (trust []byte) {
+	w.t.Helper()
+	internet := w.lab.Internet
+	authority := must1(lab.NewAuthority("ISRG Root X1"))(w.t)
+	identity := must1(authority.Issue(lab.ServerCertificate{Names: []string{letsEncrypt}}))(w.t)
+	serveACME(w.t, w.lab, netip.AddrPortFrom(internet.Addresses.V4, 443), identity, func(to http.Handler) http.Handler {
+		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/directory" {
+				r.URL.Path = "/dir" // Pebble's
+			}
+			to.ServeHTTP(out, r)
+		})
+	})
+	must(w.t, internet.SetName(run, letsEncrypt, lab.Pair{V4: internet.Addresses.V4}))
+	return authority.Certificate()
+}
+
+// createOpenShift creates OpenShift's CRDs, and the objects that each cluster has.
+func (w *workstation) createOpenShift() {
+	w.t.Helper()
+	dir := must1(cluster.Module(run, ".", "github.com/openshift/api"))(w.t)
+	must(w.t, w.cluster.CreateCRDs(run,
+		filepath.Join(dir, "config/v1/zz_generated.crd-manifests/*_apiservers-Default.crd.yaml"),
+		filepath.Join(dir, "config/v1/zz_generated.crd-manifests/*_dnses-Default.crd.yaml"),
+		filepath.Join(dir, "config/v1/zz_generated.crd-manifests/*_clusteroperators.crd.yaml"),
+		filepath.Join(dir, "machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigs.crd.yaml"),
+		filepath.Join(dir, "machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigpools-SelfManagedHA.crd.yaml"),
+		filepath.Join(dir, "operator/v1/zz_generated.crd-manifests/*_machineconfigurations.crd.yaml"),
+	))
+	client := must1(dynamic.NewForConfig(w.cluster.Config))(w.t)
+	for _, one := range []struct {
+		group, resource, kind, name string
+		spec, status                map[string]any
+	}{
+		{"config.openshift.io", "dnses", "DNS", "cluster", map[string]any{"baseDomain": w.lab.Domain}, nil},
+		{"config.openshift.io", "apiservers", "APIServer", "cluster", map[string]any{"audit": map[string]any{"profile": "Default"}}, nil},
+		{"config.openshift.io", "clusteroperators", "ClusterOperator", "kube-apiserver", map[string]any{}, map[string]any{
+			"conditions": []any{map[string]any{"type": "Progressing", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+		}},
+		{"machineconfiguration.openshift.io", "machineconfigpools", "MachineConfigPool", "master", map[string]any{}, nil},
+		{"operator.openshift.io", "machineconfigurations", "MachineConfiguration", "cluster", map[string]any{"managementState": "Managed"}, nil},
+	} {
+		resource := client.Resource(schema.GroupVersionResource{Group: one.group, Version: "v1", Resource: one.resource})
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": one.group + "/v1", "kind": one.kind, "metadata": map[string]any{"name": one.name}, "spec": one.spec,
+		}}
+		must(w.t, lab.Eventually(run, "the resource "+one.resource, func(ctx context.Context) error {
+			created, err := resource.Create(ctx, object.DeepCopy(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			if err == nil && one.status != nil {
+				created.Object["status"] = one.status
+				_, err = resource.UpdateStatus(ctx, created, metav1.UpdateOptions{})
+			}
+			return err
+		}))
+	}
+}
+
+// updatingSeen is the file that shows that the shell has seen the pool update.
+func (w *workstation) updatingSeen() string { return filepath.Join(w.dir, "updating-seen") }
+
+// install starts the service on each control-plane node. A real rollout takes minutes, so that
+// nobody misses it. This one lasts until the reader has seen it.
+func (w *workstation) install(ctx context.Context) error {
+	for _, m := range w.lab.ControlPlane {
+		s, err := m.StartService(ctx, lab.ServiceOptions{Binary: binary})
 		if err != nil {
 			return err
 		}
-		if c.Status.Revision == nil || *c.Status.Revision != 2 {
-			return fmt.Errorf("its status is %+v", c.Status)
+		w.services = append(w.services, s)
+	}
+	var err error
+	if w.holder, err = w.lab.VIPHolder(ctx, w.lab.API.Both()[0]); err != nil {
+		return err
+	}
+	if _, err := w.services[w.holder.Index].AwaitReason(ctx, "Serving"); err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, "the wait for the update", func(context.Context) error {
+		_, err := os.Stat(w.updatingSeen())
+		return err
+	})
+}
+
+// awaitPresented waits until each API server presents the certificate of the Secret.
+func (w *workstation) awaitPresented() {
+	w.t.Helper()
+	secret := must1(w.cluster.Kube.CoreV1().Secrets(cluster.ConfigNamespace).Get(run, "api-certificate", metav1.GetOptions{}))(w.t)
+	want := must1(tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"]))(w.t).Leaf.SerialNumber
+	for _, a := range w.cluster.APIServers {
+		must(w.t, lab.Within(run, issueLimit, "the certificate on "+a.Node.Name, func(ctx context.Context) error {
+			conn, err := w.lab.Gateway.Dial(ctx, "tcp", netip.AddrPortFrom(a.Node.Addresses.V4, 6443).String())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			client := tls.Client(conn, &tls.Config{ServerName: w.name, InsecureSkipVerify: true}) // only its serial number counts
+			if err := client.HandshakeContext(ctx); err != nil {
+				return err
+			}
+			if got := client.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(want) != 0 {
+				return fmt.Errorf("it presents %x, want %x", got, want)
+			}
+			return nil
+		}))
+	}
+}
+
+// statusFile is what `systemctl status` prints on a node.
+func statusFile(dir string) string { return filepath.Join(dir, "systemctl-status") }
+
+// awaitStatus waits until the service has reported a challenge to systemd, and writes what
+// `systemctl status` prints.
+func (w *workstation) awaitStatus() {
+	w.t.Helper()
+	s := w.services[w.holder.Index]
+	must(w.t, lab.Eventually(run, "the status of the service", func(context.Context) error {
+		if text := s.Notifications.Status(); !strings.Contains(text, "challenges, last 200 ") {
+			return errors.New(text)
 		}
 		return nil
 	}))
-	f.t.Log("cert-manager: the Certificate has revision 2")
+	must(w.t, os.WriteFile(statusFile(w.holder.Dir), []byte(`     Status: "`+s.Notifications.Status()+"\"\n"), 0o600))
+}
+
+// The programs of the reader's host. curl, openssl and kubectl run on the lab's Internet, with
+// its DNS, and trust the lab's CA as other hosts trust Let's Encrypt. `oc debug` is not in
+// kubectl: it prints the log of the node's service, or its status for systemd.
+const workstationPrelude = `set -euo pipefail
+outside() {
+	nsenter --net="/run/netns/$NAMESPACE" unshare --mount -- sh -c 'mount --bind "$RESOLV" /etc/resolv.conf && exec "$@"' sh "$@"
+}
+curl() {
+	local header=()
+	# Anonymous clients may read /readyz in OpenShift.
+	if [[ "$*" = *:6443* ]]; then header=(--header "Authorization: Bearer $TOKEN"); fi
+	outside curl --cacert "$ROOTS" "${header[@]}" "$@"
+}
+openssl() { if [ "$1" = s_client ]; then outside openssl "$@"; else command openssl "$@"; fi; }
+oc() {
+	case "$*" in
+	"debug node/master0 -- chroot /host journalctl "*) sed -n 's/.* msg="\(\([^"\\]\|\\.\)*\)".*/\1/p' "$NODE/http01-proxyd.log" | sed 's/\\"/"/g' ;;
+	"debug node/master0 -- chroot /host systemctl status http01-proxyd") cat "$NODE/systemctl-status" ;;
+	*) HOME="$WORKSTATION" SSL_CERT_FILE="$ROOTS" outside "$KUBECTL" "$@" ;;
+	esac
+	case "$*" in "wait mcp/master --for=condition=Updating "*) touch "$WORKSTATION/updating-seen" ;; esac
+}
+make() {
+	local args=() arg
+	for arg in "$@"; do
+		case $arg in OUT=*) arg="OUT=$PWD/${arg#OUT=}" ;; esac
+		args+=("$arg")
+	done
+	command make --no-print-directory -C "$REPOSITORY" "${args[@]}"
+}
+export -f outside curl openssl oc make
+`
+
+// image is the reference of an image, which no node pulls here.
+const image = "registry.example.com/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// newShell starts the reader's shell with a kubeconfig as the installer writes it.
+func (w *workstation) newShell(kubectl string) *shell {
+	w.t.Helper()
+	kubeconfig := filepath.Join(w.dir, "kubeconfig")
+	must(w.t, w.cluster.WriteKubeconfig(kubeconfig, "https://"+w.name+":6443"))
+	roots := filepath.Join(w.dir, "roots.pem")
+	must(w.t, os.WriteFile(roots, []byte(must1(w.lab.Internet.Root(run))(w.t)), 0o600))
+	must(w.t, w.lab.Internet.UseDNS())
+	prelude := filepath.Join(w.dir, "workstation.bash")
+	must(w.t, os.WriteFile(prelude, []byte(workstationPrelude), 0o600))
+	// Scripts of the tutorial call oc too.
+	bin := filepath.Join(w.dir, "bin")
+	must(w.t, os.Mkdir(bin, 0o700))
+	must(w.t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/bash\n. '"+prelude+"'\noc \"$@\"\n"), 0o700))
+	bash := startShell(w.t, w.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORKSTATION="+w.dir,
+		"KUBECONFIG="+kubeconfig, "KUBECTL="+kubectl, "ROOTS="+roots, "TOKEN="+w.cluster.Config.BearerToken, "IMAGE="+image,
+		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+w.lab.ControlPlane[0].Dir,
+		"REPOSITORY="+must1(lab.ModuleFolder(".."))(w.t), "GOFLAGS=-buildvcs=false"))
+	bash.run(w.t, ". '"+prelude+"'")
+	return bash
+}
+
+// shell is a bash that runs one block after the other.
+type shell struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// blockEnd is printed after each block.
+const blockEnd = "--- end of the block ---\n"
+
+func startShell(t *testing.T, dir string, env []string) *shell {
+	t.Helper()
+	cmd := exec.CommandContext(run, "bash")
+	cmd.Dir, cmd.Env = dir, env
+	in := must1(cmd.StdinPipe())(t)
+	out := must1(cmd.StdoutPipe())(t)
+	cmd.Stderr = cmd.Stdout
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // a failed block has ended it
+	})
+	return &shell{in, bufio.NewReader(out)}
+}
+
+// run runs a block and returns its output. A failed command ends the shell. The block gets no
+// input: it would read the next block.
+func (s *shell) run(t *testing.T, block string) string {
+	t.Helper()
+	_, err := io.WriteString(s.in, "{\n"+block+"\n} </dev/null\nprintf '%s' '"+blockEnd+"'\n")
+	var all strings.Builder
+	for err == nil && !strings.HasSuffix(all.String(), blockEnd) {
+		var line string
+		line, err = s.out.ReadString('\n')
+		all.WriteString(line)
+	}
+	if err != nil {
+		t.Fatalf("%v\n$ %s\n%s", err, block, all.String())
+	}
+	return strings.TrimSuffix(all.String(), blockEnd)
+}
+
+// serveACME starts a server in front of the lab's CA until the test ends. wrap changes its
+// responses.
+func serveACME(t *testing.T, l *lab.Lab, address netip.AddrPort, identity lab.Identity, wrap func(http.Handler) http.Handler) netip.AddrPort {
+	t.Helper()
+	directory, bundle := l.Internet.Directory()
+	pebble := must1(url.Parse(directory))(t)
+	certificate := must1(identity.TLS())(t)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	// The CA's URLs have the host of the request, which stays.
+	to := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = pebble.Scheme, pebble.Host, r.In.Host
+		},
+		Transport: &http.Transport{
+			DialContext: l.Internet.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		},
+	}
+	listener := must1(l.Internet.Listen(run, address.String()))(t)
+	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}, wrap(to))
+	t.Cleanup(func() { must(t, stop()) })
+	return must1(netip.ParseAddrPort(listener.Addr().String()))(t)
 }

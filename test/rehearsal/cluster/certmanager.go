@@ -34,19 +34,17 @@ const issuerLimit = 4 * time.Minute
 func (c *Cluster) startCertManager(path string) error {
 	pod := c.Lab.Pods[0]
 	kubeconfig := filepath.Join(pod.Dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: c.Config.Host, CertificateAuthorityData: c.Trust}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{"admin": {Cluster: "lab", AuthInfo: "admin"}},
-		CurrentContext: "admin",
-	}, kubeconfig); err != nil {
-		return fmt.Errorf("write the kubeconfig of cert-manager: %w", err)
+	if err := c.WriteKubeconfig(kubeconfig, c.Config.Host); err != nil {
+		return err
+	}
+	if err := pod.UseDNS(); err != nil {
+		return err
 	}
 	var servers []string
 	for _, address := range c.Lab.DNS() {
 		servers = append(servers, at(address, 53))
 	}
-	_, err := pod.Start(lab.Command{Name: "cert-manager", Path: path, Args: []string{
+	command := pod.WithDNS(lab.Command{Name: "cert-manager", Path: path, Args: []string{
 		"--kubeconfig=" + kubeconfig,
 		"--cluster-resource-namespace=" + OperandNamespace,
 		"--acme-http01-solver-nameservers=" + strings.Join(servers, ","),
@@ -55,7 +53,29 @@ func (c *Cluster) startCertManager(path string) error {
 		"--feature-gates=ACMEHTTP01IngressPathTypeExact=false",
 		"--v=4",
 	}})
+	if c.acmeTrust != nil {
+		roots := filepath.Join(pod.Dir, "roots.pem")
+		if err := os.WriteFile(roots, c.acmeTrust, 0o600); err != nil {
+			return fmt.Errorf("write the CAs of cert-manager: %w", err)
+		}
+		command.Env = append(command.Env, "SSL_CERT_FILE="+roots)
+	}
+	_, err := pod.Start(command)
 	return err
+}
+
+// WriteKubeconfig writes a kubeconfig for a URL of the API. It trusts only the CA of the API
+// servers' own certificates.
+func (c *Cluster) WriteKubeconfig(path, url string) error {
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: url, CertificateAuthorityData: c.Trust}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{"admin": {Cluster: "lab", AuthInfo: "admin"}},
+		CurrentContext: "admin",
+	}, path); err != nil {
+		return fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	return nil
 }
 
 // CreateIssuer creates a ClusterIssuer for the lab's CA, with a change unless it is nil, and
@@ -99,34 +119,37 @@ func IsReady(issuer *cmapi.ClusterIssuer) bool {
 	})
 }
 
-// createCRDs creates the CRDs of cert-manager's module and waits until they are served.
-func (c *Cluster) createCRDs(ctx context.Context) error {
+// CreateCRDs creates the CRDs in files, by patterns of their paths.
+func (c *Cluster) CreateCRDs(ctx context.Context, patterns ...string) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)
 	}
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	dir, err := certManagerModule(ctx)
-	if err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "deploy/crds/*.yaml"))
-	if err != nil || len(files) == 0 {
-		return errors.Join(fmt.Errorf("no CRDs in %s", dir), err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read a CRD: %w", err)
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			return errors.Join(fmt.Errorf("no CRDs in %s", pattern), err)
 		}
-		crd := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-			return fmt.Errorf("parse the CRD %s: %w", file, err)
-		}
-		if _, err := crds.Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create the CRD %s: %w", crd.GetName(), err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("read a CRD: %w", err)
+			}
+			crd := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+				return fmt.Errorf("parse the CRD %s: %w", file, err)
+			}
+			if _, err := crds.Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("create the CRD %s: %w", crd.GetName(), err)
+			}
 		}
 	}
+	return nil
+}
+
+// awaitCertManager waits until the API servers serve cert-manager's API.
+func (c *Cluster) awaitCertManager(ctx context.Context) error {
 	return lab.Eventually(ctx, "cert-manager's API", func(ctx context.Context) error {
 		_, issuers := c.CertManager.CertmanagerV1().ClusterIssuers().List(ctx, metav1.ListOptions{})
 		_, certificates := c.CertManager.CertmanagerV1().Certificates("").List(ctx, metav1.ListOptions{})
@@ -137,15 +160,15 @@ func (c *Cluster) createCRDs(ctx context.Context) error {
 	})
 }
 
-// certManagerModule returns the folder of cert-manager's module.
-func certManagerModule(ctx context.Context) (string, error) {
-	folder, err := lab.ModuleFolder("rehearsal")
+// Module returns the folder of a module that a Go module in a folder of test requires.
+func Module(ctx context.Context, folder, module string) (string, error) {
+	in, err := lab.ModuleFolder(folder)
 	if err != nil {
 		return "", err
 	}
-	out, err := lab.Output(ctx, nil, "", "go", "-C", folder, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	out, err := lab.Output(ctx, nil, "", "go", "-C", in, "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
-		return "", fmt.Errorf("find the CRDs of cert-manager: %w", err)
+		return "", fmt.Errorf("find the CRDs of %s: %w", module, err)
 	}
 	return strings.TrimSpace(out), nil
 }

@@ -15,9 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/configagent"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/nodeagent"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/routeagent"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/servingagent"
@@ -49,6 +51,8 @@ type Cluster struct {
 	// certificates.
 	Trust []byte
 
+	acmeTrust []byte // CA of an ACME server, in PEM; nil for none
+
 	log    *slog.Logger
 	logs   *os.File
 	agents *errgroup.Group
@@ -56,10 +60,19 @@ type Cluster struct {
 	stop   context.CancelFunc
 }
 
+// Option changes a cluster before it starts.
+type Option func(*Cluster)
+
+// TrustACME has cert-manager trust a CA, in PEM, as it trusts those of its image.
+func TrustACME(pem []byte) Option { return func(c *Cluster) { c.acmeTrust = pem } }
+
 // Start starts the programs and agents in a lab. The caller must Close the cluster before
 // the lab.
-func Start(ctx context.Context, l *lab.Lab, p Programs) (*Cluster, error) {
+func Start(ctx context.Context, l *lab.Lab, p Programs, options ...Option) (*Cluster, error) {
 	c := &Cluster{Lab: l}
+	for _, o := range options {
+		o(c)
+	}
 	var err error
 	if c.logs, err = os.Create(filepath.Join(l.Dir, "agents.log")); err != nil {
 		return nil, fmt.Errorf("create the log of the agents: %w", err)
@@ -112,9 +125,29 @@ func (c *Cluster) ServeSecret(namespace, name string) {
 	})
 }
 
+// Operate has an agent act as OpenShift's operators for the objects of the tutorial. install
+// rolls MachineConfigs out.
+func (c *Cluster) Operate(install func(context.Context) error) error {
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("create the client of the API: %w", err)
+	}
+	c.run("configagent", func(log *slog.Logger) func(context.Context) error {
+		return configagent.New(client, install, c.ServeSecret, log).Run
+	})
+	return nil
+}
+
 // createObjects creates the CRDs, namespaces and the IngressClass.
 func (c *Cluster) createObjects(ctx context.Context) error {
-	if err := c.createCRDs(ctx); err != nil {
+	dir, err := Module(ctx, "rehearsal", "github.com/cert-manager/cert-manager")
+	if err != nil {
+		return err
+	}
+	if err := c.CreateCRDs(ctx, filepath.Join(dir, "deploy/crds/*.yaml")); err != nil {
+		return err
+	}
+	if err := c.awaitCertManager(ctx); err != nil {
 		return err
 	}
 	for _, name := range []string{OperandNamespace, ConfigNamespace} {

@@ -9,9 +9,10 @@
 // OpenShift. cert-manager's controllers run in the network of a pod, with the DNS of the
 // lab and the settings of Red Hat's operator.
 //
-// Three agents do the work of a cluster's other controllers:
-// nodeagent (scheduler, kubelet, EndpointSlices), routeagent (ingress-to-route and router)
-// and servingagent (kube-apiserver-operator). They use the API as clients of this process.
+// Agents do the work of a cluster's other controllers: nodeagent (scheduler, kubelet,
+// EndpointSlices), routeagent (ingress-to-route and router), servingagent (the reload of a
+// named certificate) and configagent (OpenShift's operators for the tutorial). They use the
+// API as clients of this process.
 //
 // It leaves out RBAC (every client has all rights), admission of ServiceAccounts,
 // kube-controller-manager ([Cluster.CollectGarbage] deletes the objects of a deleted owner),

@@ -23,6 +23,7 @@ type Programs struct {
 	APIServer   string
 	CertManager string
 	Solver      string
+	Kubectl     string
 }
 
 // Build compiles the programs, which takes minutes, or returns those that an earlier call
@@ -43,6 +44,6 @@ func Build(ctx context.Context) (Programs, error) {
 	}
 	return Programs{
 		Etcd: filepath.Join(dir, "etcd"), APIServer: filepath.Join(dir, "kube-apiserver"),
-		CertManager: filepath.Join(dir, "cert-manager"), Solver: tools.Solver,
+		CertManager: filepath.Join(dir, "cert-manager"), Solver: tools.Solver, Kubectl: filepath.Join(dir, "kubectl"),
 	}, nil
 }

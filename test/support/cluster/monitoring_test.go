@@ -52,7 +52,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	exporter := must1(exec.LookPath(nodeExporter))(t)
 	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
 		return errors.Join(
-			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\n", ":9645"), 0o644),
+			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\nselfTest: {interval: 10s}\n", ":9645"), 0o644),
 			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the certificate watcher reads the name there
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})

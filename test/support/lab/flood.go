@@ -83,7 +83,7 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	defer func() { err = errors.Join(err, solver.Remove(context.WithoutCancel(ctx))) }()
 	ca := flood.CA{Server: l.web4(), Host: name, Path: acmePrefix + token, Want: key, Every: 250 * time.Millisecond}
 
-	if report.Before, err = footprint(s.PID()); err != nil {
+	if report.Before, err = FootprintOf(s.PID()); err != nil {
 		return report, err
 	}
 	watch := watchFootprint(ctx, s.PID())
@@ -138,7 +138,7 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) error {
 	err := Eventually(ctx, "the flood's descriptors closed", func(context.Context) error {
 		var err error
-		if report.After, err = footprint(s.PID()); err != nil {
+		if report.After, err = FootprintOf(s.PID()); err != nil {
 			return err
 		}
 		if report.After.Descriptors > report.Before.Descriptors+10 { // some pooled connections to the router remain

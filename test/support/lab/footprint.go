@@ -29,11 +29,11 @@ func (f Footprint) String() string {
 }
 
 // Footprint adds up the service and its children.
-func (s *Service) Footprint() (Footprint, error) { return footprint(s.PID()) }
+func (s *Service) Footprint() (Footprint, error) { return FootprintOf(s.PID()) }
 
-// footprint adds up a process and its children. A child that exits meanwhile, such as the
+// FootprintOf adds up a process and its children. A child that exits meanwhile, such as the
 // prober, counts as nothing.
-func footprint(pid int) (Footprint, error) {
+func FootprintOf(pid int) (Footprint, error) {
 	sum, err := footprintOf(pid)
 	if err != nil {
 		return sum, err
@@ -113,7 +113,7 @@ func watchFootprint(ctx context.Context, pid int) (peak func() (Footprint, error
 		defer tick.Stop()
 		for ctx.Err() == nil && o.err == nil {
 			var now Footprint
-			now, o.err = footprint(pid)
+			now, o.err = FootprintOf(pid)
 			o.most = Footprint{
 				max(o.most.RSS, now.RSS), max(o.most.Anonymous, now.Anonymous), max(o.most.PSS, now.PSS), max(o.most.Descriptors, now.Descriptors),
 			}

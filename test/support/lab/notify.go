@@ -11,44 +11,52 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// maxMessage limits one sd_notify message.
-const maxMessage = 64 << 10
+// maxMessage and maxDescriptors limit one sd_notify message.
+const (
+	maxMessage     = 64 << 10
+	maxDescriptors = 8
+)
 
 // Notifications is the receiving end of sd_notify(3): a real socket with all received
 // messages in order.
 type Notifications struct {
 	Path string // value for NOTIFY_SOCKET
 
-	conn *net.UnixConn
-	done chan struct{}
+	conn  *net.UnixConn
+	store *DescriptorStore // nil without one
+	done  chan struct{}
 
 	mu      sync.Mutex
 	lines   []string
 	readyAt time.Time
 }
 
-func listenNotify(dir, name string) (*Notifications, error) {
+func listenNotify(dir, name string, store *DescriptorStore) (*Notifications, error) {
 	path := filepath.Join(dir, name)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return nil, fmt.Errorf("listen for notifications: %w", err)
 	}
-	n := &Notifications{Path: path, conn: conn, done: make(chan struct{})}
+	n := &Notifications{Path: path, conn: conn, store: store, done: make(chan struct{})}
 	go n.receive()
 	return n, nil
 }
 
 func (n *Notifications) receive() {
 	defer close(n.done)
-	message := make([]byte, maxMessage)
+	message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(maxDescriptors*4))
 	for {
-		size, err := n.conn.Read(message)
+		size, rightsSize, _, _, err := n.conn.ReadMsgUnix(message, rights)
 		if err != nil {
 			return // closed with the service
 		}
-		n.record(strings.Split(strings.TrimSpace(string(message[:size])), "\n"), time.Now())
+		lines := strings.Split(strings.TrimSpace(string(message[:size])), "\n")
+		n.store.receive(lines, rights[:rightsSize])
+		n.record(lines, time.Now())
 	}
 }
 

@@ -35,6 +35,8 @@ type Command struct {
 	Path string   // path of the program
 	Args []string // without the program's name
 	Env  []string // additions to this process's environment
+
+	Files []*os.File // descriptors from 3 on
 }
 
 // Start runs a program on the node. The kernel kills it when the lab's process ends.
@@ -49,6 +51,7 @@ func (n *Node) Start(c Command) (*Process, error) {
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.ExtraFiles = c.Files
 	// Its own process group: the lab ends its processes in order after a Ctrl-C.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	err = n.thread.do(func() error {
@@ -70,6 +73,13 @@ func (n *Node) Start(c Command) (*Process, error) {
 
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// ProcessorTime returns the processor time of an exited process and of the children that it
+// has waited for.
+func (p *Process) ProcessorTime() time.Duration {
+	<-p.exited
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
 
 // Exited returns a channel that is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }

@@ -21,6 +21,10 @@ type ServiceOptions struct {
 	Keep   bool   // keep the configuration file, or its absence
 	Env    []string
 	Wrap   []string // a command that starts the service, such as setpriv with its arguments
+
+	// Store keeps the service's descriptors for its next process, so that a restart is one of
+	// the unit; nil for a service without systemd.
+	Store *DescriptorStore
 }
 
 // Service is one running http01-proxyd on a node.
@@ -94,6 +98,17 @@ func (n *Node) UseDNS() error {
 	return n.WriteHostFile("resolv.conf", text.String())
 }
 
+// WithDNS returns a command that has a program use the lab's DNS, after UseDNS on the node. The
+// program keeps its process ID.
+func (n *Node) WithDNS(c Command) Command {
+	c.Args = slices.Concat([]string{
+		"--mount", "--", "sh", "-c", `mount --bind "$1" /etc/resolv.conf && shift && exec "$@"`,
+		"sh", n.HostFile("resolv.conf"), c.Path,
+	}, c.Args)
+	c.Path = "unshare"
+	return c
+}
+
 // LaunchService starts the service without waiting for it.
 func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.MkdirAll(n.DisabledManifests(), 0o750); err != nil {
@@ -112,7 +127,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last notify socket: %w", err)
 	}
-	notifications, err := listenNotify(n.serviceFile(""), "notify.sock")
+	notifications, err := listenNotify(n.serviceFile(""), "notify.sock", o.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +143,13 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if _, err := os.Stat(n.HostFile("resolv.conf")); err == nil {
 		command = append(command, "--resolv-conf", n.HostFile("resolv.conf"))
 	}
-	p, err := n.Start(Command{
+	start := Command{
 		Name: "http01-proxyd",
 		Path: command[0], Args: command[1:],
 		Env: append([]string{"NOTIFY_SOCKET=" + notifications.Path}, o.Env...),
-	})
+	}
+	o.Store.pass(&start)
+	p, err := n.Start(start)
 	if err != nil {
 		return nil, errors.Join(err, notifications.close())
 	}
@@ -230,3 +247,14 @@ func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
 
 // KillChildren sends SIGKILL to the service's child processes.
 func (s *Service) KillChildren() error { return killPIDs(Children(s.PID())) }
+
+// Child returns the process ID of the service's child process of a name, such as proxy.
+func (s *Service) Child(name string) (int, error) {
+	for _, pid := range Children(s.PID()) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if args := strings.Split(string(line), "\x00"); err == nil && len(args) > 1 && args[1] == name {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("the service on %s has no process %s", s.node.Name, name)
+}

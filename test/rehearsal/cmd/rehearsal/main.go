@@ -23,8 +23,9 @@ import (
 func main() {
 	binary := flag.String("binary", "", "path of the http01-proxyd to show (default: built from the repository)")
 	compact := flag.Bool("compact", false, "run the router on the control-plane nodes")
+	scale := flag.Int("scale", 0, "request this many Certificates at once, one in fifteen for the name of another one, and inject faults (default 0: one Certificate, step by step)")
 	flag.Parse()
-	ok, err := run(*binary, lab.Layout{Compact: *compact})
+	ok, err := run(*binary, lab.Layout{Compact: *compact}, *scale)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
 	}
@@ -33,21 +34,35 @@ func main() {
 	}
 }
 
+// show is a sequence of steps in a lab.
+type show interface {
+	Steps() []steps.Step
+	Logs() string
+	Close() error
+}
+
 // run runs all steps and reports whether they succeeded.
-func run(binary string, layout lab.Layout) (ok bool, err error) {
+func run(binary string, layout lab.Layout, scale int) (ok bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if os.Geteuid() != 0 {
 		return false, errors.New("the lab needs root for network namespaces: run it with sudo or `make rehearsal`")
 	}
-	r := &rehearsal.Rehearsal{Layout: layout}
-	if r.Binary, err = lab.Binary(ctx, binary); err != nil {
+	if scale > 0 && layout.Compact {
+		return false, errors.New("--scale has the router on its own node: omit --compact")
+	}
+	base := rehearsal.Rehearsal{Layout: layout}
+	if base.Binary, err = lab.Binary(ctx, binary); err != nil {
 		return false, err
 	}
 	begin := time.Now()
 	fmt.Println("Compiling etcd, kube-apiserver and cert-manager, unless .cache has them. The first time takes minutes.")
-	if r.Programs, err = cluster.Build(ctx); err != nil {
+	if base.Programs, err = cluster.Build(ctx); err != nil {
 		return false, err
+	}
+	var r show = &base
+	if scale > 0 {
+		r = &rehearsal.Scale{Rehearsal: base, Certificates: scale, Twice: scale / 15}
 	}
 	fmt.Printf("The programs are there after %.1f s.\n", time.Since(begin).Seconds())
 	defer func() {

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
+)
+
+// judge compares what the clients have received with the records of the router and of the
+// service, attributes each difference to a fault, and returns the figures.
+func (s *Scale) judge(context.Context) (string, error) {
+	end := s.endCapture
+	s.endCapture = nil
+	if err := end(); err != nil {
+		return "", err
+	}
+	all := s.capture.connections(s.lab.API.Both()...)
+	challenges := s.progress.observed()
+	cuts, connectionErr := attributeConnections(all, s.faults)
+	var rejected []rejection
+	for _, m := range s.lab.ControlPlane {
+		one, err := rejections(m.Name, s.services[m.Index].Log)
+		if err != nil {
+			return "", err
+		}
+		rejected = append(rejected, one...)
+	}
+	lines, rejectionErr := attributeRejections(rejected, cuts)
+	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges)); err != nil {
+		return "", fmt.Errorf("%w\nfaults:\n%v\ncut connections:\n%s", err, s.faults, describeCuts(cuts))
+	}
+	table, err := s.figures(all, cuts, challenges, len(rejected))
+	return fmt.Sprintf("each of %d connections that failed and %d rejections belongs to a fault\n%s%s%s",
+		len(cuts), len(rejected), table, describeCuts(cuts), strings.Join(lines, "\n")), err
+}
+
+func describeCuts(cuts []*cut) string {
+	var b strings.Builder
+	for _, c := range cuts {
+		fmt.Fprintf(&b, "%v (%s)\n", &c.connection, c.fault.title)
+	}
+	return b.String()
+}
+
+// checkChallenges holds that each Challenge has become valid.
+func (s *Scale) checkChallenges(all []observedChallenge) error {
+	var errs []error
+	names := map[string]bool{}
+	for _, c := range all {
+		names[c.name] = true
+		if c.valid.IsZero() {
+			errs = append(errs, fmt.Errorf("the Challenge for %s never was valid", c.name))
+		}
+	}
+	// The CA can reuse an authorization for the second Certificate of a name.
+	if want := s.Certificates - s.Twice; len(names) != want {
+		errs = append(errs, fmt.Errorf("there were Challenges for %d names, want %d", len(names), want))
+	}
+	return errors.Join(errs...)
+}
+
+// routerRequest is a line of the router's log about a challenge.
+var routerRequest = regexp.MustCompile(` [0-9]+/[0-9-]+/[0-9-]+/[0-9-]+/[0-9-]+ ([0-9]{3}) .*/\.well-known/acme-challenge/(\S+) `)
+
+// routed returns how many requests with a token the routers have answered with a status.
+func routed(c *cluster.Cluster) (map[answer]int, error) {
+	all := map[answer]int{}
+	for _, w := range c.Lab.Routers {
+		log, err := w.RouterLog()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range routerRequest.FindAllStringSubmatch(log, -1) {
+			status, err := strconv.Atoi(m[1])
+			if err != nil {
+				return nil, fmt.Errorf("read the router's log: %w", err)
+			}
+			all[answer{m[2], status}]++
+		}
+	}
+	return all, nil
+}
+
+// answer is the status of a response to the request with a token.
+type answer struct {
+	token  string
+	status int
+}
+
+// compareRouter holds that each response of the router has reached its client, and each
+// response comes from the router. Only the response of a connection that a fault has cut can
+// be missing.
+func (s *Scale) compareRouter(all []connection, cuts []*cut) error {
+	sent, err := routed(s.cluster)
+	if err != nil {
+		return err
+	}
+	received := map[answer]int{}
+	for _, c := range all {
+		if !failed(&c) {
+			received[answer{c.token, c.status}]++
+		}
+	}
+	missing := map[string]int{}
+	for _, c := range cuts {
+		missing[c.token]++
+	}
+	var errs []error
+	for a, n := range received {
+		if n > sent[a] {
+			errs = append(errs, fmt.Errorf("clients received status %d for %s %d times, the router sent it %d times", a.status, a.token, n, sent[a]))
+		}
+	}
+	for _, c := range s.progress.observed() {
+		lost := 0
+		for _, status := range []int{200, 503} {
+			a := answer{c.token, status}
+			lost += max(0, sent[a]-received[a])
+		}
+		if lost > missing[c.token] {
+			errs = append(errs, fmt.Errorf("clients did not receive %d responses for %s, and faults have cut %d connections", lost, c.token, missing[c.token]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// figures returns the table of results.
+func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChallenge, rejected int) (string, error) {
+	var answered int
+	var inRequests time.Duration // from the head to the response
+	byToken := map[string]time.Duration{}
+	for _, c := range all {
+		if c.status != 0 {
+			answered++
+			inRequests += c.answered.Sub(c.requested)
+			byToken[c.token] += c.answered.Sub(c.requested)
+		}
+	}
+	var lifetimes, shares []time.Duration
+	last := s.began
+	for _, c := range challenges {
+		lifetimes, shares = append(lifetimes, c.valid.Sub(c.created)), append(shares, byToken[c.token])
+		if c.valid.After(last) {
+			last = c.valid
+		}
+	}
+	checks, err := selfChecks(s.certManagerLog(), "")
+	if err != nil {
+		return "", err
+	}
+	repeated := map[int]int{} // by status of the response, 0 without one
+	for _, c := range checks {
+		if c.status != 200 {
+			repeated[c.status]++
+		}
+	}
+	var processor time.Duration
+	for _, one := range s.ended {
+		processor += one.ProcessorTime()
+	}
+	most, _ := s.progress.schedule()
+	memory := s.footprint()
+	wall := last.Sub(s.began)
+	lifetime, share := median(lifetimes), median(shares)
+	byFault := 0
+	for _, status := range slices.Sorted(maps.Keys(repeated)) {
+		if status != 503 {
+			byFault += repeated[status]
+		}
+	}
+	rows := [][2]string{
+		{"Certificates, names, Challenges", fmt.Sprintf("%d, %d, %d", s.Certificates, s.Certificates-s.Twice, len(challenges))},
+		{"time to the last valid Challenge", fmt.Sprintf("%.0f s", wall.Seconds())},
+		{"most Challenges in progress", fmt.Sprintf("%d of %d", most, maxChallenges)},
+		{"requests answered, per Challenge", fmt.Sprintf("%d, %.1f", answered, float64(answered)/float64(len(challenges)))},
+		{"self checks repeated because of a fault", strconv.Itoa(byFault)},
+		{"self checks repeated because the route was missing", strconv.Itoa(repeated[503])},
+		{"connections cut by faults, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
+		{"median time of a Challenge until valid", fmt.Sprintf("%.0f s", lifetime.Seconds())},
+		{"of it in the service, router and solver", fmt.Sprintf("%.1f ms (%.3f %%)", share.Seconds()*1e3, 100*share.Seconds()/lifetime.Seconds())},
+		{"median and 99th percentile of a response", responseTimes(all)},
+		{"processor time of all services", fmt.Sprintf("%.1f s (%.1f %% of a core, %.1f ms per answered request)",
+			processor.Seconds(), 100*processor.Seconds()/wall.Seconds(), processor.Seconds()*1e3/float64(answered))},
+		{"most memory of a service", memory.String()},
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "%-52s%s\n", r[0], r[1])
+	}
+	return b.String(), nil
+}
+
+// responseTimes returns the median and the 99th percentile of the time from the request to
+// the first byte of the response.
+func responseTimes(all []connection) string {
+	var times []time.Duration
+	for _, c := range all {
+		if c.status != 0 {
+			times = append(times, c.answered.Sub(c.requested))
+		}
+	}
+	if len(times) == 0 {
+		return "no response"
+	}
+	slices.Sort(times)
+	return fmt.Sprintf("%.1f ms, %.1f ms", times[len(times)/2].Seconds()*1e3, times[len(times)*99/100].Seconds()*1e3)
+}
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(all))[len(all)/2]
+}
