@@ -20,6 +20,9 @@ var update = flag.Bool("update", false, "write the table of system calls")
 
 const systemCallsDocument = "../../docs/internals/system-calls.md"
 
+// RestrictAccess is the part of [Confine] that Landlock enforces.
+func RestrictAccess(kind Kind) error { return restrictAccess(kind) }
+
 func kinds() map[string]Kind {
 	return map[string]Kind{"proxy": Proxy, "exporter": Exporter, "prober": Prober}
 }
