@@ -231,6 +231,7 @@ docs:
 	$(GO) run -tags docs ./cmd/http01-proxyd markdown docs/reference/cli
 	$(GO) run -tags docs ./cmd/oc-http01 markdown docs/reference/cli
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
+	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
