@@ -27,7 +27,8 @@ func TestSandboxMatrix(t *testing.T) {
 	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	s.systemctl("start", "podman.socket")
 	s.runOnCleanup("systemctl", "stop", "podman.socket")
-	listener, err := s.node.Listen(t.Context(), "127.0.0.1:7777")
+	// An API server that does not answer: the prober that reads its certificate stays.
+	listener, err := s.node.Listen(t.Context(), ":6443")
 	s.requireNoError(err)
 	t.Cleanup(func() { s.requireNoError(listener.Close()) })
 	s.configure("metrics:\n  listenAddress: 127.0.0.1:9645\n")

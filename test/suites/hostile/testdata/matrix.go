@@ -44,9 +44,12 @@ func init() {
 				time.Sleep(time.Millisecond)
 			}
 			columns = append(columns, tryActs(acts))
+			var text strings.Builder
 			for i, act := range acts {
-				fmt.Fprintf(os.Stderr, "MATRIX: %s: %s %s %s\n", act.name, columns[0][i], columns[1][i], columns[2][i])
+				fmt.Fprintf(&text, "MATRIX: %s: %s %s %s\n", act.name, columns[0][i], columns[1][i], columns[2][i])
 			}
+			// One write, which is complete before the controller ends a prober.
+			_, _ = os.Stderr.WriteString(text.String())
 		}()
 	case matrixName + "-restricted":
 		if err := restrictAccess(kinds[os.Args[1]]); err != nil {
@@ -169,9 +172,9 @@ func matrixActs(controller, process int) []matrixAct {
 		{"connect to the journal", connect(unix.AF_UNIX, unix.SOCK_DGRAM, &unix.SockaddrUnix{Name: "/run/systemd/journal/socket"})},
 		{"connect to podman", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/run/podman/podman.sock"})},
 		{"connect to an abstract Unix socket", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: fmt.Sprintf("@http01-matrix-%d", process)})},
-		{"connect to TCP on the loopback address", connect(unix.AF_INET, unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: loopback, Port: 7777})},
+		{"connect to TCP on the loopback address", connect(unix.AF_INET, unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: loopback, Port: 6443})},
 		{"send UDP to the loopback address", with(unix.AF_INET, unix.SOCK_DGRAM, func(fd int) error {
-			return unix.Sendto(fd, []byte{0}, 0, &unix.SockaddrInet4{Addr: loopback, Port: 7777})
+			return unix.Sendto(fd, []byte{0}, 0, &unix.SockaddrInet4{Addr: loopback, Port: 6443})
 		})},
 		{"bind a TCP port", with(unix.AF_INET, unix.SOCK_STREAM, func(fd int) error {
 			return unix.Bind(fd, &unix.SockaddrInet4{Addr: loopback})
