@@ -22,7 +22,7 @@ type Outcomes struct {
 type Act struct {
 	Name     string
 	unit     string
-	since    int // the version of Landlock that restricts the act, or 0
+	since    int    // the version of Landlock that restricts the act, or 0
 	landlock string // from that version
 	filter   string
 }
