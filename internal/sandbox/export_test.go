@@ -112,6 +112,10 @@ func forbiddenCalls(kind Kind) (faults []string) {
 	} {
 		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
 	}
+	if kind == Exporter {
+		want(unix.EPERM, "setsockopt: SO_LINGER", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_LINGER)
+		want(unix.EPERM, "setsockopt: SO_RCVBUF", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	}
 	if kind != Prober {
 		want(unix.EPERM, "socket: UDP", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM)
 	}

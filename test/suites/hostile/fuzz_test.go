@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
@@ -24,8 +25,15 @@ var (
 	startFlag = flag.String("start", "", "number of the one process that TestRandomAttacks repeats")
 )
 
-// movesPerRound is the number of times that a VIP leaves and comes back during one round.
-const movesPerRound = 4
+// A VIP leaves and comes back during a round, until some processes have attacked and ended,
+// or have survived their attack.
+const (
+	attacksPerRound = 6
+	maxMoves        = 100
+)
+
+// attackEnds matches the end of an attack: of the process, or without an effect.
+var attackEnds = regexp.MustCompile(`(?m)the (?:proxy|exporter) process \d+|FUZZ: over$`)
 
 // marker is in each text that an attacking process composes (testdata/fuzz.go).
 const marker = "F1EA5A17"
@@ -59,10 +67,16 @@ func attackAtRandom(t *testing.T, binary string, seed uint64) int {
 	t.Cleanup(func() {
 		_, _ = s.node.Run(context.Background(), "ip", "address", "replace", vip.String()+"/32", "dev", device)
 	})
-	for range movesPerRound {
+	var slowest time.Duration
+	for range maxMoves {
 		for _, move := range []string{"del", "replace"} {
+			begin := time.Now()
 			s.shell(fmt.Sprintf("ip address %s %s/32 dev %s", move, vip, device))
 			s.awaitElement(vip.String(), move == "replace")
+			slowest = max(slowest, time.Since(begin))
+		}
+		if len(attackEnds.FindAllString(s.log(), attacksPerRound)) == attacksPerRound {
+			break
 		}
 	}
 	must(t, s.Alive())
@@ -81,7 +95,12 @@ func attackAtRandom(t *testing.T, binary string, seed uint64) int {
 			t.Errorf("the controller printed text of a child process: %q", line)
 		}
 	}
-	return len(regexp.MustCompile(`(?m)the (?:proxy|exporter) process \d+ `).FindAllString(log, -1))
+	ended := strings.Count(log, " process ") - strings.Count(log, "wrote to its standard error")
+	t.Logf("the slowest of the moves of a VIP took %v, with processes that end and start", slowest.Round(time.Millisecond))
+	if testing.Verbose() {
+		t.Log(log)
+	}
+	return ended
 }
 
 // shell runs a command on the node.

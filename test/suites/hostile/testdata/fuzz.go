@@ -43,6 +43,7 @@ func init() {
 		for range 1 + f.IntN(40) {
 			f.act()
 		}
+		fmt.Fprintln(os.Stderr, "FUZZ: over")
 	}()
 }
 
