@@ -24,6 +24,7 @@
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
+# make vulncheck       known vulnerabilities in the used modules; needs vuln.go.dev
 # make syscalls        the system calls of each child process in a run of SYSCALL_TESTS (root)
 # make tidy            go.mod and go.sum of all modules
 # make clean           removal of what is built: bin and dist
@@ -49,7 +50,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz syscalls machineconfigs crd controller-gen docs dashboard tidy clean help
+.PHONY: all build packages lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz syscalls vulncheck machineconfigs crd controller-gen docs dashboard tidy clean help
 
 all: build
 
@@ -208,6 +209,10 @@ RENDERED_IMAGE = $(or $(if $(IMAGE),$(call given,IMAGE,--image)),$\
 	$(if $(filter-out undefined,$(origin IMAGE)),$(error IMAGE is empty: give IMAGE=registry.example.com/name@sha256:..., or remove it to render the example)),$(if $(filter $(abspath machineconfigs),$(abspath $(OUT))),--image '$(EXAMPLE_IMAGE)',$\
 	$(error IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered)))
 endif
+
+# The database is no Go module, so this is no part of `make lint`.
+vulncheck:
+	@for module in . build; do $(GO) -C $$module run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || exit 1; done
 
 # strace follows the service in these tests of the module in test/.
 SYSCALL_TESTS ?= ./support/lab -run 'TestCertificate$$|TestFailover$$|TestMetrics|TestExpiryWatch|TestReloadSignal|TestPortChange|TestDrain|TestRouterAnswers'
