@@ -25,6 +25,8 @@
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
+# make vulncheck       known vulnerabilities in the used modules; needs vuln.go.dev
+# make syscalls        the system calls of each child process in a run of SYSCALL_TESTS (root)
 # make tidy            go.mod and go.sum of all modules
 # make clean           removal of what is built: bin and dist
 # make help            this list
@@ -50,7 +52,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help syscalls vulncheck
 
 all: build
 
@@ -218,6 +220,16 @@ RENDERED_IMAGE = $(or $(if $(IMAGE),$(call given,IMAGE,--image)),$\
 	$(error IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered)))
 endif
 
+# The database is no Go module, so this is no part of `make lint`.
+vulncheck:
+	@for module in . build; do $(GO) -C $$module run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || exit 1; done
+
+# strace follows the service in these tests of the module in test/.
+SYSCALL_TESTS ?= ./support/lab -run 'TestCertificate$$|TestFailover$$|TestMetrics|TestExpiryWatch|TestReloadSignal|TestPortChange|TestDrain|TestRouterAnswers'
+
+syscalls: build
+	cd test && $(SUDO) $(GO) run ./cmd/syscalls -binary $(BIN)/http01-proxyd $(GO) test -count=1 $(SYSCALL_TESTS)
+
 machineconfigs:
 	@$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
@@ -241,6 +253,7 @@ docs:
 	$(GO) run -tags docs ./cmd/http01-proxyd markdown docs/reference/cli
 	$(GO) run -tags docs ./cmd/oc-http01 markdown docs/reference/cli
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
+	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update

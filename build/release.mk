@@ -8,6 +8,8 @@
 #                PLAIN_HTTP=1 for a registry without TLS
 # make release   binaries, image, and the files that build/release lists:
 #                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
+# make sign      dist/SHA256SUMS.sig, which cosign and openssl verify: KEY=key.pem
+# make verify    the signature and the checksums in dist: PUBLIC_KEY=key.pub
 # make share     man pages and completion files in SHARE, for image, install and rpm:
 #                requires Go
 # make install   installation on a host with systemd: [PREFIX=/usr/local] [DESTDIR=]
@@ -53,7 +55,7 @@ export GOFLAGS := $(strip $(filter-out $(COMMON_FLAGS),$(shell $(GO) env GOFLAGS
 REPRODUCIBLY := GOFLAGS='$(COMMON_FLAGS)' GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
-.PHONY: binaries image release share install uninstall rpm $(DIST_BINARIES)
+.PHONY: binaries image release sign verify share install uninstall rpm $(DIST_BINARIES)
 
 binaries: $(DIST_BINARIES)
 
@@ -80,6 +82,24 @@ release:
 	$(RECURSIVE)@GO='$(GO)' MAKE='$(MAKE_COMMAND)' MAKEFILE='$(firstword $(MAKEFILE_LIST))' DIST='$(DIST)' \
 		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
+
+# What `cosign sign-blob --key` writes: base64 of the ECDSA signature (ASN.1) over the
+# SHA-256 of the file. cosign's keys are on the curve P-256.
+KEY        ?=
+PUBLIC_KEY ?=
+
+sign:
+	@[ -n '$(KEY)' ] || { echo "make sign: KEY=key.pem is missing: give the private key, in PEM form" >&2; exit 1; }
+	@[ -s '$(DIST)/SHA256SUMS' ] || { echo "make sign: $(DIST)/SHA256SUMS does not exist: run make release first" >&2; exit 1; }
+	@openssl ec -in '$(KEY)' -noout -text 2>/dev/null | grep -x 'ASN1 OID: prime256v1' >/dev/null || \
+		{ echo "make sign: $(KEY) is not an unencrypted key on the curve P-256: create one as build/README.md describes" >&2; exit 1; }
+	@openssl dgst -sha256 -sign '$(KEY)' '$(DIST)/SHA256SUMS' | base64 --wrap=0 > '$(DIST)/SHA256SUMS.sig.next'
+	@mv '$(DIST)/SHA256SUMS.sig.next' '$(DIST)/SHA256SUMS.sig'
+
+verify:
+	@[ -n '$(PUBLIC_KEY)' ] || { echo "make verify: PUBLIC_KEY=key.pub is missing: give the public key of the releases, in PEM form" >&2; exit 1; }
+	@base64 --decode '$(DIST)/SHA256SUMS.sig' | openssl dgst -sha256 -verify '$(PUBLIC_KEY)' -signature /dev/stdin '$(DIST)/SHA256SUMS'
+	@cd '$(DIST)' && sha256sum --check --strict --quiet --ignore-missing SHA256SUMS
 
 # Man pages, and completion files for bash, zsh and fish, laid out as in PREFIX/share.
 # The build tag docs selects the generator instead of the program. The date of the man

@@ -68,6 +68,17 @@ func socketOptions() []socketOption {
 	}
 }
 
+// connectionOptions returns the options that package net sets on an accepted connection.
+func connectionOptions() []socketOption {
+	return []socketOption{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
+	}
+}
+
 // threadFlags masks the flags of clone(2) that decide between a thread and a process,
 // and those that create a namespace.
 const threadFlags = unix.CLONE_THREAD |
@@ -96,41 +107,43 @@ func allowedCalls() []allowedCall {
 		{"write", unix.SYS_WRITE, allKinds, files, "", nil, nil},
 		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "accept a client's connection", "", nil, nil},
 		{"close", unix.SYS_CLOSE, allKinds, files, "", nil, nil},
-		{"recvfrom", unix.SYS_RECVFROM, allKinds, files, "", nil, nil},
+		{"recvfrom", unix.SYS_RECVFROM, Proxy | Prober, files, "", nil, nil},
 		{"epoll_pwait", unix.SYS_EPOLL_PWAIT, allKinds, poller, "", nil, nil},
 		{"epoll_ctl", unix.SYS_EPOLL_CTL, allKinds, poller, "", nil, nil},
 		{"futex", unix.SYS_FUTEX, allKinds, threads, "", nil, nil},
 		{"nanosleep", unix.SYS_NANOSLEEP, allKinds, threads, "", nil, nil},
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
-		{"shutdown", unix.SYS_SHUTDOWN, allKinds, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, sockets, "", nil, nil},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection", "TCP_NODELAY and the options of TCP keep-alive", nil, connectionOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_RCVBUF, SO_SNDBUF, SO_LINGER, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
 		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
 		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
 		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
-		{"writev", unix.SYS_WRITEV, allKinds, files, "", nil, nil},
+		{"writev", unix.SYS_WRITEV, Proxy, files, "", nil, nil},
 		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
 		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
 		{"clock_gettime", unix.SYS_CLOCK_GETTIME, allKinds, clocks, "", nil, nil},
 		{"clock_nanosleep", unix.SYS_CLOCK_NANOSLEEP, allKinds, clocks, "", nil, nil},
-		{"gettimeofday", unix.SYS_GETTIMEOFDAY, allKinds, clocks, "", nil, nil},
+		{"gettimeofday", unix.SYS_GETTIMEOFDAY, Proxy, clocks, "", nil, nil},
 		{"mmap", unix.SYS_MMAP, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
 		{"munmap", unix.SYS_MUNMAP, allKinds, memory, "", nil, nil},
 		{"mprotect", unix.SYS_MPROTECT, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
 		{"madvise", unix.SYS_MADVISE, allKinds, memory, "", nil, nil},
-		{"mremap", unix.SYS_MREMAP, allKinds, memory, "", nil, nil},
-		{"brk", unix.SYS_BRK, allKinds, memory, "", nil, nil},
+		{"mremap", unix.SYS_MREMAP, Proxy, memory, "", nil, nil},
+		{"brk", unix.SYS_BRK, Proxy, memory, "", nil, nil},
 		{"sched_yield", unix.SYS_SCHED_YIELD, allKinds, threads, "", nil, nil},
-		{"sched_getaffinity", unix.SYS_SCHED_GETAFFINITY, allKinds, threads, "", nil, nil},
+		{"sched_getaffinity", unix.SYS_SCHED_GETAFFINITY, Proxy, threads, "", nil, nil},
 		{"clone", unix.SYS_CLONE, allKinds, "threads of this process; no other process, and no namespace", "CLONE_THREAD, and no flag of a namespace", []argumentCheck{{cloneFlags, threadFlags, []uint32{unix.CLONE_THREAD}}}, nil},
 		{"set_robust_list", unix.SYS_SET_ROBUST_LIST, allKinds, threads, "", nil, nil},
 		{"rseq", unix.SYS_RSEQ, allKinds, threads, "", nil, nil},
-		{"membarrier", unix.SYS_MEMBARRIER, allKinds, threads, "", nil, nil},
+		{"membarrier", unix.SYS_MEMBARRIER, Proxy, threads, "", nil, nil},
 		{"getpid", unix.SYS_GETPID, allKinds, identity, "", nil, nil},
 		{"gettid", unix.SYS_GETTID, allKinds, identity, "", nil, nil},
 		{"tgkill", unix.SYS_TGKILL, allKinds, signals, "threads of this process", []argumentCheck{{0, fullMask, []uint32{uint32(os.Getpid())}}}, nil}, //nolint:gosec // a process id

@@ -20,6 +20,9 @@ var update = flag.Bool("update", false, "write the table of system calls")
 
 const systemCallsDocument = "../../docs/internals/system-calls.md"
 
+// RestrictAccess is the part of [Confine] that Landlock enforces.
+func RestrictAccess(kind Kind) error { return restrictAccess(kind) }
+
 func kinds() map[string]Kind {
 	return map[string]Kind{"proxy": Proxy, "exporter": Exporter, "prober": Prober}
 }
@@ -108,6 +111,10 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		"SCTP": {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, "MPTCP": {unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
 	} {
 		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
+	}
+	if kind == Exporter {
+		want(unix.EPERM, "setsockopt: SO_LINGER", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_LINGER)
+		want(unix.EPERM, "setsockopt: SO_RCVBUF", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	}
 	if kind != Prober {
 		want(unix.EPERM, "socket: UDP", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM)

@@ -16,10 +16,15 @@ import (
 // program, start no process, and create only internet sockets. Every other call fails
 // with EPERM. Confine also limits the threads, and the memory where GOMEMLIMIT sets a
 // limit, and makes the kernel end this process before its parent when memory runs out.
+// Where the kernel has Landlock, Confine denies files and networks with it too.
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
 	if err := applyLimits(kind); err != nil {
+		return err
+	}
+	// The filter forbids the system calls of Landlock.
+	if err := restrictAccess(kind); err != nil {
 		return err
 	}
 	program := filter(kind)

@@ -41,6 +41,7 @@ func childActions() map[string]func() int {
 		"fail":     func() int { return 3 },
 	}
 	maps.Copy(actions, sandbox.ForbiddenActions())
+	maps.Copy(actions, accessActions())
 	return actions
 }
 

@@ -62,6 +62,12 @@ func startAttacked(t *testing.T, attack string) *service {
 // startAttackedWith starts the service with a configuration.
 func startAttackedWith(t *testing.T, attack, config string) *service {
 	t.Helper()
+	return startProgram(t, shared.binary, "http01-proxyd:proxy:"+attack, config)
+}
+
+// startProgram starts a program whose child processes attack. They inherit its argv[0].
+func startProgram(t *testing.T, binary, name, config string) *service {
+	t.Helper()
 	l := shared.lab
 	must(t, l.AwaitVIPs(t.Context()))
 	s := &service{T: t, node: l.ControlPlane[0].Node}
@@ -70,9 +76,8 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	}
 	var err error
 	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
-		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
-		// Its children inherit argv[0].
-		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:proxy:" + attack},
+		Binary: binary, Config: config, Env: lab.UnitEnvironment(),
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, name},
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -152,15 +157,7 @@ func (s *service) expectRecovery(why string) {
 	if _, err := s.StatusJSON(s.Context()); err != nil {
 		s.Errorf("the status: %v", err)
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	must(s.T, err)
-	var peak int
-	for line := range strings.Lines(string(text)) {
-		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
-	}
-	if most := 64 << 10; peak == 0 || peak > most {
-		s.Errorf("the controller had %d KiB, more than %d", peak, most)
-	}
+	s.expectSmallController()
 }
 
 // TestFork (H1) holds that a proxy cannot fork, with or without new namespaces.

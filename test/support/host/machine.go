@@ -92,7 +92,8 @@ func (m *machine) boot(group string) error {
 		"--register=no", "--keep-unit", "--network-bridge="+h.options.Bridge,
 		"--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--kill-signal=SIGRTMIN+3", "--capability=all",
-		"--system-call-filter=bpf", "--system-call-filter=@keyring")
+		"--system-call-filter=bpf", "--system-call-filter=@keyring",
+		"--system-call-filter=landlock_create_ruleset", "--system-call-filter=landlock_restrict_self")
 	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	cmd.Stdout, cmd.Stderr = m.console, m.console
 	// Its own session, so that it does not take the terminal.

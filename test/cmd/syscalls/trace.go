@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// count counts the calls of one name.
+type count struct{ made, denied int }
+
+// usage has the calls after the installation of the filter, by kind of process and name.
+// The names of setsockopt and fcntl have their option or command.
+type usage map[string]map[string]count
+
+var (
+	callLine = regexp.MustCompile(`^(\d+) +(\w+)\((.*)$`)
+	ended    = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>(.*)$`)
+	result   = regexp.MustCompile(`\) += (-?\d+)(?: (E\w+))?`)
+	program  = regexp.MustCompile(`\["[^"]*", "(proxy|exporter|prober)"\]`)
+	option   = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (\w+), (\w+)`)
+	command  = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (F_\w+)`)
+)
+
+// call is one line of a trace: a call or its end.
+type call struct {
+	thread, name, arguments string
+	finished                bool // the result is known: arguments has it
+}
+
+func parseCall(line string) (c call, ok bool) {
+	if m := callLine.FindStringSubmatch(line); m != nil {
+		return call{m[1], m[2], m[3], !strings.HasSuffix(line, "<unfinished ...>")}, true
+	}
+	return call{}, false
+}
+
+// add counts the calls of one trace (strace -f).
+func (u usage) add(trace io.Reader) error {
+	all, err := lines(trace)
+	if err != nil {
+		return fmt.Errorf("read a trace: %w", err)
+	}
+	processes := threadsOf(all)
+	kinds, confined, pending := make(map[string]string), make(map[string]bool), make(map[string]call)
+	for _, line := range all {
+		c, started := parseCall(line)
+		ok := started
+		if m := ended.FindStringSubmatch(line); m != nil {
+			c, ok = pending[m[1]], true
+			c.arguments, c.finished = strings.TrimSuffix(c.arguments, "<unfinished ...>")+m[3], true
+			delete(pending, m[1])
+		} else if ok && !c.finished {
+			pending[c.thread] = c
+		}
+		if !ok {
+			continue
+		}
+		process := processOf(processes, c.thread)
+		m := result.FindStringSubmatch(c.arguments)
+		succeeded := c.finished && m != nil && m[1] != "-1"
+		switch {
+		case c.name == "execve" && succeeded:
+			delete(confined, process)
+			kinds[process] = ""
+			if kind := program.FindStringSubmatch(c.arguments); kind != nil {
+				kinds[process] = kind[1]
+			}
+		case c.name == "seccomp" && succeeded && kinds[process] != "":
+			confined[process] = true
+		case confined[process]:
+			u.count(kinds[process], c, started, m)
+		}
+	}
+	return nil
+}
+
+// count counts a call when it starts, and a denial when it ends.
+func (u usage) count(kind string, c call, started bool, result []string) {
+	name := c.name
+	switch m, f := option.FindStringSubmatch(c.arguments), command.FindStringSubmatch(c.arguments); {
+	case name == "setsockopt" && m != nil:
+		name += " " + m[1] + " " + m[2]
+	case name == "fcntl" && f != nil:
+		name += " " + f[1]
+	}
+	if u[kind] == nil {
+		u[kind] = make(map[string]count)
+	}
+	n := u[kind][name]
+	if started {
+		n.made++
+	}
+	if result != nil && (result[2] == "EPERM" || result[2] == "ENOSYS") {
+		n.denied++
+	}
+	u[kind][name] = n
+}
+
+// threadsOf returns the creator of each thread, by thread ID.
+func threadsOf(all []string) map[string]string {
+	creators, pending := make(map[string]string), make(map[string]call)
+	for _, line := range all {
+		c, ok := parseCall(line)
+		if m := ended.FindStringSubmatch(line); m != nil {
+			c, ok = pending[m[1]], true
+			c.arguments += m[3]
+		} else if ok && !c.finished {
+			pending[c.thread] = c
+			continue
+		}
+		if ok && strings.HasPrefix(c.name, "clone") && strings.Contains(c.arguments, "CLONE_THREAD") {
+			if m := result.FindStringSubmatch(c.arguments); m != nil && m[1] != "-1" {
+				creators[m[1]] = c.thread
+			}
+		}
+	}
+	return creators
+}
+
+// processOf follows the creators of a thread to the first thread of its process.
+func processOf(creators map[string]string, thread string) string {
+	for range len(creators) {
+		creator, found := creators[thread]
+		if !found {
+			break
+		}
+		thread = creator
+	}
+	return thread
+}
+
+var allowedRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\|")
+
+// parseAllowed returns the allowed calls by kind, from the generated document.
+func parseAllowed(document string) map[string][]string {
+	allowed := make(map[string][]string)
+	for _, m := range allowedRow.FindAllStringSubmatch(document, -1) {
+		kinds := strings.Split(m[2], ", ")
+		if m[2] == "all" {
+			kinds = []string{"proxy", "exporter", "prober"}
+		}
+		for _, kind := range kinds {
+			allowed[kind] = append(allowed[kind], m[1])
+		}
+	}
+	return allowed
+}
+
+// printReport lists for each kind the calls that were made, those that were denied, and
+// those that are allowed and were never made.
+func printReport(w io.Writer, allowed map[string][]string, made usage) error {
+	for _, kind := range slices.Sorted(maps.Keys(allowed)) {
+		var used, denied []string
+		names := make(map[string]bool)
+		for _, name := range slices.Sorted(maps.Keys(made[kind])) {
+			n := made[kind][name]
+			if call, _, _ := strings.Cut(name, " "); n.made > n.denied {
+				names[call] = true
+				used = append(used, fmt.Sprintf("%s (%d)", name, n.made-n.denied))
+			}
+			if n.denied > 0 {
+				denied = append(denied, fmt.Sprintf("%s (%d)", name, n.denied))
+			}
+		}
+		var unused []string
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(allowed[kind]))) {
+			if !names[name] {
+				unused = append(unused, name)
+			}
+		}
+		_, err := fmt.Fprintf(w, "%s\n  made: %s\n  denied: %s\n  allowed, never made: %s\n", kind,
+			strings.Join(used, ", "), strings.Join(denied, ", "), strings.Join(unused, ", "))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

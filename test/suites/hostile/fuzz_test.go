@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// The random attacks: go test ./suites/hostile -run TestRandomAttacks -seed 7 -rounds 100.
+// To repeat one process, -start has the number that it printed after its seed.
+var (
+	firstSeed = flag.Uint64("seed", 1, "seed of the first round of TestRandomAttacks")
+	rounds    = flag.Int("rounds", 4, "rounds of TestRandomAttacks, about 5 s each")
+	startFlag = flag.String("start", "", "number of the one process that TestRandomAttacks repeats")
+)
+
+// A VIP leaves and comes back during a round, until some processes have attacked and ended,
+// or have survived their attack.
+const (
+	attacksPerRound = 6
+	maxMoves        = 100
+)
+
+// attackEnds matches the end of an attack: of the process, or without an effect.
+var attackEnds = regexp.MustCompile(`(?m)the (?:proxy|exporter) process \d+|FUZZ: over$`)
+
+// marker is in each text that an attacking process composes (testdata/fuzz.go).
+const marker = "F1EA5A17"
+
+// TestRandomAttacks holds that child processes that attack their protocols at random change
+// nothing of the controller: it keeps running, reports its status, follows the VIPs,
+// replaces the processes and prints nothing that they composed.
+func TestRandomAttacks(t *testing.T) {
+	binary, err := lab.BuildServiceWith(t.Context(), "testdata/fuzz.go")
+	must(t, err)
+	ends := 0
+	for i := range *rounds {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { ends += attackAtRandom(t, binary, seed) })
+	}
+	if ends == 0 {
+		t.Error("no process was replaced in any round: the attacks do not attack")
+	}
+}
+
+// attackAtRandom runs one round, and returns the number of processes that ended in it.
+func attackAtRandom(t *testing.T, binary string, seed uint64) int {
+	name := fmt.Sprintf("http01-fuzz:%d", seed)
+	if *startFlag != "" {
+		name += ":" + *startFlag
+	}
+	config := shared.lab.ControlPlane[0].DefaultConfig() + "metrics:\n  listenAddress: 127.0.0.1:9645\n"
+	s := startProgram(t, binary, name, config)
+	vip := shared.lab.API.V4
+	device := strings.TrimSpace(s.shell("ip -o -4 address show to " + vip.String() + " | awk '{print $2}'"))
+	t.Cleanup(func() {
+		_, _ = s.node.Run(context.Background(), "ip", "address", "replace", vip.String()+"/32", "dev", device)
+	})
+	var slowest time.Duration
+	for range maxMoves {
+		for _, move := range []string{"del", "replace"} {
+			begin := time.Now()
+			s.shell(fmt.Sprintf("ip address %s %s/32 dev %s", move, vip, device))
+			s.awaitElement(vip.String(), move == "replace")
+			slowest = max(slowest, time.Since(begin))
+		}
+		if len(attackEnds.FindAllString(s.log(), attacksPerRound)) == attacksPerRound {
+			break
+		}
+	}
+	must(t, s.Alive())
+	if _, err := s.StatusJSON(t.Context()); err != nil {
+		t.Errorf("the status: %v", err)
+	}
+	s.expectSmallController()
+	log := s.log()
+	for line := range strings.Lines(log) {
+		line = strings.TrimSuffix(line, "\n")
+		if i := strings.IndexFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }); i >= 0 {
+			t.Errorf("the log has control characters: %q", line)
+		}
+		// The standard error of a child is labelled as such.
+		if strings.Contains(line, marker) && !regexp.MustCompile(`process wrote to its standard error: |the prober wrote: `).MatchString(line) {
+			t.Errorf("the controller printed text of a child process: %q", line)
+		}
+	}
+	ended := strings.Count(log, " process ") - strings.Count(log, "wrote to its standard error")
+	t.Logf("the slowest of the moves of a VIP took %v, with processes that end and start", slowest.Round(time.Millisecond))
+	if testing.Verbose() {
+		t.Log(log)
+	}
+	return ended
+}
+
+// shell runs a command on the node.
+func (s *service) shell(command string) string {
+	s.Helper()
+	out, err := s.node.Run(s.Context(), "sh", "-c", command)
+	must(s.T, err)
+	return out
+}
+
+// awaitElement waits until the kernel's table has the VIP, or does not have it. A table
+// without a listener does not exist: a proxy that does not serve can cause that only before
+// the first start.
+func (s *service) awaitElement(vip string, present bool) {
+	s.Helper()
+	err := lab.Eventually(s.Context(), "the table follows the VIP", func(ctx context.Context) error {
+		out, err := s.node.Run(ctx, "nft", "list", "set", "inet", "http01-proxyd", "api4")
+		if err != nil {
+			if present {
+				return err
+			}
+			out = "" // no table
+		}
+		if strings.Contains(out, vip) != present {
+			return errors.New("the set is " + out)
+		}
+		return nil
+	})
+	must(s.T, err)
+	if err := s.Alive(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// expectSmallController expects that the controller's memory stayed bounded.
+func (s *service) expectSmallController() {
+	s.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	must(s.T, err)
+	var peak int
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	if most := 64 << 10; peak == 0 || peak > most {
+		s.Errorf("the controller had %d KiB, more than %d", peak, most)
+	}
+}
