@@ -35,6 +35,8 @@ type Command struct {
 	Path string   // path of the program
 	Args []string // without the program's name
 	Env  []string // additions to this process's environment
+
+	Files []*os.File // descriptors from 3 on
 }
 
 // Start runs a program on the node. The kernel kills it when the lab's process ends.
@@ -48,7 +50,7 @@ func (n *Node) Start(c Command) (*Process, error) {
 	p.cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // lives until Stop, Kill or the lab's end
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, c.Files
 	// Its own process group: the lab ends its processes in order after a Ctrl-C.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	err = n.thread.do(func() error {
