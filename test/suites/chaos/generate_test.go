@@ -24,22 +24,57 @@ func kinds() []weighted {
 			f.Link = 1
 		}
 	}
+	vip6 := func(r *rand.Rand, f *model.Fault) { f.VIP, f.Link = 1+2*r.IntN(2), r.IntN(2) }
 	link := func(r *rand.Rand, f *model.Fault) { f.Link = r.IntN(2) }
 	file := func(r *rand.Rand, f *model.Fault) {
 		f.File = []model.File{model.KeepalivedConf, model.ConfigYAML}[r.IntN(2)]
 		f.Variant, f.N = r.IntN(60), r.IntN(1000)
 	}
+	upTo := func(low, high int) func(*rand.Rand, *model.Fault) {
+		return func(r *rand.Rand, f *model.Fault) { f.N = low + r.IntN(high-low) }
+	}
+	port := func(r *rand.Rand, f *model.Fault) { f.N = []int{model.DefaultPort, model.OtherPort}[r.IntN(2)] }
+	mode := func(r *rand.Rand, f *model.Fault) {
+		f.Mode = []model.Mode{model.Normal, model.Normal, model.Refused, model.Silent, model.Resets, model.Dribble, model.Large}[r.IntN(7)]
+	}
 	return []weighted{
-		{model.VIPAdd, 12, vip},
-		{model.VIPDeprecated, 3, vip},
-		{model.VIPRemove, 6, vip},
-		{model.FileWrite, 10, file},
-		{model.FileCut, 6, file},
-		{model.FileRemove, 2, file},
-		{model.KillProxy, 2, nil},
-		{model.FlushRuleset, 2, nil},
-		{model.LinkDown, 1, link},
-		{model.LinkUp, 2, link},
+		{model.VIPAdd, 60, vip},
+		{model.VIPDeprecated, 15, vip},
+		{model.VIPRemove, 25, vip},
+		{model.VIPTentative, 6, vip6},
+		{model.VIPDADFailed, 1, vip6},
+		{model.VIPFlap, 8, func(r *rand.Rand, f *model.Fault) { vip(r, f); f.N = 2 + r.IntN(20) }},
+		{model.LinkDown, 5, link},
+		{model.LinkUp, 10, link},
+		{model.IPv6Off, 3, nil},
+		{model.IPv6On, 8, nil},
+		{model.Overflow, 1, nil},
+		{model.FileWrite, 45, file},
+		{model.FileCut, 20, file},
+		{model.FileRemove, 6, file},
+		{model.FileDirectory, 4, file},
+		{model.FileLoop, 4, file},
+		{model.FileHuge, 2, file},
+		{model.FlushRuleset, 10, nil},
+		{model.ForeignTable, 5, nil},
+		{model.PortTake, 6, port},
+		{model.PortGive, 6, port},
+		{model.KillProxy, 10, nil},
+		{model.KillExporter, 4, nil},
+		{model.KillProber, 4, nil},
+		{model.KillController, 5, nil},
+		{model.PauseProxy, 5, upTo(1, 800)},
+		{model.PauseController, 5, upTo(1, 800)},
+		{model.HangProxy, 1, nil},
+		{model.Reload, 10, nil},
+		{model.Restart, 8, nil},
+		{model.Stop, 3, nil},
+		{model.Start, 6, nil},
+		{model.FewDescriptors, 4, upTo(1, 800)},
+		{model.StateReadOnly, 4, nil},
+		{model.StateFull, 4, nil},
+		{model.StateWritable, 6, nil},
+		{model.IngressMode, 12, mode},
 	}
 }
 

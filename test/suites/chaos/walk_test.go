@@ -4,12 +4,12 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +20,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
-	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
 )
 
 var (
@@ -28,6 +27,10 @@ var (
 	seed     = flag.Uint64("seed", 1, "the seed of the first sequence; the next ones count up")
 	hosts    = flag.Int("hosts", 4, "how many hosts run side by side")
 	length   = flag.Int("length", 20, "faults of a sequence")
+	rate     = flag.Int("rate", 40, "honest requests a second for each host")
+	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
+	only     = flag.Uint64("only", 0, "the seed of TestSeed")
+	times    = flag.Int("times", 1, "how often TestSeed injects it")
 )
 
 // slack is added to each bound for a busy machine: the bound is the service's, and other
@@ -42,6 +45,7 @@ var run struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	privateMounts()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	run.Context = ctx
 	if os.Geteuid() == 0 {
@@ -60,132 +64,203 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lossWindow is a time in which requests to a VIP may fail, because of a fault.
-type lossWindow struct {
-	vip      int
-	from, to time.Time
-	fault    string
-}
+// inPrivateMounts marks the process that has its own mount namespace.
+const inPrivateMounts = "HTTP01_CHAOS_PRIVATE_MOUNTS"
 
-// note records a fault in the model, and when requests may fail because of it.
-func (h *host) note(f model.Fault, done bool, before, after time.Time) {
-	for i, vip := range h.network().API {
-		served := h.model.Serves(vip, before)
-		_ = i
-		_ = served
+// privateMounts continues in a mount namespace, so that the kernel removes the mounts of
+// the state directories with this process, however it ends. Only the thread that executes
+// the program again needs to be in it.
+func privateMounts() {
+	if os.Geteuid() != 0 || os.Getenv(inPrivateMounts) != "" {
+		return
 	}
-	h.model.Apply(f, done, after)
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), inPrivateMounts+"=1"))
+	}
+	fmt.Fprintln(os.Stderr, "continue in a private mount namespace:", err)
+	os.Exit(1)
 }
 
 // result is the result of a sequence.
 type result struct {
 	seed        uint64
 	faults      []model.Fault
-	differences []string
+	err         error    // the sequence could not be completed
+	differences []string // between the host and the model
+	traffic     traffic
 	log         string
 }
 
+// failure describes what is wrong, or is empty.
+func (r result) failure() string {
+	if r.err != nil {
+		return r.err.Error()
+	}
+	return strings.Join(append(slices.Clone(r.differences), r.traffic.lost...), "\n")
+}
+
 // sequence injects a sequence and compares the host with the model.
-func (h *host) sequence(ctx context.Context, faults []model.Fault) (differences []string, err error) {
+func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
+	r := result{faults: faults}
+	r.differences, r.err = h.inject(ctx, faults)
+	if r.err == nil {
+		r.traffic = h.judge()
+	}
+	r.log = h.Tail()
+	return r
+}
+
+func (h *host) inject(ctx context.Context, faults []model.Fault) (differences []string, err error) {
 	if err := h.begin(ctx); err != nil {
 		return nil, err
 	}
 	for _, f := range faults {
-		if err := h.inject(ctx, f); err != nil {
-			return nil, err
+		begun := time.Now()
+		done, err := h.act(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", f, err)
 		}
-		if f.Pause > 0 {
-			select {
-			case <-time.After(f.Pause):
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
+		h.record(f, done, begun)
+		if f.Pause == 0 {
+			continue
+		}
+		select {
+		case <-time.After(f.Pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
 	return h.agree(ctx)
 }
 
-// totals are the figures of a run.
-type totals struct {
-	mu        sync.Mutex
-	sequences int
-	byKind    map[model.Kind]int
-	failed    []result
-}
-
-// TestWalk injects random sequences of faults for a while.
+// TestWalk injects random sequences of faults for a while, on several hosts. A sequence
+// after which the host differs from the model is minimised and printed as a test.
 func TestWalk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces")
-	}
-	ctx, cancel := context.WithCancel(run.Context)
-	defer cancel()
-	end := time.Now().Add(*duration)
-	sum := totals{byKind: make(map[model.Kind]int)}
-	next := *seed
+	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int)}
+	begin := time.Now()
 	var workers sync.WaitGroup
 	for range *hosts {
 		workers.Go(func() {
-			h, err := newHost(ctx, run.binary)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() {
-				if err := h.close(context.WithoutCancel(ctx)); err != nil {
-					t.Error(err)
-				}
-			}()
-			for time.Now().Before(end) && ctx.Err() == nil {
-				sum.mu.Lock()
-				s := next
-				next++
-				sum.mu.Unlock()
-				faults := draw(s, *length)
-				differences, err := h.sequence(ctx, faults)
-				if err != nil {
-					if !errors.Is(err, context.Canceled) {
-						t.Errorf("seed %d: %v\n%s", s, err, h.Tail())
-					}
-					return
-				}
-				sum.add(result{s, faults, differences, h.Tail()})
-			}
+			withHost(t, func(ctx context.Context, h *host) { w.work(ctx, h) })
 		})
 	}
-	begin := time.Now()
 	workers.Wait()
-	sum.report(t, time.Since(begin))
+	w.report(time.Since(begin))
 }
 
-func (s *totals) add(r result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sequences++
-	for _, f := range r.faults {
-		s.byKind[f.Kind]++
-	}
-	if len(r.differences) > 0 {
-		s.failed = append(s.failed, r)
-	}
-}
-
-func (s *totals) report(t *testing.T, took time.Duration) {
+// withHost calls use with a new host.
+func withHost(t *testing.T, use func(context.Context, *host)) {
 	t.Helper()
-	t.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", s.sequences, took.Round(time.Second), float64(s.sequences)/took.Minutes(), len(s.failed))
-	for _, k := range slices.Sorted(maps.Keys(s.byKind)) {
-		t.Logf("%6d %s", s.byKind[k], k)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
 	}
-	for i, r := range s.failed {
-		if i == 3 {
-			break
+	h, err := newHost(run, run.binary)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() {
+		if err := h.close(context.WithoutCancel(run)); err != nil {
+			t.Error(err)
 		}
-		var text strings.Builder
-		for _, f := range r.faults {
-			fmt.Fprintf(&text, "\t%v\n", f)
+	}()
+	use(run, h)
+}
+
+// walk is a run of TestWalk: the seeds, and what was found.
+type walk struct {
+	*testing.T
+	end time.Time
+
+	mu        sync.Mutex // not held during I/O
+	next      uint64
+	sequences int
+	byKind    map[model.Kind]int
+	traffic   traffic
+	failed    []result
+}
+
+// take returns the next seed, or false when the time is over.
+func (w *walk) take(ctx context.Context) (uint64, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.next
+	w.next++
+	return s, time.Now().Before(w.end) && ctx.Err() == nil && len(w.failed) < maxFailures
+}
+
+// maxFailures ends a run: each failure is minimised, which takes a minute.
+const maxFailures = 3
+
+// work runs sequences on one host.
+func (w *walk) work(ctx context.Context, h *host) {
+	for s, more := w.take(ctx); more; s, more = w.take(ctx) {
+		r := h.sequence(ctx, draw(s, *length))
+		r.seed = s
+		if ctx.Err() != nil {
+			return
 		}
-		t.Errorf("seed %d:\n%s\n%s\n%s", r.seed, strings.Join(r.differences, "\n"), text.String(), r.log)
+		w.add(r)
+		if r.failure() == "" {
+			continue
+		}
+		small := minimise(r.faults, func(faults []model.Fault) bool {
+			return ctx.Err() == nil && h.repeat(ctx, faults, repetitions)
+		})
+		w.Errorf("seed %d: %s\nlog:\n%s\nthe shortest sequence that was found:\n%s", s, r.failure(), r.log, replay(s, small))
 	}
 }
 
-var _ = rig.Signal
+// repetitions is how often a shorter sequence is tried: overlapping faults are a race.
+const repetitions = 3
+
+// repeat reports whether a sequence fails at least once.
+func (h *host) repeat(ctx context.Context, faults []model.Fault, times int) bool {
+	for range times {
+		if h.sequence(ctx, faults).failure() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walk) add(r result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sequences++
+	for _, f := range r.faults {
+		w.byKind[f.Kind]++
+	}
+	w.traffic.add(r.traffic)
+	if r.failure() != "" {
+		w.failed = append(w.failed, r)
+	}
+}
+
+func (w *walk) report(took time.Duration) {
+	w.Helper()
+	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
+		w.Logf("%6d %s", w.byKind[k], k)
+	}
+	w.Logf("honest requests: %v", w.traffic)
+}
+
+// TestSeed injects the sequence of one seed, as often as -times.
+func TestSeed(t *testing.T) {
+	if *only == 0 {
+		t.Skip("needs a seed: -only 17")
+	}
+	withHost(t, func(ctx context.Context, h *host) {
+		for range *times {
+			if r := h.sequence(ctx, draw(*only, *length)); r.failure() != "" {
+				t.Errorf("%s\n%s\nlog:\n%s", r.failure(), replay(*only, r.faults), r.log)
+			}
+		}
+	})
+}

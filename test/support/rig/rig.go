@@ -144,6 +144,44 @@ func (r *Rig) RemoveVIP(ctx context.Context, vip netip.Addr) error {
 	return err
 }
 
+// RemoveVIPFrom removes an address from one link.
+func (r *Rig) RemoveVIPFrom(ctx context.Context, vip netip.Addr, link int) error {
+	_, err := r.Host.Run(ctx, "ip", "address", "flush", "to", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", LinkName(link))
+	return err
+}
+
+// Duplicate gives another host an address, until remove is called.
+func (r *Rig) Duplicate(ctx context.Context, vip netip.Addr) (remove func() error, err error) {
+	p := netip.PrefixFrom(vip, vip.BitLen()).String()
+	if err := batch(ctx, r.Outside, fmt.Sprintf("address replace %s dev %s nodad", p, outside)); err != nil {
+		return nil, err
+	}
+	return func() error {
+		return batch(context.WithoutCancel(ctx), r.Outside, fmt.Sprintf("address del %s dev %s", p, outside))
+	}, nil
+}
+
+// AwaitDADFailed waits until the kernel has found that another host has an address.
+func (r *Rig) AwaitDADFailed(ctx context.Context, vip netip.Addr) error {
+	return lab.Eventually(ctx, "a duplicate address", func(ctx context.Context) error {
+		out, err := r.Host.Run(ctx, "ip", "-o", "address", "show", "to", vip.String())
+		if err == nil && !strings.Contains(out, "dadfailed") {
+			err = fmt.Errorf("found: %s", out)
+		}
+		return err
+	})
+}
+
+// ManyAddressEvents adds and removes addresses of no interest: two events for each.
+func (r *Rig) ManyAddressEvents(ctx context.Context, events int) error {
+	var steps []string
+	for i := range events / 2 {
+		a := netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)})
+		steps = append(steps, fmt.Sprintf("address add %s/32 dev %s", a, SecondLink), fmt.Sprintf("address del %s/32 dev %s", a, SecondLink))
+	}
+	return batch(ctx, r.Host, steps...)
+}
+
 // SetLink sets a link up or down. A link that comes up has the host's own addresses again.
 func (r *Rig) SetLink(ctx context.Context, link int, up bool) error {
 	if !up {

@@ -149,8 +149,8 @@ func (u *Unit) handle(lines []string, files []*os.File) {
 	}
 }
 
-// Start starts the service unless it runs, and waits until it is ready.
-func (u *Unit) Start(ctx context.Context) error {
+// Start starts the service unless it runs.
+func (u *Unit) Start() error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
@@ -160,10 +160,19 @@ func (u *Unit) Start(ctx context.Context) error {
 	if running {
 		return nil
 	}
-	if err := u.launch(); err != nil {
-		return err
+	return u.launch()
+}
+
+// Ready reports whether the current process has sent READY=1.
+func (u *Unit) Ready() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	select {
+	case <-u.ready:
+		return true
+	default:
+		return false
 	}
-	return u.AwaitReady(ctx)
 }
 
 // AwaitReady waits for READY=1 of the current process.
@@ -174,7 +183,7 @@ func (u *Unit) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	select {
-	case <-ready:
+	case <-ready: // nil blocks: no process was started
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the service is not ready: %w\n%s", context.Cause(ctx), u.Tail())

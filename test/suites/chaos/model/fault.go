@@ -36,27 +36,24 @@ const (
 	PortTake     Kind = "PortTake"     // another program listens on a port, unless it is in use (N)
 	PortGive     Kind = "PortGive"     // (N)
 
-	KillProxy      Kind = "KillProxy"
-	KillExporter   Kind = "KillExporter"
-	KillProber     Kind = "KillProber"
-	KillController Kind = "KillController"
-	PauseProxy     Kind = "PauseProxy"      // SIGSTOP, and SIGCONT after N ms (N)
-	PauseAll       Kind = "PauseController" // the same for the controller (N)
-	HangProxy      Kind = "HangProxy"       // SIGSTOP alone
-	Reload         Kind = "Reload"          // SIGHUP
-	Restart        Kind = "Restart"
-	Stop           Kind = "Stop"
-	Start          Kind = "Start"
+	KillProxy       Kind = "KillProxy"
+	KillExporter    Kind = "KillExporter"
+	KillProber      Kind = "KillProber"
+	KillController  Kind = "KillController"
+	PauseProxy      Kind = "PauseProxy"      // SIGSTOP, and SIGCONT after N ms (N)
+	PauseController Kind = "PauseController" // the same for the controller (N)
+	HangProxy       Kind = "HangProxy"       // SIGSTOP alone
+	Reload          Kind = "Reload"          // SIGHUP
+	Restart         Kind = "Restart"
+	Stop            Kind = "Stop"
+	Start           Kind = "Start"
 
-	FewDescriptors Kind = "FewDescriptors" // prlimit: the proxy can open none
-	Descriptors    Kind = "Descriptors"    // prlimit: as before
+	FewDescriptors Kind = "FewDescriptors" // the proxy process can open none, for N ms (N)
 	StateReadOnly  Kind = "StateReadOnly"  // the state directory
 	StateFull      Kind = "StateFull"
 	StateWritable  Kind = "StateWritable"
 
 	IngressMode Kind = "IngressMode" // (Mode)
-	DNSMode     Kind = "DNSMode"     // (Mode)
-	Conntrack   Kind = "Conntrack"   // limit of connections (N)
 )
 
 // File is an input file of the service.
@@ -70,19 +67,17 @@ const (
 	ProxyEnv       File = "proxy.env"
 )
 
-// Mode is a behaviour of a server.
+// Mode is a behaviour of the ingress.
 type Mode string
 
-// The modes of the ingress and of the DNS server.
+// The modes.
 const (
 	Normal  Mode = ""
-	Refused Mode = "refused" // ingress: connections are refused
-	Silent  Mode = "silent"  // nothing is answered
-	Resets  Mode = "resets"  // ingress: after the request
-	Dribble Mode = "dribble" // ingress: byte by byte
-	Large   Mode = "large"   // ingress: a body of 64 KiB and a byte
-	Wrong   Mode = "wrong"   // DNS: another answer
-	Slow    Mode = "slow"    // DNS: after a second
+	Refused Mode = "refused" // connections are refused
+	Silent  Mode = "silent"  // requests are not answered
+	Resets  Mode = "resets"  // after the request
+	Dribble Mode = "dribble" // answers byte by byte
+	Large   Mode = "large"   // a body of 64 KiB and a byte
 )
 
 // Fault is one step of a sequence: the fault, and the pause after it.

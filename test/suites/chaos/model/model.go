@@ -37,8 +37,6 @@ type Model struct {
 	exits       []time.Time // of proxy processes, since the start
 	hung        time.Time
 	exporter    bool // a process of it was killed
-	conntrack   bool // the limit of connections is low
-	starved     bool // the proxy process can open no descriptor
 }
 
 // Paths are the paths of the lab's input files.
@@ -113,7 +111,7 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 		m.place(f, false)
 	case VIPRemove:
 		m.remove(f.VIP)
-	case VIPFlap:
+	case VIPFlap: // it begins with a removal
 		m.remove(f.VIP)
 		if f.N%2 == 1 {
 			m.place(f, true)
@@ -156,11 +154,14 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		m.hung = now
 		m.force(now, silentProxy)
 		m.exit(now.Add(silentProxy))
-	case PauseProxy, PauseAll:
+	case PauseProxy, PauseController:
 		m.force(now, time.Duration(f.N)*time.Millisecond)
 	case KillExporter:
 		m.exporter = true
-	case KillController, Restart:
+	case KillController:
+		m.restart(now)
+	case Restart:
+		m.running = true
 		m.restart(now)
 	case Stop:
 		m.running = false
@@ -168,12 +169,8 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	case Start:
 		m.running = true
 		m.restart(now)
-	case Conntrack:
-		m.conntrack = f.N != 0
-	case FewDescriptors:
-		m.starved = true
-	case Descriptors:
-		m.starved = false
+	case FewDescriptors: // a probe can have failed
+		m.ingressFrom = now
 	}
 }
 
@@ -253,7 +250,7 @@ func loses(before, after Keepalived) bool {
 
 // restart records that another process of the service starts.
 func (m *Model) restart(now time.Time) {
-	m.exits, m.exporter, m.starved = nil, false, false
+	m.exits, m.exporter = nil, false
 	m.hung = time.Time{}
 	m.force(now, startDelay+react)
 	m.keepalived.reset(now, startDelay+max(m.delayOf(m.keepalived.pending, false), lossDelay+react), Keepalived{})
@@ -313,3 +310,13 @@ func (m *Model) Due(now time.Time) time.Time {
 
 // WithoutIPv6 reports whether a link can have no IPv6 address.
 func (m *Model) WithoutIPv6(link int) bool { return m.noIPv6 || m.linkDown[link] }
+
+// Unusable reports whether an address is on a link and cannot be used: duplicate address
+// detection has not ended, or has failed.
+func (m *Model) Unusable(vip, link int) bool {
+	works, there := m.addresses[placed{vip, link}]
+	return there && !bool(works)
+}
+
+// Running reports whether the service must run.
+func (m *Model) Running() bool { return m.running }

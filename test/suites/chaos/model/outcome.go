@@ -66,7 +66,7 @@ func (m *Model) outcomes(configs []Config, files []Keepalived, now time.Time) []
 // Serves reports whether clients of a VIP must be answered by the ingress at this moment,
 // whatever the service has seen of the last faults.
 func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
-	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || m.conntrack || m.starved || !m.hung.IsZero() {
+	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() {
 		return false
 	}
 	if i := slices.Index(m.Network.API, vip); !m.reachable(i) {
@@ -218,7 +218,7 @@ func (m *Model) reasons(reason string, o Outcome, now time.Time) []string {
 // proxyFails reports whether the state must and can report an exit of the proxy process.
 func (m *Model) proxyFails(now time.Time) (must, may bool) {
 	if len(m.exits) == 0 {
-		return false, m.starved
+		return false, false
 	}
 	last := m.exits[len(m.exits)-1]
 	n := 0
@@ -233,4 +233,19 @@ func (m *Model) proxyFails(now time.Time) (must, may bool) {
 	}
 	may = now.Before(until.Add(maxProxyBackoff + react))
 	return n >= frequentExits && now.Before(until) && m.hung.IsZero(), may
+}
+
+// Cuts reports whether a fault costs the requests in flight (docs/internals/restart.md).
+func (m *Model) Cuts(f Fault) bool {
+	switch f.Kind {
+	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, LinkDown, LinkUp, IPv6Off, IPv6On, IngressMode, VIPRemove, VIPFlap:
+		return true
+	}
+	return false
+}
+
+// Recovery returns how long after a fault the requests to a VIP may still fail that was not
+// served before.
+func (m *Model) Recovery(f Fault) time.Duration {
+	return m.Due(m.last).Sub(m.last)
 }
