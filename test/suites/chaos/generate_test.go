@@ -27,8 +27,8 @@ func kinds() []weighted {
 	vip6 := func(r *rand.Rand, f *model.Fault) { f.VIP, f.Link = 1+2*r.IntN(2), r.IntN(2) }
 	link := func(r *rand.Rand, f *model.Fault) { f.Link = r.IntN(2) }
 	file := func(r *rand.Rand, f *model.Fault) {
-		f.File = []model.File{model.KeepalivedConf, model.ConfigYAML}[r.IntN(2)]
-		f.Variant, f.N = r.IntN(60), r.IntN(1000)
+		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML}[r.IntN(3)]
+		f.Variant, f.N = []int{0, 0, 0, 1, 2, 3, 3, 4, 5}[r.IntN(9)], r.IntN(1000)
 	}
 	upTo := func(low, high int) func(*rand.Rand, *model.Fault) {
 		return func(r *rand.Rand, f *model.Fault) { f.N = low + r.IntN(high-low) }
@@ -78,6 +78,9 @@ func kinds() []weighted {
 	}
 }
 
+// holdPause is how long VIPs are served before the faults.
+const holdPause = 200 * time.Millisecond
+
 // draw returns a sequence. Equal seeds give equal sequences.
 func draw(seed uint64, length int) []model.Fault {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed, not a secret
@@ -87,7 +90,12 @@ func draw(seed uint64, length int) []model.Fault {
 		total += k.weight
 	}
 	faults := make([]model.Fault, length)
-	for i := range faults {
+	first := 0
+	if r.IntN(4) > 0 { // mostly the host holds the VIPs, and clients are served
+		faults[0].Kind, faults[1] = model.VIPAdd, model.Fault{Kind: model.VIPAdd, VIP: 1, Pause: holdPause}
+		first = 2
+	}
+	for i := first; i < length; i++ {
 		n := r.IntN(total)
 		for _, k := range all {
 			if n -= k.weight; n >= 0 {

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +34,8 @@ type host struct {
 	taken       map[int]net.Listener
 	rules       map[uint16][]string // of the service's table by port: what the real nft prints
 	requests    ledger
+	spent       map[model.Kind]time.Duration        // on injecting
+	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
 }
 
@@ -40,7 +44,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{Rig: r, taken: make(map[int]net.Listener), rules: make(map[uint16][]string)}
+	h := &host{Rig: r, taken: make(map[int]net.Listener), rules: make(map[uint16][]string), spent: make(map[model.Kind]time.Duration)}
 	if h.ingress, err = r.StartIngress(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -54,7 +58,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 		}
 		h.rules[port] = t.Rules
 	}
-	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, clientsInFlight)
+	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, clientsInFlight, h.wants)
 	h.clients.Pause()
 	attack, stop := context.WithCancel(ctx)
 	wait := r.StartAttackers(attack, rig.APIVIPs(), *attacks, attackHold)
@@ -68,7 +72,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 
 const (
 	// clientsInFlight is enough for the rate while every request takes its full ten seconds.
-	clientsInFlight = 300
+	clientsInFlight = 100
 	// attackHold is how long attackers keep a connection.
 	attackHold = 2 * time.Second
 	// stateBytes is the size of the file system of the state directory.
@@ -119,6 +123,10 @@ func (h *host) path(f model.File) string { return filepath.Join(h.Dir, string(f)
 
 // begin starts the service on a host in the first state of a sequence.
 func (h *host) begin(ctx context.Context) error {
+	// A silent ingress would delay the stop.
+	if err := h.ingress.Set(ctx, ""); err != nil {
+		return err
+	}
 	if h.Unit != nil {
 		if err := h.Unit.Close(ctx); err != nil {
 			return fmt.Errorf("stop the service of the last sequence: %w", err)
@@ -138,7 +146,7 @@ func (h *host) begin(ctx context.Context) error {
 		}
 	}
 	_ = os.Truncate(filepath.Join(h.Host.Dir, "http01-proxyd.log"), 0)
-	if err := errors.Join(h.Reset(ctx), h.ingress.Set(ctx, "")); err != nil {
+	if err := h.Reset(ctx); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -157,7 +165,7 @@ func (h *host) begin(ctx context.Context) error {
 	if err := errors.Join(h.Unit.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
-	h.requests = ledger{start: h.clients.Sent()}
+	h.requests = ledger{start: h.clients.Sent(), causes: make(map[netip.Addr]model.Fault)}
 	h.note(model.Fault{}, false, time.Now(), time.Now())
 	h.clients.Resume()
 	return nil

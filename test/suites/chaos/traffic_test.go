@@ -17,7 +17,8 @@ import (
 // a VIP is served or it is not, and a fault can cost the requests in flight.
 type ledger struct {
 	moments []moment
-	start   int64 // requests sent before the sequence
+	start   int64                      // requests sent before the sequence
+	causes  map[netip.Addr]model.Fault // since which a VIP is not served
 }
 
 // moment is a change of what clients can expect.
@@ -25,8 +26,11 @@ type moment struct {
 	begun  time.Time // the fault
 	at     time.Time // it was complete
 	fault  model.Fault
-	served map[netip.Addr]bool // from then on
-	cuts   bool                // requests in flight are lost
+	served map[netip.Addr]bool        // from then on
+	causes map[netip.Addr]model.Fault // of the others
+	cuts   bool                       // requests in flight are lost
+
+	recovery time.Duration // until VIPs are served that were not
 }
 
 // record notes a fault, in the model and in the ledger. What it may have cost began before
@@ -39,39 +43,55 @@ func (h *host) record(f model.Fault, done bool, begun time.Time) {
 
 func (h *host) note(f model.Fault, cuts bool, begun, now time.Time) {
 	m := moment{begun: begun, at: now, fault: f, served: make(map[netip.Addr]bool), cuts: cuts}
+	served := make(map[netip.Addr]bool)
 	for _, vip := range h.network().API {
 		m.served[vip] = h.model.Serves(vip, now)
+		served[vip] = m.served[vip]
+		if _, since := h.requests.causes[vip]; m.served[vip] {
+			delete(h.requests.causes, vip)
+		} else if !since {
+			h.requests.causes[vip] = f
+		}
 	}
+	m.causes = maps.Clone(h.requests.causes)
+	m.recovery = h.model.Recovery() + slack
 	h.requests.moments = append(h.requests.moments, m)
+	h.served.Store(&served)
 }
 
-// recovery is how long a VIP may need until it is served: the bound of the service, and
-// slack.
-func (h *host) recovery(f model.Fault) time.Duration { return h.model.Recovery(f) + slack }
+// wants reports whether a VIP is served, for the clients.
+func (h *host) wants(vip netip.Addr) bool {
+	served := h.served.Load()
+	return served != nil && (*served)[vip]
+}
 
 // explain returns the fault that explains a failed request, or false.
 func (h *host) explain(f rig.Failure) (model.Fault, bool) {
+	var before moment
 	for i, m := range h.requests.moments {
-		if m.cuts && f.Start.Before(m.at) && f.End.After(m.begun) {
-			return m.fault, true
-		}
-		// A VIP that is not served from here on is not served until it is again, and a while
-		// longer. It stopped being served when the fault began.
+		cut := m.cuts && f.Start.Before(m.at) && f.End.After(m.begun)
+		// A VIP is not served from the begin of the fault on that ends it.
 		until := time.Now()
-		if m.served[f.VIP] {
-			until = m.at.Add(h.recovery(m.fault))
-			if i > 0 && h.requests.moments[i-1].served[f.VIP] {
-				continue
-			}
-		} else if i+1 < len(h.requests.moments) {
+		if i+1 < len(h.requests.moments) {
 			until = h.requests.moments[i+1].at
 		}
-		if f.Start.Before(until) && f.End.After(m.begun) {
-			return m.fault, true
+		cause, unserved := m.causes[f.VIP]
+		if late, was := before.causes[f.VIP]; !unserved && was { // it is served again, after a while
+			cause, unserved, until = late, true, m.at.Add(m.recovery)
 		}
+		switch {
+		case cut:
+			return m.fault, true
+		case unserved && f.Start.Before(until) && f.End.After(m.begun):
+			return cause, true
+		}
+		before = m
 	}
 	return model.Fault{}, false
 }
+
+// unanswered is how long a request may take when the sequence ends.
+const unanswered = 2 * time.Second
 
 // traffic is what became of the honest requests.
 type traffic struct {
@@ -107,8 +127,12 @@ func (h *host) judge() traffic {
 	h.clients.Pause()
 	t := traffic{sent: h.clients.Sent() - h.requests.start, attributed: make(map[model.Kind]int)}
 	for _, f := range h.clients.TakeFailures() {
-		t.failed++
 		fault, explained := h.explain(f)
+		if f.Aborted && (explained || f.End.Sub(f.Start) < unanswered) {
+			t.sent--
+			continue
+		}
+		t.failed++
 		if explained {
 			t.attributed[fault.Kind]++
 			continue

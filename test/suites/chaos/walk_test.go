@@ -94,6 +94,7 @@ type result struct {
 	differences []string // between the host and the model
 	traffic     traffic
 	log         string
+	phases      [3]time.Duration // start, faults, comparison
 }
 
 // failure describes what is wrong, or is empty.
@@ -107,7 +108,17 @@ func (r result) failure() string {
 // sequence injects a sequence and compares the host with the model.
 func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	r := result{faults: faults}
-	r.differences, r.err = h.inject(ctx, faults)
+	begin := time.Now()
+	r.err = h.begin(ctx)
+	started := time.Now()
+	if r.err == nil {
+		r.err = h.inject(ctx, faults)
+	}
+	injected := time.Now()
+	if r.err == nil {
+		r.differences, r.err = h.agree(ctx)
+	}
+	r.phases = [3]time.Duration{started.Sub(begin), injected.Sub(started), time.Since(injected)}
 	if r.err == nil {
 		r.traffic = h.judge()
 	}
@@ -115,38 +126,44 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	return r
 }
 
-func (h *host) inject(ctx context.Context, faults []model.Fault) (differences []string, err error) {
-	if err := h.begin(ctx); err != nil {
-		return nil, err
-	}
+// inject injects faults, with their pauses.
+func (h *host) inject(ctx context.Context, faults []model.Fault) error {
 	for _, f := range faults {
 		begun := time.Now()
 		done, err := h.act(ctx, f)
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", f, err)
+			return fmt.Errorf("%v: %w", f, err)
 		}
 		h.record(f, done, begun)
+		h.spent[f.Kind] += time.Since(begun)
 		if f.Pause == 0 {
 			continue
 		}
 		select {
 		case <-time.After(f.Pause):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
-	return h.agree(ctx)
+	return nil
 }
 
 // TestWalk injects random sequences of faults for a while, on several hosts. A sequence
 // after which the host differs from the model is minimised and printed as a test.
 func TestWalk(t *testing.T) {
-	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int)}
+	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int), spent: make(map[model.Kind]time.Duration)}
 	begin := time.Now()
 	var workers sync.WaitGroup
 	for range *hosts {
 		workers.Go(func() {
-			withHost(t, func(ctx context.Context, h *host) { w.work(ctx, h) })
+			withHost(t, func(ctx context.Context, h *host) {
+				w.work(ctx, h)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for k, d := range h.spent {
+					w.spent[k] += d
+				}
+			})
 		})
 	}
 	workers.Wait()
@@ -181,6 +198,8 @@ type walk struct {
 	next      uint64
 	sequences int
 	byKind    map[model.Kind]int
+	spent     map[model.Kind]time.Duration // on injecting faults of a kind
+	phases    [3]time.Duration
 	traffic   traffic
 	failed    []result
 }
@@ -206,7 +225,11 @@ func (w *walk) work(ctx context.Context, h *host) {
 			return
 		}
 		w.add(r)
-		if r.failure() == "" {
+		switch {
+		case r.err != nil:
+			w.Errorf("seed %d: %v\nlog:\n%s", s, r.err, r.log)
+			continue
+		case r.failure() == "":
 			continue
 		}
 		small := minimise(r.faults, func(faults []model.Fault) bool {
@@ -222,7 +245,7 @@ const repetitions = 3
 // repeat reports whether a sequence fails at least once.
 func (h *host) repeat(ctx context.Context, faults []model.Fault, times int) bool {
 	for range times {
-		if h.sequence(ctx, faults).failure() != "" {
+		if r := h.sequence(ctx, faults); r.err == nil && r.failure() != "" {
 			return true
 		}
 	}
@@ -233,6 +256,9 @@ func (w *walk) add(r result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sequences++
+	for i, d := range r.phases {
+		w.phases[i] += d
+	}
 	for _, f := range r.faults {
 		w.byKind[f.Kind]++
 	}
@@ -245,8 +271,10 @@ func (w *walk) add(r result) {
 func (w *walk) report(took time.Duration) {
 	w.Helper()
 	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	n := time.Duration(max(w.sequences, 1))
+	w.Logf("a sequence takes %v to start, %v for its faults, %v until the host agrees", (w.phases[0] / n).Round(time.Millisecond), (w.phases[1] / n).Round(time.Millisecond), (w.phases[2] / n).Round(time.Millisecond))
 	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
-		w.Logf("%6d %s", w.byKind[k], k)
+		w.Logf("%6d %s, %v each", w.byKind[k], k, (w.spent[k] / time.Duration(w.byKind[k])).Round(time.Millisecond))
 	}
 	w.Logf("honest requests: %v", w.traffic)
 }

@@ -25,12 +25,14 @@ type Failure struct {
 	Client     netip.Addr
 	Start, End time.Time
 	Err        error
+	Aborted    bool // by Pause
 }
 
 // Clients are honest validators that send requests at a fixed rate to VIPs in turn, from
 // several addresses. Close ends them.
 type Clients struct {
 	rig    *Rig
+	want   func(netip.Addr) bool
 	stop   context.CancelFunc
 	wait   sync.WaitGroup
 	sent   atomic.Int64
@@ -39,15 +41,18 @@ type Clients struct {
 	mu       sync.Mutex
 	failures []Failure
 	paused   bool
+	round    context.Context // until the next Pause
+	abort    context.CancelFunc
 	running  int
 	idle     *sync.Cond
 }
 
 // StartClients starts validators that send rate requests a second together, with at most
-// parallel ones in flight: others are not sent meanwhile.
-func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate, parallel int) *Clients {
+// parallel ones in flight: others are not sent meanwhile. Requests go to the VIPs
+// that want accepts, and every strayth to any of them.
+func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate, parallel int, want func(netip.Addr) bool) *Clients {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &Clients{rig: r, stop: cancel}
+	c := &Clients{rig: r, want: want, stop: cancel}
 	c.idle = sync.NewCond(&c.mu)
 	tickets := make(chan int)
 	c.wait.Go(func() {
@@ -72,7 +77,7 @@ func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate, paralle
 			// A thread in the namespace: with a literal address, the dial stays on it.
 			_ = r.Outside.InNamespace(func() error {
 				for i := range tickets {
-					c.one(ctx, vips[i%len(vips)], i/len(vips))
+					c.one(c.pick(vips, i), i/len(vips))
 				}
 				return nil
 			})
@@ -81,17 +86,37 @@ func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate, paralle
 	return c
 }
 
-// Close ends the clients. Requests in flight are completed.
+// Close aborts the requests in flight and ends the clients.
 func (c *Clients) Close() {
 	c.stop()
+	c.Pause()
 	c.wait.Wait()
 }
 
-// Pause waits for the requests in flight and sends none until Resume.
+// stray is which part of the requests goes to any VIP.
+const stray = 64
+
+// pick returns the VIP of the i-th request, or the zero value.
+func (c *Clients) pick(vips []netip.Addr, i int) netip.Addr {
+	if i%stray == 0 {
+		return vips[i/stray%len(vips)]
+	}
+	for k := range vips {
+		if vip := vips[(i+k)%len(vips)]; c.want(vip) {
+			return vip
+		}
+	}
+	return netip.Addr{}
+}
+
+// Pause aborts the requests in flight and sends none until Resume.
 func (c *Clients) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paused = true
+	if c.abort != nil {
+		c.abort()
+	}
 	for c.running > 0 {
 		c.idle.Wait()
 	}
@@ -102,6 +127,7 @@ func (c *Clients) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paused = false
+	c.round, c.abort = context.WithCancel(context.Background())
 }
 
 // Sent returns the number of requests so far.
@@ -116,18 +142,19 @@ func (c *Clients) TakeFailures() []Failure {
 	return failures
 }
 
-func (c *Clients) one(ctx context.Context, vip netip.Addr, i int) {
+func (c *Clients) one(vip netip.Addr, i int) {
 	c.mu.Lock()
-	if c.paused {
+	if c.paused || c.round == nil || !vip.IsValid() {
 		c.mu.Unlock()
 		return
 	}
 	c.running++
+	round := c.round
 	c.mu.Unlock()
 	c.sent.Add(1)
 	f := Failure{VIP: vip, Client: clientAddress(i%(clients/2), vip), Start: time.Now()}
-	f.Err = challenge(context.WithoutCancel(ctx), vip, f.Client, fmt.Sprintf("token-%d", c.nextID.Add(1)))
-	f.End = time.Now()
+	f.Err = challenge(round, vip, f.Client, fmt.Sprintf("token-%d", c.nextID.Add(1)))
+	f.End, f.Aborted = time.Now(), round.Err() != nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.Err != nil {
@@ -152,6 +179,7 @@ func challenge(ctx context.Context, vip, from netip.Addr, token string) error {
 	defer func() { _ = conn.Close() }()
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := fmt.Fprintf(conn, "GET /.well-known/acme-challenge/%s HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: chaos\r\nAccept: */*\r\nConnection: close\r\n\r\n", token); err != nil {
 		return fmt.Errorf("send the request: %w", err)
 	}

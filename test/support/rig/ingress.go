@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // Behaviours of the ingress.
@@ -45,7 +47,13 @@ func (r *Rig) StartIngress(ctx context.Context) (*Ingress, error) {
 
 func (in *Ingress) listen(ctx context.Context) error {
 	for _, a := range ingress {
-		l, err := in.rig.Outside.Listen(ctx, netip.AddrPortFrom(a, 80).String())
+		var l net.Listener
+		// A process that this one is just starting can hold the last socket until it executes
+		// its program.
+		err := lab.Eventually(ctx, "a free port for the ingress", func(ctx context.Context) (err error) {
+			l, err = in.rig.Outside.Listen(ctx, netip.AddrPortFrom(a, 80).String())
+			return err
+		})
 		if err != nil {
 			return err
 		}

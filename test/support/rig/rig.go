@@ -244,9 +244,10 @@ func (r *Rig) ForeignTable(ctx context.Context) error {
 
 // Reset removes all API VIPs and other programs' tables, and brings the links up.
 func (r *Rig) Reset(ctx context.Context) error {
-	err := errors.Join(r.SetIPv6(ctx, true), r.SetLink(ctx, 1, true), r.SetLink(ctx, 0, true), r.Flush(ctx))
+	err := errors.Join(r.SetIPv6(ctx, true), r.Flush(ctx))
+	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", own[1], FirstLink)}
 	for _, vip := range apiVIPs {
-		err = errors.Join(err, r.RemoveVIP(ctx, vip))
+		steps = append(steps, "address flush to "+netip.PrefixFrom(vip, vip.BitLen()).String())
 	}
-	return err
+	return errors.Join(err, batch(ctx, r.Host, steps...))
 }

@@ -117,15 +117,17 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 			m.place(f, true)
 		}
 	case LinkDown:
+		m.ingressFrom = now
 		m.linkDown[f.Link] = true
 		m.removeIPv6(func(p placed) bool { return p.link == f.Link })
 	case LinkUp:
+		m.ingressFrom = now
 		delete(m.linkDown, f.Link)
 	case IPv6Off:
-		m.noIPv6 = true
+		m.noIPv6, m.ingressFrom = true, now
 		m.removeIPv6(func(placed) bool { return true })
 	case IPv6On:
-		m.noIPv6 = false
+		m.noIPv6, m.ingressFrom = false, now
 	case FileWrite, FileCut, FileRemove, FileDirectory, FileLoop, FileHuge:
 		m.write(f, m.Content(f), now)
 	case PortTake:

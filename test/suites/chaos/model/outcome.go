@@ -195,7 +195,7 @@ func (m *Model) reasons(reason string, o Outcome, now time.Time) []string {
 		return []string{reason}
 	}
 	reasons := []string{reason}
-	if reason == "Serving" && m.ingress != Normal && m.ingress != Dribble && m.ingress != Large {
+	if reason == "Serving" && (m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble && m.ingress != Large) {
 		reasons = append(reasons, "UpstreamUnreachable")
 		if m.ingress == Refused && now.Sub(m.ingressFrom) > probeDelay+probeRetryDelay {
 			reasons = reasons[1:]
@@ -244,8 +244,6 @@ func (m *Model) Cuts(f Fault) bool {
 	return false
 }
 
-// Recovery returns how long after a fault the requests to a VIP may still fail that was not
-// served before.
-func (m *Model) Recovery(f Fault) time.Duration {
-	return m.Due(m.last).Sub(m.last)
-}
+// Recovery returns how long after the last fault requests may still fail to a VIP that was
+// not served before.
+func (m *Model) Recovery() time.Duration { return m.Due(m.last).Sub(m.last) }
