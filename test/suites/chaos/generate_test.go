@@ -42,7 +42,7 @@ func kinds() []weighted {
 		{model.VIPDeprecated, 15, vip},
 		{model.VIPRemove, 25, vip},
 		{model.VIPTentative, 6, vip6},
-		{model.VIPDADFailed, 1, vip6},
+		{model.VIPDADFailed, 1, func(r *rand.Rand, f *model.Fault) { f.VIP = 1 + 2*r.IntN(2) }}, // the other host is on the first link
 		{model.VIPFlap, 8, func(r *rand.Rand, f *model.Fault) { vip(r, f); f.N = 2 + r.IntN(20) }},
 		{model.LinkDown, 5, link},
 		{model.LinkUp, 10, link},

@@ -58,7 +58,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 		}
 		h.rules[port] = t.Rules
 	}
-	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, clientsInFlight, h.wants)
+	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, time.Second, clientsInFlight, h.wants)
 	h.clients.Pause()
 	attack, stop := context.WithCancel(ctx)
 	wait := r.StartAttackers(attack, rig.APIVIPs(), *attacks, attackHold)
@@ -150,6 +150,7 @@ func (h *host) begin(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
+	h.model.Ready()
 	h.requests = ledger{}
 	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, now)
 	for _, f := range []model.File{model.KeepalivedConf, model.ConfigYAML} {
@@ -165,6 +166,7 @@ func (h *host) begin(ctx context.Context) error {
 	if err := errors.Join(h.Unit.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
+	h.model.Ready()
 	h.requests = ledger{start: h.clients.Sent(), causes: make(map[netip.Addr]model.Fault)}
 	h.note(model.Fault{}, false, time.Now(), time.Now())
 	h.clients.Resume()
@@ -276,7 +278,6 @@ func (h *host) addDuplicate(ctx context.Context, f model.Fault) error {
 	if h.model.WithoutIPv6(0) {
 		return nil
 	}
-	f.Link = 0 // the other host is there
 	remove, err := h.Duplicate(ctx, vip)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ var (
 	length   = flag.Int("length", 20, "faults of a sequence")
 	rate     = flag.Int("rate", 40, "honest requests a second for each host")
 	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
+	effort   = flag.Duration("effort", time.Minute, "how long a failing sequence is minimised")
 	only     = flag.Uint64("only", 0, "the seed of TestSeed")
 	times    = flag.Int("times", 1, "how often TestSeed injects it")
 )
@@ -232,10 +233,12 @@ func (w *walk) work(ctx context.Context, h *host) {
 		case r.failure() == "":
 			continue
 		}
+		w.Errorf("seed %d: %s\n%s\nlog:\n%s", s, r.failure(), replay(s, r.faults), r.log)
+		limit := time.Now().Add(*effort)
 		small := minimise(r.faults, func(faults []model.Fault) bool {
-			return ctx.Err() == nil && h.repeat(ctx, faults, repetitions)
+			return ctx.Err() == nil && time.Now().Before(limit) && h.repeat(ctx, faults, repetitions)
 		})
-		w.Errorf("seed %d: %s\nlog:\n%s\nthe shortest sequence that was found:\n%s", s, r.failure(), r.log, replay(s, small))
+		w.Logf("the shortest sequence that was found in %v:\n%s", *effort, replay(s, small))
 	}
 }
 

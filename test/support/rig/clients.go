@@ -47,17 +47,17 @@ type Clients struct {
 	idle     *sync.Cond
 }
 
-// StartClients starts validators that send rate requests a second together, with at most
+// StartClients starts validators that send rate requests in each interval together, with at most
 // parallel ones in flight: others are not sent meanwhile. Requests go to the VIPs
 // that want accepts, and every strayth to any of them.
-func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate, parallel int, want func(netip.Addr) bool) *Clients {
+func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate int, interval time.Duration, parallel int, want func(netip.Addr) bool) *Clients {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Clients{rig: r, want: want, stop: cancel}
 	c.idle = sync.NewCond(&c.mu)
 	tickets := make(chan int)
 	c.wait.Go(func() {
 		defer close(tickets)
-		tick := time.NewTicker(time.Second / time.Duration(rate))
+		tick := time.NewTicker(interval / time.Duration(rate))
 		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {

@@ -38,6 +38,9 @@ func APIVIPs() []netip.Addr { return append([]netip.Addr(nil), apiVIPs...) }
 // IngressVIPs returns the addresses of the ingress.
 func IngressVIPs() []netip.Addr { return append([]netip.Addr(nil), ingress...) }
 
+// HostAddress returns an own address of the host.
+func HostAddress() netip.Addr { return own[0].Addr() }
+
 // clients is the number of addresses of clients in each family.
 const clients = 8
 

@@ -62,9 +62,12 @@ func (b *belief[V]) certain() bool { return b.takes && len(b.values) == 1 && b.v
 // advance drops the other values if the pending one must have been accepted by now.
 func (b *belief[V]) advance(now time.Time) {
 	if b.takes && !now.Before(b.since.Add(b.after)) {
-		b.values = map[V]bool{b.pending: true}
+		b.accept()
 	}
 }
+
+// accept records that the pending value was accepted.
+func (b *belief[V]) accept() { b.values = map[V]bool{b.pending: true} }
 
 // now returns the possible values at this moment.
 func (b *belief[V]) now() []V {

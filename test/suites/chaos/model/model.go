@@ -24,7 +24,10 @@ type Model struct {
 	noIPv6    bool
 	taken     map[int]bool // ports of other programs
 
+	started time.Time // the process
+
 	keepalived belief[Keepalived]
+	settles    bool // its pending content takes effect late, whatever was before
 	config     belief[Config]
 	saved      map[Config]bool // last accepted configurations in the state directory
 	readOnly   bool            // the state directory cannot be written
@@ -62,6 +65,13 @@ func New(n Network, p Paths, now time.Time) *Model {
 	m.config.write(config.Config, true, now, startDelay)
 	m.keepalived.write(file.Keepalived, true, now, startDelay)
 	return m
+}
+
+// Ready records that the first process is ready, so that it has read its files.
+func (m *Model) Ready() {
+	m.config.accept()
+	m.keepalived.accept()
+	m.saved[m.config.pending] = true
 }
 
 // Content returns the text that a fault writes to a file, and what it means. A directory, a
@@ -201,13 +211,22 @@ func (m *Model) removeIPv6(on func(placed) bool) {
 func (m *Model) write(f Fault, t Text, now time.Time) {
 	switch f.File {
 	case KeepalivedConf:
-		m.keepalived.write(t.Keepalived, !t.Rejected, now, m.keepalivedDelay(t))
+		m.keepalived.write(t.Keepalived, !t.Rejected, now, m.delayOf(t.Keepalived, t.Settles))
+		m.settles = t.Settles
+		if m.starting(now) {
+			m.keepalived.may(Keepalived{})
+		}
 	case ConfigYAML:
 		delay := react + changeDelay
 		if t.Settles {
 			delay = react + lossDelay
 		}
 		m.config.write(t.Config, !t.Rejected, now, delay)
+		if m.starting(now) {
+			for _, c := range m.lastAccepted() {
+				m.config.may(c)
+			}
+		}
 		m.rejected, m.source = t.Rejected, "file"
 		if f.Kind == FileRemove {
 			m.source = "default"
@@ -217,16 +236,11 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 				m.saved[c] = true
 			}
 		}
-		m.keepalived.delay(now, m.delayOf(m.keepalived.pending, false))
+		m.keepalived.delay(now, m.delayOf(m.keepalived.pending, m.settles))
 		if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path remembers nothing
 			m.keepalived.may(Keepalived{})
 		}
 	}
-}
-
-// keepalivedDelay returns when new content takes effect.
-func (m *Model) keepalivedDelay(t Text) time.Duration {
-	return m.delayOf(t.Keepalived, t.Settles)
 }
 
 // delayOf returns how long content must stay: lossDelay if it lacks something that is in
@@ -250,24 +264,40 @@ func loses(before, after Keepalived) bool {
 	return gone(before.API, after.API) || gone(before.Ingress, after.Ingress)
 }
 
-// restart records that another process of the service starts.
+// restart records that another process of the service starts. It remembers nothing of
+// keepalived.conf. It changes nothing that the one before has left until it has read a
+// complete file, or startTimeout has passed (reconcile.deferUntilObserved): so a good file
+// is never unknown to the outside.
 func (m *Model) restart(now time.Time) {
 	m.exits, m.exporter = nil, false
 	m.hung = time.Time{}
+	m.started = now
 	m.force(now, startDelay+react)
-	m.keepalived.reset(now, startDelay+max(m.delayOf(m.keepalived.pending, false), lossDelay+react), Keepalived{})
-	last := slices.Collect(maps.Keys(m.saved))
-	if m.config.takes || len(last) == 0 {
-		last = append(last, Config{})
-	}
-	m.config.reset(now, startDelay+react, last...)
-	if !m.keepalived.takes { // it waits for a complete observation
+	if m.keepalived.takes && !m.settles {
+		m.keepalived.reset(now, startDelay+react, m.keepalived.pending)
+	} else {
+		m.keepalived.reset(now, startDelay+lossDelay+react, Keepalived{})
 		m.force(now, startDelay+startTimeout+react)
 	}
-	if !slices.Contains(slices.Collect(maps.Keys(m.ports)), 0) {
-		m.ports[0] = true
+	if m.config.takes && m.config.pending != Defaults() {
+		m.config.reset(now, startDelay+react, m.config.pending)
+	} else { // an empty file is accepted late
+		m.config.reset(now, startDelay+lossDelay+react, m.lastAccepted()...)
 	}
+	m.ports[0] = true
 }
+
+// lastAccepted returns what a new process can find in the state directory.
+func (m *Model) lastAccepted() []Config {
+	last := slices.Collect(maps.Keys(m.saved))
+	if len(last) == 0 {
+		last = append(last, Config{})
+	}
+	return last
+}
+
+// starting reports whether the process may not have read its files yet.
+func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(startDelay + react)) }
 
 func (m *Model) exit(now time.Time) {
 	m.exits = append(m.exits, now)

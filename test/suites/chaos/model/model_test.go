@@ -79,7 +79,7 @@ func TestExpect(t *testing.T) {
 		{"tentative", []step{{long, model.Fault{Kind: model.VIPTentative, VIP: 1}}}, []string{standby}},
 		{"an even flap", []step{add(long, 0), simple(long, model.VIPFlap, 6)}, []string{standby}},
 		{"an odd flap", []step{simple(long, model.VIPFlap, 7)}, []string{held("Serving", "file")}},
-		{"IPv4 addresses stay on a link that is down", []step{add(long, 0), add(long, 1), simple(long, model.LinkDown, 0)}, []string{held("Serving", "file")}},
+		{"IPv4 addresses stay on a link that is down", []step{add(long, 0), add(long, 1), simple(long, model.LinkDown, 0)}, []string{held("Serving or UpstreamUnreachable", "file")}},
 		{"no IPv6", []step{add(long, 0), add(long, 1), simple(long, model.IPv6Off, 0), add(long, 3)}, []string{held("Serving", "file")}},
 		{"an incomplete keepalived.conf", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700)}, []string{held("Serving", "file")}},
 		{"the same at a start", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700), simple(long, model.Restart, 0)}, []string{none("NoVIPs", "file")}},
@@ -138,7 +138,7 @@ func TestDue(t *testing.T) {
 		{"an address", model.Fault{Kind: model.VIPAdd}, time.Second},
 		{"more VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf}, time.Second},
 		{"fewer VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf, Variant: 2}, 3 * time.Second},
-		{"an incomplete keepalived.conf", model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 500}, time.Second},
+		{"an incomplete keepalived.conf", model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}, time.Second},
 		{"no keepalived.conf", model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}, 3 * time.Second},
 		{"a configuration", model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}, 1100 * time.Millisecond},
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
@@ -161,7 +161,7 @@ func TestServes(t *testing.T) {
 		want bool
 	}{
 		{"nothing", step{long, model.Fault{Kind: model.KillProber}}, true},
-		{"an incomplete keepalived.conf", step{long, model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 500}}, true},
+		{"an incomplete keepalived.conf", step{long, model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}}, true},
 		{"a file without this VIP may be accepted", step{long, model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf, Variant: 3}}, false},
 		{"removed", step{long, model.Fault{Kind: model.VIPRemove}}, false},
 		{"link down", step{long, model.Fault{Kind: model.LinkDown}}, false},
