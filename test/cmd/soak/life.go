@@ -190,20 +190,17 @@ func (l *life) events(ctx context.Context) error {
 	defer crash.Stop()
 	for {
 		var err error
-		from := time.Now()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-failover.C:
+		case from := <-failover.C:
 			l.counts.failovers++
 			err = l.failover(ctx)
 			l.excuse(from)
 		case <-reload.C:
 			l.counts.reloads++
-			if rig.Signal(l.PID(), unix.SIGHUP) {
-				err = os.Chtimes(l.config(), from, from)
-			}
-		case <-crash.C:
+			rig.Signal(l.PID(), unix.SIGHUP)
+		case from := <-crash.C:
 			l.counts.crashes++
 			rig.Signal(l.Child("proxy"), unix.SIGKILL)
 			l.excuse(from)

@@ -96,32 +96,33 @@ func describe(vips map[netip.Addr]string) string {
 const pollInterval = 60 * time.Millisecond
 
 // agree waits until the host agrees with the model, and returns the differences that
-// remain when the bounds have passed. A comparison that began before the bound counts as
-// within it: on a busy machine the programs that observe take their time.
-func (h *host) agree(ctx context.Context) ([]string, error) {
-	due := h.model.Due(time.Now()).Add(slack)
+// remain when the bounds and the slack have passed. late is when it agreed after the bound:
+// on a busy machine the processes of the service and the programs that observe wait for a
+// processor.
+func (h *host) agree(ctx context.Context) (late time.Duration, differences []string, err error) {
+	due := h.model.Due(time.Now())
 	for {
 		begin := time.Now()
 		want := h.model.Expect(begin)
 		got, err := h.observe(ctx, want[0].Running)
 		if err != nil && ctx.Err() != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		var differences []string
 		if err != nil {
 			differences = []string{fmt.Sprintf("observation: want one, got %v", err)}
 		} else if differences = h.closest(want, got); len(differences) == 0 {
-			return nil, nil
+			return max(0, time.Since(due)), nil, nil
 		}
-		if begin.After(due) {
+		if begin.After(due.Add(slack + slackOfStart*h.startTook)) {
 			for _, o := range want {
 				differences = append(differences, "candidate: "+o.String())
 			}
-			return differences, nil
+			return 0, differences, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return 0, nil, context.Cause(ctx)
 		case <-time.After(pollInterval):
 		}
 	}

@@ -34,5 +34,7 @@
 //     pkg/host/nftables (ErrOwned).
 //   - DNS that is silent, wrong or slow, and an fsync of seconds: nothing that the model
 //     compares depends on either. test/support/lab (TestVIPMoveDoesNotWait) shows that.
-//   - CA bundles and proxy.env: their conditions have suites of their own, test/suites/ingress.
+//   - what a CA bundle or proxy.env means: bad ones are drawn here, and must change nothing
+//     of the table, the sockets and the state. Their own conditions are not compared:
+//     test/suites/ingress.
 package chaos

@@ -27,7 +27,7 @@ func kinds() []weighted {
 	vip6 := func(r *rand.Rand, f *model.Fault) { f.VIP, f.Link = 1+2*r.IntN(2), r.IntN(2) }
 	link := func(r *rand.Rand, f *model.Fault) { f.Link = r.IntN(2) }
 	file := func(r *rand.Rand, f *model.Fault) {
-		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML}[r.IntN(3)]
+		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML, model.ConfigYAML, model.CABundle, model.ProxyEnv}[r.IntN(7)]
 		f.Variant, f.N = []int{0, 0, 0, 1, 2, 3, 3, 4, 5}[r.IntN(9)], r.IntN(1000)
 	}
 	upTo := func(low, high int) func(*rand.Rand, *model.Fault) {

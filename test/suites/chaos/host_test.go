@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +37,7 @@ type host struct {
 	taken       map[int]net.Listener
 	rules       map[uint16][]string // of the service's table by port: what the real nft prints
 	requests    ledger
+	startTook   time.Duration
 	spent       map[model.Kind]time.Duration        // on injecting
 	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
@@ -119,6 +123,8 @@ func (h *host) network() model.Network {
 	return model.Network{API: rig.APIVIPs(), Ingress: rig.IngressVIPs()}
 }
 
+func (h *host) logFile() string { return filepath.Join(h.Host.Dir, "http01-proxyd.log") }
+
 func (h *host) path(f model.File) string { return filepath.Join(h.Dir, string(f)) }
 
 // begin starts the service on a host in the first state of a sequence.
@@ -145,13 +151,11 @@ func (h *host) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	_ = os.Truncate(filepath.Join(h.Host.Dir, "http01-proxyd.log"), 0)
+	_ = os.Truncate(h.logFile(), 0)
 	if err := h.Reset(ctx); err != nil {
 		return err
 	}
 	now := time.Now()
-	h.model.Ready()
-	h.requests = ledger{}
 	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, now)
 	for _, f := range []model.File{model.KeepalivedConf, model.ConfigYAML} {
 		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f}).Body), 0o600); err != nil {
@@ -163,9 +167,11 @@ func (h *host) begin(ctx context.Context) error {
 		return err
 	}
 	h.Unit = u
+	start := time.Now()
 	if err := errors.Join(h.Unit.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
+	h.startTook = time.Since(start)
 	h.model.Ready()
 	h.requests = ledger{start: h.clients.Sent(), causes: make(map[netip.Addr]model.Fault)}
 	h.note(model.Fault{}, false, time.Now(), time.Now())
@@ -385,7 +391,7 @@ func (h *host) actOnProcesses(ctx context.Context, f model.Fault) (done bool, er
 	case model.PauseController:
 		return pause(h.PID(), hold), nil
 	case model.FewDescriptors:
-		return starve(h.Child("proxy"), hold)
+		return starve(ctx, h.Child("proxy"), hold)
 	case model.Reload:
 		return h.Ready() && rig.Signal(h.PID(), unix.SIGHUP), nil // systemd reloads a unit that is ready
 	case model.Restart:
@@ -412,19 +418,47 @@ func pause(pid int, hold time.Duration) bool {
 }
 
 // starve leaves a process no descriptor to open, for a while.
-func starve(pid int, hold time.Duration) (done bool, err error) {
-	var before unix.Rlimit
-	if pid == 0 || unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before) != nil {
+func starve(ctx context.Context, pid int, hold time.Duration) (done bool, err error) {
+	if pid == 0 {
 		return false, nil
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}, nil); err != nil {
-		return false, fmt.Errorf("limit the descriptors: %w", err)
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		return false, nil //nolint:nilerr // it has exited
+	}
+	found := openFiles.FindSubmatch(limits)
+	if found == nil {
+		return false, fmt.Errorf("the process %d has no limit of descriptors: %s", pid, limits)
+	}
+	if err := limitDescriptors(ctx, pid, "3"); err != nil {
+		return false, err
 	}
 	time.Sleep(hold)
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil && !errors.Is(err, unix.ESRCH) {
-		return true, fmt.Errorf("restore the limit of descriptors: %w", err)
+	return true, limitDescriptors(ctx, pid, string(found[1]))
+}
+
+// openFiles finds the soft limit of descriptors in /proc/PID/limits.
+var openFiles = regexp.MustCompile(`(?m)^Max open files +([0-9]+) `)
+
+// limitDescriptors sets the soft limit of a process as its own user: without
+// CAP_SYS_RESOURCE, root may not change that of another user (prlimit(2)).
+func limitDescriptors(ctx context.Context, pid int, soft string) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil //nolint:nilerr // it has exited
 	}
-	return true, nil
+	var id uint32
+	for line := range strings.Lines(string(status)) {
+		if _, err := fmt.Sscanf(line, "Uid:\t%d", &id); err == nil {
+			break
+		}
+	}
+	cmd := exec.CommandContext(ctx, "prlimit", "--pid", strconv.Itoa(pid), "--nofile="+soft+":")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
+	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "No such process") {
+		return fmt.Errorf("limit the descriptors of process %d: %w: %s", pid, err, out)
+	}
+	return nil
 }
 
 // expect injects a sequence and fails if the host then differs from the model.

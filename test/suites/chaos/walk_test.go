@@ -34,9 +34,13 @@ var (
 	times    = flag.Int("times", 1, "how often TestSeed injects it")
 )
 
-// slack is added to each bound for a busy machine: the bound is the service's, and other
-// programs run on these processors.
-const slack = 500 * time.Millisecond
+// slack is added to each bound, and slackOfStart for each second that the service needed to
+// start in this sequence: the bound is the service's, and other programs run on these
+// processors. Sequences that needed it are counted.
+const (
+	slack        = 500 * time.Millisecond
+	slackOfStart = 2
+)
 
 // run ends with a signal.
 var run struct {
@@ -93,6 +97,7 @@ type result struct {
 	faults      []model.Fault
 	err         error    // the sequence could not be completed
 	differences []string // between the host and the model
+	late        time.Duration
 	traffic     traffic
 	log         string
 	phases      [3]time.Duration // start, faults, comparison
@@ -117,7 +122,7 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	}
 	injected := time.Now()
 	if r.err == nil {
-		r.differences, r.err = h.agree(ctx)
+		r.late, r.differences, r.err = h.agree(ctx)
 	}
 	r.phases = [3]time.Duration{started.Sub(begin), injected.Sub(started), time.Since(injected)}
 	if r.err == nil {
@@ -198,6 +203,8 @@ type walk struct {
 	mu        sync.Mutex // not held during I/O
 	next      uint64
 	sequences int
+	late      int // agreed after the bound
+	latest    time.Duration
 	byKind    map[model.Kind]int
 	spent     map[model.Kind]time.Duration // on injecting faults of a kind
 	phases    [3]time.Duration
@@ -259,6 +266,10 @@ func (w *walk) add(r result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sequences++
+	if r.late > 0 {
+		w.late++
+		w.latest = max(w.latest, r.late)
+	}
 	for i, d := range r.phases {
 		w.phases[i] += d
 	}
@@ -274,6 +285,7 @@ func (w *walk) add(r result) {
 func (w *walk) report(took time.Duration) {
 	w.Helper()
 	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	w.Logf("%d agreed only after the bound, at most %v: this machine was busy, or the service is late", w.late, w.latest.Round(time.Millisecond))
 	n := time.Duration(max(w.sequences, 1))
 	w.Logf("a sequence takes %v to start, %v for its faults, %v until the host agrees", (w.phases[0] / n).Round(time.Millisecond), (w.phases[1] / n).Round(time.Millisecond), (w.phases[2] / n).Round(time.Millisecond))
 	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
@@ -293,5 +305,31 @@ func TestSeed(t *testing.T) {
 				t.Errorf("%s\n%s\nlog:\n%s", r.failure(), replay(*only, r.faults), r.log)
 			}
 		}
+	})
+}
+
+// TestOverflow: the fault of that name really loses address events, and the service is right
+// after it.
+func TestOverflow(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.Overflow}, model.Fault{Kind: model.VIPAdd, VIP: 1})
+		log, err := os.ReadFile(h.logFile())
+		if err != nil || !strings.Contains(string(log), "event=address-overflow") {
+			t.Errorf("no event was lost (%v):\n%s", err, h.Tail())
+		}
+	})
+}
+
+// TestReloadWhileFileIsWritten replays what seed 342 has found: a reload at the moment at
+// which the configuration is truncated for writing made the defaults active, and a mistake
+// in the file kept them so. The service then served no VIP.
+func TestReloadWhileFileIsWritten(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.VIPAdd, Pause: holdPause},
+			model.Fault{Kind: model.FileCut, File: model.ConfigYAML},
+			model.Fault{Kind: model.Reload, Pause: holdPause},
+			model.Fault{Kind: model.FileCut, File: model.ConfigYAML, N: 500, Pause: holdPause},
+		)
 	})
 }

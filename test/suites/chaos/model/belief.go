@@ -10,11 +10,12 @@ import (
 // belief is what a process can remember of an input: its possible values, and the current
 // content of the input, which replaces them once the process has accepted it.
 type belief[V comparable] struct {
-	values  map[V]bool
-	pending V
-	takes   bool          // the pending value will be accepted, if it stays
-	since   time.Time     // of the pending value
-	after   time.Duration // until which it is accepted
+	values   map[V]bool
+	pending  V
+	takes    bool          // the pending value will be accepted, if it stays
+	since    time.Time     // of the pending value
+	after    time.Duration // until which it is accepted
+	earliest time.Duration // before which it cannot be
 }
 
 func newBelief[V comparable](v V) belief[V] {
@@ -22,12 +23,12 @@ func newBelief[V comparable](v V) belief[V] {
 }
 
 // write records new content of the input. A value that was pending may have been accepted.
-func (b *belief[V]) write(v V, takes bool, now time.Time, after time.Duration) {
+func (b *belief[V]) write(v V, takes bool, now time.Time, earliest, after time.Duration) {
 	b.advance(now)
-	if b.takes {
+	if b.takes && !now.Before(b.since.Add(b.earliest)) {
 		b.values[b.pending] = true
 	}
-	b.pending, b.takes, b.since, b.after = v, takes, now, after
+	b.pending, b.takes, b.since, b.earliest, b.after = v, takes, now, earliest, after
 }
 
 // delay moves the time at which the process began to read the pending value.

@@ -18,17 +18,20 @@ func TestBelief(t *testing.T) {
 	for _, s := range []struct {
 		name         string
 		after        time.Duration
+		earliest     time.Duration
 		write        string
 		takes        bool
 		now, settled []string
 	}{
-		{"accepted at once or not yet", 0, "a", true, []string{"a", "old"}, []string{"a"}},
-		{"a may have been accepted", 500 * time.Millisecond, "bad", false, []string{"a", "old"}, []string{"a", "old"}},
-		{"b replaces all", time.Hour, "b", true, []string{"a", "b", "old"}, []string{"b"}},
-		{"b was accepted", 2 * time.Second, "worse", false, []string{"b"}, []string{"b"}},
+		{"accepted at once or not yet", 0, 0, "a", true, []string{"a", "old"}, []string{"a"}},
+		{"a may have been accepted", 500 * time.Millisecond, 0, "bad", false, []string{"a", "old"}, []string{"a", "old"}},
+		{"b replaces all", time.Hour, 0, "b", true, []string{"a", "b", "old"}, []string{"b"}},
+		{"b was accepted", 2 * time.Second, 0, "worse", false, []string{"b"}, []string{"b"}},
+		{"late replaces b after a while only", time.Second, 800 * time.Millisecond, "late", true, []string{"b", "late"}, []string{"late"}},
+		{"late cannot have been accepted", 700 * time.Millisecond, 0, "worst", false, []string{"b"}, []string{"b"}},
 	} {
 		now = now.Add(s.after)
-		b.write(s.write, s.takes, now, time.Second)
+		b.write(s.write, s.takes, now, s.earliest, time.Second)
 		sorted := func(list []string) []string { slices.Sort(list); return list }
 		if diff := cmp.Diff(s.now, sorted(b.now())); diff != "" {
 			t.Errorf("%s, now (-want +got):\n%s", s.name, diff)

@@ -24,6 +24,10 @@ const (
 	startDelay   = time.Second
 	startTimeout = 2 * time.Second
 
+	// drainTimeout is how long the requests in flight have when the service closes its port;
+	// the state changes after that (reconcile.defaultDrainTimeout, docs/internals/restart.md).
+	drainTimeout = 5 * time.Second
+
 	// retryDelay is the longest delay of a retry after a failed attempt
 	// (reconcile.maxRetryDelay), here for a port that was in use.
 	retryDelay = 5 * time.Second

@@ -125,3 +125,10 @@ func CutConfig(whole Text, n int) Text {
 	}
 	return Text{Body: whole.Body[:n], Rejected: true}
 }
+
+// Files that change nothing of what the model describes, good or bad: the ingress is reached
+// by HTTP, and directly. A bundle without a usable certificate is enough for that.
+const (
+	bundle   = "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUY2hhb3MgY2hhb3MgY2hhb3MgY2hhb3MwCgYIKoZIzj0E\n-----END CERTIFICATE-----\n"
+	proxyEnv = "HTTP_PROXY=http://proxy.example.com:3128\nHTTPS_PROXY=http://proxy.example.com:3128\nNO_PROXY=.example.com,192.0.2.0/24\n"
+)

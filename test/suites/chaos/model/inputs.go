@@ -79,6 +79,4 @@ type Text struct {
 
 	Keepalived Keepalived
 	Config     Config
-	CAs        int  // usable certificates
-	Proxy      bool // an egress proxy is set
 }

@@ -62,8 +62,8 @@ func New(n Network, p Paths, now time.Time) *Model {
 		keepalived: newBelief(Keepalived{}), config: newBelief(Config{}),
 	}
 	config, file := n.ConfigFile(0, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
-	m.config.write(config.Config, true, now, startDelay)
-	m.keepalived.write(file.Keepalived, true, now, startDelay)
+	m.config.write(config.Config, true, now, 0, startDelay)
+	m.keepalived.write(file.Keepalived, true, now, 0, startDelay)
 	return m
 }
 
@@ -93,17 +93,27 @@ func (m *Model) Content(f Fault) Text {
 		return whole
 	}
 	n := len(whole.Body) * f.N / 1000
-	if f.File == KeepalivedConf {
+	switch f.File {
+	case KeepalivedConf:
 		return CutKeepalived(whole.Body, n)
+	case ConfigYAML:
+		return CutConfig(whole, n)
+	default:
+		return Text{Body: whole.Body[:n]}
 	}
-	return CutConfig(whole, n)
 }
 
 func (m *Model) whole(f Fault) Text {
-	if f.File == KeepalivedConf {
+	switch f.File {
+	case KeepalivedConf:
 		return m.Network.KeepalivedFile(f.Variant)
+	case ConfigYAML:
+		return m.Network.ConfigFile(f.Variant, m.Paths.Keepalived, m.Paths.CA, m.Paths.Env)
+	case CABundle:
+		return Text{Body: bundle}
+	default:
+		return Text{Body: proxyEnv}
 	}
-	return m.Network.ConfigFile(f.Variant, m.Paths.Keepalived, m.Paths.CA, m.Paths.Env)
 }
 
 // Apply records a fault that was injected at a time. done is false if it had no effect:
@@ -154,7 +164,17 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	default:
 		m.applyToProcesses(f, now)
 	}
+	m.drain(now)
 	m.settlePorts()
+}
+
+// drain allows the requests in flight their time if the service may close its port.
+func (m *Model) drain(now time.Time) {
+	listens := func(o Outcome) bool { return o.Port != 0 }
+	if m.running && slices.ContainsFunc(m.outcomes(m.config.now(), m.keepalived.now(), now), listens) &&
+		!slices.ContainsFunc(m.outcomes(m.config.settled(), m.keepalived.settled(), now), listens) {
+		m.force(m.Due(now), drainTimeout)
+	}
 }
 
 // applyToProcesses records what happens to the processes of the service.
@@ -209,9 +229,13 @@ func (m *Model) removeIPv6(on func(placed) bool) {
 
 // write records new content of a file.
 func (m *Model) write(f Fault, t Text, now time.Time) {
+	earliest := time.Duration(0)
+	if t.Settles { // the process may have seen it somewhat before now
+		earliest = lossDelay - react
+	}
 	switch f.File {
 	case KeepalivedConf:
-		m.keepalived.write(t.Keepalived, !t.Rejected, now, m.delayOf(t.Keepalived, t.Settles))
+		m.keepalived.write(t.Keepalived, !t.Rejected, now, earliest, m.delayOf(t.Keepalived, t.Settles))
 		m.settles = t.Settles
 		if m.starting(now) {
 			m.keepalived.may(Keepalived{})
@@ -221,7 +245,7 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 		if t.Settles {
 			delay = react + lossDelay
 		}
-		m.config.write(t.Config, !t.Rejected, now, delay)
+		m.config.write(t.Config, !t.Rejected, now, earliest, delay)
 		if m.starting(now) {
 			for _, c := range m.lastAccepted() {
 				m.config.may(c)
