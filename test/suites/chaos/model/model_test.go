@@ -139,7 +139,7 @@ func TestDue(t *testing.T) {
 		{"more VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf}, time.Second},
 		{"fewer VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf, Variant: 2}, 3 * time.Second},
 		{"an incomplete keepalived.conf", model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}, time.Second},
-		{"no keepalived.conf", model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}, 3 * time.Second},
+		{"no keepalived.conf, and the requests in flight", model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}, 8 * time.Second},
 		{"a configuration", model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}, 1100 * time.Millisecond},
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
 		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 13100 * time.Millisecond},
