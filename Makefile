@@ -22,6 +22,8 @@
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
+# make chaos           random faults for DURATION from SEED on, compared with a model (root)
+# make soak            accelerated life for DURATION: does anything grow? (root)
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
@@ -52,7 +54,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help syscalls vulncheck
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help syscalls vulncheck chaos soak
 
 all: build
 
@@ -193,6 +195,21 @@ bench-flood: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
+
+# 2,000 sequences take about two hours on a free machine with two processors.
+CHAOS_DURATION = $(or $(DURATION),10m)
+CHAOS_SEED     = $(or $(SEED),1)
+
+chaos: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) test -c -o $(BIN)/chaos.test ./suites/chaos
+	cd test/suites/chaos && $(SUDO) env HTTP01_PROXYD=$(BIN)/http01-proxyd $(BIN)/chaos.test -test.run '^TestWalk$$' -test.v -test.timeout 0 \
+		-duration $(CHAOS_DURATION) -seed $(CHAOS_SEED) $(CHAOS)
+
+soak: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) build -o $(BIN)/ ./cmd/soak
+	$(SUDO) $(BIN)/soak --binary $(BIN)/http01-proxyd --duration $(or $(DURATION),2h) --out $(BIN)/soak.svg
 
 fuzz:
 	@grep -rlE '^func Fuzz' --include=*_test.go cmd internal pkg | while read -r file; do \

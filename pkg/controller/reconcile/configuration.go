@@ -50,7 +50,8 @@ func (c *configuration) err() error { return c.file.Err() }
 
 // read reads the file. If its content is new and has settled, read evaluates it and
 // reports changed. again is the delay of the next read while the content settles. With
-// reload the administrator requests a reload, so the file is complete.
+// reload the administrator requests a reload, so the file is complete. Not an empty one: a
+// program that writes the file in place truncates it first, at any moment.
 func (c *configuration) read(now time.Time, reload bool) (changed bool, again time.Duration) {
 	text, err := config.Read(c.path)
 	found := content{text: string(text), absent: text == nil && err == nil}
@@ -58,7 +59,7 @@ func (c *configuration) read(now time.Time, reload bool) (changed bool, again ti
 		found.readError = err.Error()
 	}
 	delay := found.settleDelay()
-	if reload || c.immediate(found) {
+	if reload && !found.empty() || c.immediate(found) {
 		delay = 0
 	}
 	c.readOnce = true
@@ -147,8 +148,12 @@ func (c *configuration) loadLastAccepted() {
 	}
 }
 
-// logUnchanged logs a requested reload of an unchanged file.
+// logUnchanged logs a requested reload of an unchanged file, or of an empty one.
 func (c *configuration) logUnchanged() {
+	if c.file.Pending() {
+		c.log.Warn(fmt.Sprintf("reload: %s is empty; the defaults become active if it is still empty after %v", c.path, settled.LossDelay), slog.String("event", "config"))
+		return
+	}
 	if err := c.err(); err != nil {
 		c.log.Error(fmt.Sprintf("reload: %s has not changed and is rejected", c.path), slog.String("event", "config"), slog.Any("error", err))
 		return

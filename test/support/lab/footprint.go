@@ -51,6 +51,9 @@ func FootprintOf(pid int) (Footprint, error) {
 	return sum, nil
 }
 
+// FootprintOf returns the footprint of one process.
+func FootprintOf(pid int) (Footprint, error) { return footprintOf(pid) }
+
 // footprintOf reads Rss and Pss of smaps_rollup, and fd, from proc(5).
 func footprintOf(pid int) (Footprint, error) {
 	dir := "/proc/" + strconv.Itoa(pid)

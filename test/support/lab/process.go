@@ -50,8 +50,7 @@ func (n *Node) Start(c Command) (*Process, error) {
 	p.cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // lives until Stop, Kill or the lab's end
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.ExtraFiles = c.Files
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, c.Files
 	// Its own process group: the lab ends its processes in order after a Ctrl-C.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	err = n.thread.do(func() error {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package chaos tests that the host is right within a second of the last fault, whatever
+// the faults were.
+//
+// A generator draws sequences of faults from a seed. A walk injects each one into a rig
+// (test/support/rig): a host with a fresh service under a stand-in for systemd. Then it
+// compares the host with a pure model (package model): the table by the real nft, the
+// listening sockets, and the state by the status command. The model knows the inputs that
+// the generator has set, and nothing that the service has said. Where the documented bound
+// of the service is longer than a second, the model has that bound and its source.
+//
+// Honest validators send requests from several addresses meanwhile. The model attributes
+// each request that fails to a fault, or it counts as lost. Attackers with addresses of
+// their own send heads that never end, reset connections, and do not read.
+//
+// A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
+// a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N
+// injects one sequence several times.
+//
+// Not drawn here, with the reason and what tests it instead:
+//
+//   - keepalived, VIPs that move between hosts: the rig has one host, and a move is a
+//     removal and an addition there. test/support/lab has real moves, test/support/cluster
+//     those of hosts that boot.
+//   - firewalld, systemctl daemon-reload, the watchdog, MemoryMax: they need systemd, whose
+//     part a stand-in plays here. test/support/host (TestWatchdog, TestKills, TestRestarts).
+//   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7) has the monotonic
+//     and the boot-time clock only), and the step of the machine would reach everything
+//     else on it. pkg/controller tests its timers with testing/synctest.
+//   - a full connection tracking table: nf_conntrack_max is a limit of the whole machine
+//     and read-only in other network namespaces. test/suites/check (TestConntrack).
+//   - another owner of the table: it exists only while no process of the service runs.
+//     pkg/host/nftables (ErrOwned).
+//   - DNS that is silent, wrong or slow, and an fsync of seconds: nothing that the model
+//     compares depends on either. test/support/lab (TestVIPMoveDoesNotWait) shows that.
+//   - what a CA bundle or proxy.env means: bad ones are drawn here, and must change nothing
+//     of the table, the sockets and the state. Their own conditions are not compared:
+//     test/suites/ingress.
+package chaos

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+)
+
+// minimise returns a shorter sequence that still fails, by delta debugging (Zeller and
+// Hildebrandt, "Simplifying and isolating failure-inducing input", ddmin): it removes
+// ever smaller parts while the rest fails.
+func minimise(faults []model.Fault, fails func([]model.Fault) bool) []model.Fault {
+	for size := (len(faults) + 1) / 2; size > 0; {
+		removed := false
+		for from := 0; from < len(faults); {
+			rest := slices.Concat(faults[:from], faults[min(from+size, len(faults)):])
+			if fails(rest) {
+				faults, removed = rest, true
+			} else {
+				from += size
+			}
+		}
+		if size == 1 && !removed {
+			break
+		}
+		if !removed || size > len(faults) {
+			size = max(size/2, 1)
+		}
+		if len(faults) == 0 {
+			break
+		}
+	}
+	return faults
+}
+
+// replay prints a sequence as a test.
+func replay(seed uint64, faults []model.Fault) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "func TestSeed%d(t *testing.T) {\n\twithHost(t, func(ctx context.Context, h *host) {\n\t\th.expect(ctx, t,\n", seed)
+	for _, f := range faults {
+		fmt.Fprintf(&b, "\t\t\tmodel.Fault{%s},\n", literal(f))
+	}
+	b.WriteString("\t\t)\n\t})\n}\n")
+	return b.String()
+}
+
+// literal returns the fields of a fault in Go.
+func literal(f model.Fault) string {
+	s := "Kind: model." + string(f.Kind)
+	for _, field := range []struct {
+		name  string
+		value any
+		set   bool
+	}{
+		{"VIP", f.VIP, f.VIP != 0},
+		{"Link", f.Link, f.Link != 0},
+		{"N", f.N, f.N != 0},
+		{"Variant", f.Variant, f.Variant != 0},
+		{"File", fmt.Sprintf("%q", f.File), f.File != ""},
+		{"Mode", fmt.Sprintf("%q", f.Mode), f.Mode != ""},
+		{"Pause", int64(f.Pause), f.Pause != 0},
+	} {
+		if field.set {
+			s += fmt.Sprintf(", %s: %v", field.name, field.value)
+		}
+	}
+	return s
+}
+
+func TestMinimise(t *testing.T) {
+	t.Parallel()
+	var all []model.Fault
+	for i := range 20 {
+		all = append(all, model.Fault{Kind: model.VIPAdd, N: i})
+	}
+	has := func(faults []model.Fault, n int) bool {
+		return slices.ContainsFunc(faults, func(f model.Fault) bool { return f.N == n })
+	}
+	calls := 0
+	got := minimise(all, func(faults []model.Fault) bool {
+		calls++
+		return has(faults, 3) && has(faults, 11) && has(faults, 12)
+	})
+	if diff := cmp.Diff([]model.Fault{all[3], all[11], all[12]}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if calls > 100 {
+		t.Errorf("%d calls", calls)
+	}
+	if got := minimise(all, func([]model.Fault) bool { return true }); len(got) != 0 {
+		t.Errorf("%d faults remain of a sequence that always fails", len(got))
+	}
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	got := replay(7, []model.Fault{{Kind: model.FileCut, File: model.ConfigYAML, N: 5, Pause: 3000}})
+	want := `func TestSeed7(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.FileCut, N: 5, File: "config.yaml", Pause: 3000},
+		)
+	})
+}
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

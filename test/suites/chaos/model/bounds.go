@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import "time"
+
+// The bounds of the service's reactions. react is the bound of everything that has no
+// other: "within one second of the last fault".
+const (
+	react = time.Second
+
+	// changeDelay is how long a changed file must keep its content
+	// (internal/settled: ChangeDelay), beside the second.
+	changeDelay = 100 * time.Millisecond
+	// rejectedDelay is the same for a file that is missing or rejected (settled.RejectedDelay).
+	rejectedDelay = time.Second
+	// lossDelay is the same for a keepalived.conf that lacks something, and for an empty
+	// configuration (settled.LossDelay; docs/configuration.md).
+	lossDelay = 2 * time.Second
+
+	// startDelay is RestartSec of the unit, and the start of two processes on a busy
+	// machine: docs/internals/restart.md has 0.25 s. The first pass may wait for a complete
+	// observation (reconcile.startTimeout, 2 s).
+	startDelay   = time.Second
+	startTimeout = 2 * time.Second
+
+	// drainTimeout is how long the requests in flight have when the service closes its port;
+	// the state changes after that (reconcile.defaultDrainTimeout, docs/internals/restart.md).
+	drainTimeout = 5 * time.Second
+
+	// retryDelay is the longest delay of a retry after a failed attempt
+	// (reconcile.maxRetryDelay), here for a port that was in use.
+	retryDelay = 5 * time.Second
+
+	// stableLifetime is how long a proxy process must live before the state no longer
+	// reports the exit of the one before; exitWindow is the same after frequentExits
+	// (controller: stableLifetime, exitWindow, frequentExits).
+	stableLifetime = time.Second
+	exitWindow     = time.Minute
+	frequentExits  = 3
+	// proxyBackoff and maxProxyBackoff delay the start of a proxy process after short lives
+	// (controller: minProxyBackoff, maxProxyBackoff).
+	proxyBackoff    = 50 * time.Millisecond
+	maxProxyBackoff = 5 * time.Second
+
+	// silentProxy is when a proxy process that does not answer is replaced at the latest
+	// (docs/internals/restart.md: "replaced within 12 s").
+	silentProxy = 12 * time.Second
+
+	// probeDelay is when the state reports that the ingress refuses connections: a failed
+	// challenge requests a probe, at most one a second, 200 ms later
+	// (controller: minProbeInterval, probeDelay). While all are unreachable, the next one is
+	// 5 s later (probeRetryInterval).
+	probeDelay      = 1200 * time.Millisecond
+	probeRetryDelay = 5 * time.Second
+	// connectTimeout is the limit of an attempt to a silent ingress (upstream.connectTimeout).
+	connectTimeout = 2 * time.Second
+
+	// livenessDelay is when the state reports a held VIP that does not answer the service's
+	// own request: 2 s, a pause of 1 s and another request (controller: livenessTimeout,
+	// livenessRetryInterval).
+	livenessDelay = 5 * time.Second
+)

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Model is a host as the generator has set it, and what the service can remember. Its
+// methods get the time: it has no clock.
+type Model struct {
+	Network Network
+	Paths   Paths
+
+	running bool
+	last    time.Time // of the last fault
+	forced  time.Time // no comparison before: the latest bound that belongs to no file
+
+	addresses map[placed]usable
+	linkDown  map[int]bool
+	noIPv6    bool
+	taken     map[int]bool // ports of other programs
+
+	started time.Time // the process
+
+	keepalived belief[Keepalived]
+	settles    bool // its pending content takes effect late, whatever was before
+	config     belief[Config]
+	saved      map[Config]bool // last accepted configurations in the state directory
+	readOnly   bool            // the state directory cannot be written
+	rejected   bool            // the content of the configuration file is rejected
+	source     string          // of the configuration, if it is not rejected
+	ports      map[uint16]bool // on which the service can be listening; 0: none
+
+	ingress     Mode
+	ingressFrom time.Time
+	exits       []time.Time // of proxy processes, since the start
+	hung        time.Time
+	exporter    bool // a process of it was killed
+}
+
+// Paths are the paths of the lab's input files.
+type Paths struct{ Keepalived, CA, Env string }
+
+// placed is an address on a link.
+type placed struct {
+	vip  int
+	link int
+}
+
+// usable is whether the kernel lets programs use an address.
+type usable bool
+
+// New returns the model of a host whose service has just been started with these files.
+func New(n Network, p Paths, now time.Time) *Model {
+	m := &Model{
+		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool),
+		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
+		keepalived: newBelief(Keepalived{}), config: newBelief(Config{}),
+	}
+	config, file := n.ConfigFile(0, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
+	m.config.write(config.Config, true, now, 0, startDelay)
+	m.keepalived.write(file.Keepalived, true, now, 0, startDelay)
+	return m
+}
+
+// Ready records that the first process is ready, so that it has read its files.
+func (m *Model) Ready() {
+	m.config.accept()
+	m.keepalived.accept()
+	m.saved[m.config.pending] = true
+}
+
+// Content returns the text that a fault writes to a file, and what it means. A directory, a
+// loop and a large file have none.
+func (m *Model) Content(f Fault) Text {
+	switch f.Kind {
+	case FileRemove:
+		switch f.File {
+		case KeepalivedConf:
+			return Text{Keepalived: Keepalived{Known: true, Absent: true}, Settles: true}
+		default:
+			return Text{Config: Defaults()}
+		}
+	case FileDirectory, FileLoop, FileHuge:
+		return Text{Rejected: true}
+	}
+	whole := m.whole(f)
+	if f.Kind != FileCut {
+		return whole
+	}
+	n := len(whole.Body) * f.N / 1000
+	switch f.File {
+	case KeepalivedConf:
+		return CutKeepalived(whole.Body, n)
+	case ConfigYAML:
+		return CutConfig(whole, n)
+	default:
+		return Text{Body: whole.Body[:n]}
+	}
+}
+
+func (m *Model) whole(f Fault) Text {
+	switch f.File {
+	case KeepalivedConf:
+		return m.Network.KeepalivedFile(f.Variant)
+	case ConfigYAML:
+		return m.Network.ConfigFile(f.Variant, m.Paths.Keepalived, m.Paths.CA, m.Paths.Env)
+	case CABundle:
+		return Text{Body: bundle}
+	default:
+		return Text{Body: proxyEnv}
+	}
+}
+
+// Apply records a fault that was injected at a time. done is false if it had no effect:
+// there was no such process, or the port was in use.
+func (m *Model) Apply(f Fault, done bool, now time.Time) {
+	m.advance(now)
+	m.last = now
+	if !done {
+		return
+	}
+	switch f.Kind {
+	case VIPAdd, VIPDeprecated:
+		m.place(f, true)
+	case VIPTentative, VIPDADFailed:
+		m.place(f, false)
+	case VIPRemove:
+		m.remove(f.VIP)
+	case VIPFlap: // it begins with a removal
+		m.remove(f.VIP)
+		if f.N%2 == 1 {
+			m.place(f, true)
+		}
+	case LinkDown:
+		m.ingressFrom = now
+		m.linkDown[f.Link] = true
+		m.removeIPv6(func(p placed) bool { return p.link == f.Link })
+	case LinkUp:
+		m.ingressFrom = now
+		delete(m.linkDown, f.Link)
+	case IPv6Off:
+		m.noIPv6, m.ingressFrom = true, now
+		m.removeIPv6(func(placed) bool { return true })
+	case IPv6On:
+		m.noIPv6, m.ingressFrom = false, now
+	case FileWrite, FileCut, FileRemove, FileDirectory, FileLoop, FileHuge:
+		m.write(f, m.Content(f), now)
+	case PortTake:
+		m.taken[f.N] = true
+	case PortGive:
+		delete(m.taken, f.N)
+		m.force(now, retryDelay)
+	case IngressMode:
+		m.ingress, m.ingressFrom = f.Mode, now
+	case StateReadOnly, StateFull:
+		m.readOnly = true
+	case StateWritable:
+		m.readOnly = false
+	default:
+		m.applyToProcesses(f, now)
+	}
+	m.drain(now)
+	m.settlePorts()
+}
+
+// drain allows the requests in flight their time if the service may close its port.
+func (m *Model) drain(now time.Time) {
+	listens := func(o Outcome) bool { return o.Port != 0 }
+	if m.running && slices.ContainsFunc(m.outcomes(m.config.now(), m.keepalived.now(), now), listens) &&
+		!slices.ContainsFunc(m.outcomes(m.config.settled(), m.keepalived.settled(), now), listens) {
+		m.force(m.Due(now), drainTimeout)
+	}
+}
+
+// applyToProcesses records what happens to the processes of the service.
+func (m *Model) applyToProcesses(f Fault, now time.Time) {
+	switch f.Kind {
+	case KillProxy:
+		m.exit(now)
+	case HangProxy:
+		m.hung = now
+		m.force(now, silentProxy)
+		m.exit(now.Add(silentProxy))
+	case PauseProxy, PauseController:
+		m.force(now, time.Duration(f.N)*time.Millisecond)
+	case KillExporter:
+		m.exporter = true
+	case KillController:
+		m.restart(now)
+	case Restart:
+		m.running = true
+		m.restart(now)
+	case Stop:
+		m.running = false
+		m.ports = map[uint16]bool{0: true}
+	case Start:
+		m.running = true
+		m.restart(now)
+	case FewDescriptors: // a probe can have failed
+		m.ingressFrom = now
+	}
+}
+
+func (m *Model) force(now time.Time, bound time.Duration) {
+	if at := now.Add(bound); at.After(m.forced) {
+		m.forced = at
+	}
+}
+
+func (m *Model) place(f Fault, works usable) {
+	if m.noIPv6 && m.Network.API[f.VIP].Is6() || m.linkDown[f.Link] && m.Network.API[f.VIP].Is6() {
+		return
+	}
+	m.addresses[placed{f.VIP, f.Link}] = works
+}
+
+func (m *Model) remove(vip int) {
+	maps.DeleteFunc(m.addresses, func(p placed, _ usable) bool { return p.vip == vip })
+}
+
+func (m *Model) removeIPv6(on func(placed) bool) {
+	maps.DeleteFunc(m.addresses, func(p placed, _ usable) bool { return m.Network.API[p.vip].Is6() && on(p) })
+}
+
+// write records new content of a file.
+func (m *Model) write(f Fault, t Text, now time.Time) {
+	earliest := time.Duration(0)
+	if t.Settles { // the process may have seen it somewhat before now
+		earliest = lossDelay - react
+	}
+	switch f.File {
+	case KeepalivedConf:
+		m.keepalived.write(t.Keepalived, !t.Rejected, now, earliest, m.delayOf(t.Keepalived, t.Settles))
+		m.settles = t.Settles
+		if m.starting(now) {
+			m.keepalived.may(Keepalived{})
+		}
+	case ConfigYAML:
+		delay := react + changeDelay
+		if t.Settles {
+			delay = react + lossDelay
+		}
+		m.config.write(t.Config, !t.Rejected, now, earliest, delay)
+		if m.starting(now) {
+			for _, c := range m.lastAccepted() {
+				m.config.may(c)
+			}
+		}
+		m.rejected, m.source = t.Rejected, "file"
+		if f.Kind == FileRemove {
+			m.source = "default"
+		}
+		for _, c := range m.config.now() {
+			if c.Known && !m.readOnly {
+				m.saved[c] = true
+			}
+		}
+		m.keepalived.delay(now, m.delayOf(m.keepalived.pending, m.settles))
+		if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path remembers nothing
+			m.keepalived.may(Keepalived{})
+		}
+	}
+}
+
+// delayOf returns how long content must stay: lossDelay if it lacks something that is in
+// use (keepalived.Reader.Read).
+func (m *Model) delayOf(k Keepalived, settles bool) time.Duration {
+	for _, last := range m.keepalived.now() {
+		settles = settles || loses(last, k)
+	}
+	if settles {
+		return react + lossDelay
+	}
+	return react
+}
+
+// loses reports whether an API VIP or an ingress VIP is gone. That is not less than what
+// keepalived.findLoss compares.
+func loses(before, after Keepalived) bool {
+	gone := func(was, is Set) bool {
+		return slices.ContainsFunc(was.List(), func(a netip.Addr) bool { return !is.Has(a) })
+	}
+	return gone(before.API, after.API) || gone(before.Ingress, after.Ingress)
+}
+
+// restart records that another process of the service starts. It remembers nothing of
+// keepalived.conf. It changes nothing that the one before has left until it has read a
+// complete file, or startTimeout has passed (reconcile.deferUntilObserved): so a good file
+// is never unknown to the outside.
+func (m *Model) restart(now time.Time) {
+	m.exits, m.exporter = nil, false
+	m.hung = time.Time{}
+	m.started = now
+	m.force(now, startDelay+react)
+	if m.keepalived.takes && !m.settles {
+		m.keepalived.reset(now, startDelay+react, m.keepalived.pending)
+	} else {
+		m.keepalived.reset(now, startDelay+lossDelay+react, Keepalived{})
+		m.force(now, startDelay+startTimeout+react)
+	}
+	if m.config.takes && m.config.pending != Defaults() {
+		m.config.reset(now, startDelay+react, m.config.pending)
+	} else { // an empty file is accepted late
+		m.config.reset(now, startDelay+lossDelay+react, m.lastAccepted()...)
+	}
+	m.ports[0] = true
+}
+
+// lastAccepted returns what a new process can find in the state directory.
+func (m *Model) lastAccepted() []Config {
+	last := slices.Collect(maps.Keys(m.saved))
+	if len(last) == 0 {
+		last = append(last, Config{})
+	}
+	return last
+}
+
+// starting reports whether the process may not have read its files yet.
+func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(startDelay + react)) }
+
+func (m *Model) exit(now time.Time) {
+	m.exits = append(m.exits, now)
+	m.force(now, min(proxyBackoff<<min(len(m.exits), 10), maxProxyBackoff)+react)
+}
+
+// advance drops what can no longer be.
+func (m *Model) advance(now time.Time) {
+	m.config.advance(now)
+	reads := true
+	for _, c := range m.config.now() {
+		reads = reads && c.readsKeepalived()
+	}
+	if reads && m.running {
+		m.keepalived.advance(now)
+	}
+	if !m.readOnly {
+		for _, c := range m.config.now() {
+			if c.Known {
+				m.saved[c] = true
+			}
+		}
+	}
+	if now.Before(m.Due(m.last)) || !m.running {
+		return
+	}
+	if settled := m.outcomes(m.config.now(), m.keepalived.now(), now); len(settled) == 1 {
+		m.ports = map[uint16]bool{settled[0].Port: true}
+	}
+}
+
+// Due returns when the host must agree with the model.
+func (m *Model) Due(now time.Time) time.Time {
+	due := now.Add(react)
+	for _, at := range []time.Time{m.forced, m.keepalived.due(), m.config.due()} {
+		if at.After(due) {
+			due = at
+		}
+	}
+	return due
+}
+
+// WithoutIPv6 reports whether a link can have no IPv6 address.
+func (m *Model) WithoutIPv6(link int) bool { return m.noIPv6 || m.linkDown[link] }
+
+// Unusable reports whether an address is on a link and cannot be used: duplicate address
+// detection has not ended, or has failed.
+func (m *Model) Unusable(vip, link int) bool {
+	works, there := m.addresses[placed{vip, link}]
+	return there && !bool(works)
+}
+
+// Running reports whether the service must run.
+func (m *Model) Running() bool { return m.running }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Outcome is what must be true of the host.
+type Outcome struct {
+	Running bool
+	Port    uint16                // of the table and the service's listening socket; 0: neither
+	Held    Set                   // the elements of the table's sets
+	VIPs    map[netip.Addr]string // the state of each API VIP
+	Reasons []string              // of the condition: one of these
+	Source  string                // of the configuration
+	Metrics uint16                // a listening socket; 0: none
+	Maybe   bool                  // the socket of metrics may be missing
+}
+
+// String returns the outcome in one line.
+func (o Outcome) String() string {
+	if !o.Running {
+		return "stopped: no table, no socket"
+	}
+	var vips []string
+	for _, a := range slices.SortedFunc(maps.Keys(o.VIPs), netip.Addr.Compare) {
+		vips = append(vips, fmt.Sprintf("%v %s", a, o.VIPs[a]))
+	}
+	return fmt.Sprintf("port %d, sets {%s}, VIPs {%s}, reason %s, configuration %s, metrics %d",
+		o.Port, o.Held, strings.Join(vips, ", "), strings.Join(o.Reasons, " or "), o.Source, o.Metrics)
+}
+
+// Expect returns the outcomes of which one must be true when all bounds have passed; now is
+// the time of the comparison.
+func (m *Model) Expect(now time.Time) []Outcome {
+	if !m.running {
+		return []Outcome{{}}
+	}
+	return m.outcomes(m.config.settled(), m.keepalived.settled(), now)
+}
+
+// outcomes returns the different outcomes of all combinations.
+func (m *Model) outcomes(configs []Config, files []Keepalived, now time.Time) []Outcome {
+	var list []Outcome
+	seen := make(map[string]bool)
+	for _, c := range configs {
+		for _, k := range files {
+			for _, port := range m.portsFor(c.Port) {
+				o := m.outcome(c, k, port, now)
+				if text := o.String(); !seen[text] {
+					seen[text] = true
+					list = append(list, o)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// Serves reports whether clients of a VIP must be answered by the ingress at this moment,
+// whatever the service has seen of the last faults.
+func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
+	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() {
+		return false
+	}
+	if i := slices.Index(m.Network.API, vip); !m.reachable(i) {
+		return false
+	}
+	for _, o := range m.outcomes(m.config.now(), m.keepalived.now(), now) {
+		if o.Port == 0 || !o.Held.Has(vip) {
+			return false
+		}
+	}
+	return true
+}
+
+// reachable reports whether clients reach a VIP: it is on a link, and the link to the
+// clients is up.
+func (m *Model) reachable(vip int) bool {
+	if m.linkDown[0] {
+		return false
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(m.addresses)), func(p placed) bool {
+		return p.vip == vip && bool(m.addresses[p]) && !m.linkDown[p.link]
+	})
+}
+
+func (m *Model) held() []netip.Addr {
+	var list []netip.Addr
+	for p, works := range m.addresses {
+		if works {
+			list = append(list, m.Network.API[p.vip])
+		}
+	}
+	return list
+}
+
+// portsFor returns the ports on which the service can be listening if it wants one.
+func (m *Model) portsFor(want uint16) []uint16 {
+	if !m.taken[int(want)] {
+		return []uint16{want}
+	}
+	return slices.Collect(maps.Keys(m.ports))
+}
+
+// settlePorts records on which ports the service can be listening.
+func (m *Model) settlePorts() {
+	if !m.running {
+		return
+	}
+	for _, o := range m.outcomes(m.config.now(), m.keepalived.now(), time.Time{}) {
+		m.ports[o.Port] = true
+	}
+	maps.DeleteFunc(m.ports, func(port uint16, _ bool) bool { return m.taken[int(port)] })
+}
+
+// outcome is the decision for one combination. port is the one on which the service
+// listens if it listens.
+func (m *Model) outcome(c Config, k Keepalived, port uint16, now time.Time) Outcome {
+	o := Outcome{Running: true, Source: m.source, Metrics: c.Metrics, Maybe: m.exporter}
+	reason := ""
+	if m.rejected {
+		o.Source = "last-accepted"
+	}
+	if !c.Known {
+		o.Source, o.Metrics, o.Reasons = "none", 0, []string{"InvalidConfig"}
+		return o
+	}
+	api, ingress := c.API, c.Ingress
+	switch {
+	case c.Disabled:
+		reason = "Disabled"
+	case c.explicit():
+	case !c.Keepalived, k.Known && k.Absent:
+		reason = "NotRequired"
+	case !k.Known, k.API == "", k.Ingress == "":
+		reason = "NoVIPs"
+	default:
+		api, ingress = k.API, k.Ingress
+	}
+	if reason == "" {
+		reason = m.serve(&o, api, ingress, c.Port, port)
+	}
+	o.Reasons = m.reasons(reason, o, now)
+	return o
+}
+
+// serve sets the outcome for VIPs and returns the reason.
+func (m *Model) serve(o *Outcome, api, ingress Set, want, port uint16) string {
+	held := m.held()
+	o.VIPs = make(map[netip.Addr]string)
+	var redirected []netip.Addr
+	standby := false
+	for _, vip := range api.List() {
+		switch {
+		case ingress.Has(vip):
+			o.VIPs[vip] = "NotRequired"
+		case slices.Contains(held, vip):
+			o.VIPs[vip] = "Held"
+			redirected = append(redirected, vip)
+		default:
+			o.VIPs[vip] = "Standby"
+			standby = true
+		}
+	}
+	if len(redirected) == 0 && !standby {
+		return "NotRequired"
+	}
+	if port != 0 {
+		o.Port, o.Held = port, NewSet(redirected...)
+	}
+	switch {
+	case port != want:
+		return "PortInUse"
+	case len(redirected) > 0:
+		return "Serving"
+	default:
+		return "Standby"
+	}
+}
+
+// reasons returns the possible reasons of the condition.
+func (m *Model) reasons(reason string, o Outcome, now time.Time) []string {
+	if m.rejected {
+		switch reason {
+		case "Serving", "Standby", "NotRequired", "Disabled":
+			return []string{"InvalidConfig"}
+		}
+		return []string{reason}
+	}
+	reasons := []string{reason}
+	if reason == "Serving" && (m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble && m.ingress != Large) {
+		reasons = append(reasons, "UpstreamUnreachable")
+		if m.ingress == Refused && now.Sub(m.ingressFrom) > probeDelay+probeRetryDelay {
+			reasons = reasons[1:]
+		}
+	} else if reason == "Serving" && now.Sub(m.ingressFrom) < probeRetryDelay+react {
+		reasons = append(reasons, "UpstreamUnreachable")
+	}
+	if reason == "Serving" || reason == "Standby" {
+		must, may := m.proxyFails(now)
+		switch {
+		case must:
+			reasons = []string{"ProxyUnavailable"}
+		case may:
+			reasons = append(reasons, "ProxyUnavailable")
+		}
+	}
+	return reasons
+}
+
+// proxyFails reports whether the state must and can report an exit of the proxy process.
+func (m *Model) proxyFails(now time.Time) (must, may bool) {
+	if len(m.exits) == 0 {
+		return false, false
+	}
+	last := m.exits[len(m.exits)-1]
+	n := 0
+	for _, at := range m.exits {
+		if last.Sub(at) < exitWindow {
+			n++
+		}
+	}
+	until := last.Add(stableLifetime)
+	if n >= frequentExits {
+		until = last.Add(exitWindow)
+	}
+	may = now.Before(until.Add(maxProxyBackoff + react))
+	return n >= frequentExits && now.Before(until) && m.hung.IsZero(), may
+}
+
+// Cuts reports whether a fault costs the requests in flight (docs/internals/restart.md).
+func (m *Model) Cuts(f Fault) bool {
+	switch f.Kind {
+	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, LinkDown, LinkUp, IPv6Off, IPv6On, IngressMode, VIPRemove, VIPFlap:
+		return true
+	}
+	return false
+}
+
+// Recovery returns how long after the last fault requests may still fail to a VIP that was
+// not served before.
+func (m *Model) Recovery() time.Duration { return m.Due(m.last).Sub(m.last) }

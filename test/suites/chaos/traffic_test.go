@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
+)
+
+// ledger has the times at which requests may fail, as the model has it: between two faults
+// a VIP is served or it is not, and a fault can cost the requests in flight.
+type ledger struct {
+	moments []moment
+	start   int64                      // requests sent before the sequence
+	causes  map[netip.Addr]model.Fault // since which a VIP is not served
+}
+
+// moment is a change of what clients can expect.
+type moment struct {
+	begun  time.Time // the fault
+	at     time.Time // it was complete
+	fault  model.Fault
+	served map[netip.Addr]bool        // from then on
+	causes map[netip.Addr]model.Fault // of the others
+	cuts   bool                       // requests in flight are lost
+
+	recovery time.Duration // until VIPs are served that were not
+}
+
+// record notes a fault, in the model and in the ledger. What it may have cost began before
+// the fault was complete.
+func (h *host) record(f model.Fault, done bool, begun time.Time) {
+	now := time.Now()
+	h.model.Apply(f, done, now)
+	h.note(f, done && h.model.Cuts(f), begun, now)
+}
+
+func (h *host) note(f model.Fault, cuts bool, begun, now time.Time) {
+	m := moment{begun: begun, at: now, fault: f, served: make(map[netip.Addr]bool), cuts: cuts}
+	served := make(map[netip.Addr]bool)
+	for _, vip := range h.network().API {
+		m.served[vip] = h.model.Serves(vip, now)
+		served[vip] = m.served[vip]
+		if _, since := h.requests.causes[vip]; m.served[vip] {
+			delete(h.requests.causes, vip)
+		} else if !since {
+			h.requests.causes[vip] = f
+		}
+	}
+	m.causes = maps.Clone(h.requests.causes)
+	m.recovery = h.model.Recovery() + slack
+	h.requests.moments = append(h.requests.moments, m)
+	h.served.Store(&served)
+}
+
+// wants reports whether a VIP is served, for the clients.
+func (h *host) wants(vip netip.Addr) bool {
+	served := h.served.Load()
+	return served != nil && (*served)[vip]
+}
+
+// explain returns the fault that explains a failed request, or false.
+func (h *host) explain(f rig.Failure) (model.Fault, bool) {
+	var before moment
+	for i, m := range h.requests.moments {
+		cut := m.cuts && f.Start.Before(m.at) && f.End.After(m.begun)
+		// A VIP is not served from the begin of the fault on that ends it.
+		until := time.Now()
+		if i+1 < len(h.requests.moments) {
+			until = h.requests.moments[i+1].at
+		}
+		cause, unserved := m.causes[f.VIP]
+		if late, was := before.causes[f.VIP]; !unserved && was { // it is served again, after a while
+			cause, unserved, until = late, true, m.at.Add(m.recovery)
+		}
+		switch {
+		case cut:
+			return m.fault, true
+		case unserved && f.Start.Before(until) && f.End.After(m.begun):
+			return cause, true
+		}
+		before = m
+	}
+	return model.Fault{}, false
+}
+
+// unanswered is how long a request may take when the sequence ends.
+const unanswered = 2 * time.Second
+
+// traffic is what became of the honest requests.
+type traffic struct {
+	sent       int64
+	failed     int
+	attributed map[model.Kind]int
+	lost       []string // failures that no fault explains
+}
+
+func (t *traffic) add(o traffic) {
+	t.sent += o.sent
+	t.failed += o.failed
+	if t.attributed == nil {
+		t.attributed = make(map[model.Kind]int)
+	}
+	for k, n := range o.attributed {
+		t.attributed[k] += n
+	}
+	t.lost = append(t.lost, o.lost...)
+}
+
+// String returns the counts.
+func (t traffic) String() string {
+	s := fmt.Sprintf("%d sent, %d failed, %d lost", t.sent, t.failed, len(t.lost))
+	for _, k := range slices.Sorted(maps.Keys(t.attributed)) {
+		s += fmt.Sprintf("; %d for %s", t.attributed[k], k)
+	}
+	return s
+}
+
+// judge attributes each failed request to a fault, or reports it as lost.
+func (h *host) judge() traffic {
+	h.clients.Pause()
+	t := traffic{sent: h.clients.Sent() - h.requests.start, attributed: make(map[model.Kind]int)}
+	for _, f := range h.clients.TakeFailures() {
+		fault, explained := h.explain(f)
+		if f.Aborted && (explained || f.End.Sub(f.Start) < unanswered) {
+			t.sent--
+			continue
+		}
+		t.failed++
+		if explained {
+			t.attributed[fault.Kind]++
+			continue
+		}
+		t.lost = append(t.lost, fmt.Sprintf("lost: %v from %v, %v before the end, after %v: %v", f.VIP, f.Client,
+			time.Since(f.Start).Round(time.Millisecond), f.End.Sub(f.Start).Round(time.Millisecond), f.Err))
+	}
+	return t
+}

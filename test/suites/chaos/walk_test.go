@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+var (
+	duration = flag.Duration("duration", time.Minute, "how long TestWalk draws sequences")
+	seed     = flag.Uint64("seed", 1, "the seed of the first sequence; the next ones count up")
+	hosts    = flag.Int("hosts", 4, "how many hosts run side by side")
+	length   = flag.Int("length", 20, "faults of a sequence")
+	rate     = flag.Int("rate", 40, "honest requests a second for each host")
+	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
+	effort   = flag.Duration("effort", time.Minute, "how long a failing sequence is minimised")
+	only     = flag.Uint64("only", 0, "the seed of TestSeed")
+	times    = flag.Int("times", 1, "how often TestSeed injects it")
+)
+
+// slack is added to each bound, and slackOfStart for each second that the service needed to
+// start in this sequence: the bound is the service's, and other programs run on these
+// processors. Sequences that needed it are counted.
+const (
+	slack        = 500 * time.Millisecond
+	slackOfStart = 2
+)
+
+// run ends with a signal.
+var run struct {
+	context.Context
+	binary string
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	privateMounts()
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	run.Context = ctx
+	if os.Geteuid() == 0 {
+		binary, err := lab.Binary(ctx, os.Getenv("HTTP01_PROXYD"))
+		if err == nil {
+			_, err = lab.Clean(ctx)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		run.binary = binary
+	}
+	code := m.Run()
+	stop()
+	os.Exit(code)
+}
+
+// inPrivateMounts marks the process that has its own mount namespace.
+const inPrivateMounts = "HTTP01_CHAOS_PRIVATE_MOUNTS"
+
+// privateMounts continues in a mount namespace, so that the kernel removes the mounts of
+// the state directories with this process, however it ends. Only the thread that executes
+// the program again needs to be in it.
+func privateMounts() {
+	if os.Geteuid() != 0 || os.Getenv(inPrivateMounts) != "" {
+		return
+	}
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), inPrivateMounts+"=1"))
+	}
+	fmt.Fprintln(os.Stderr, "continue in a private mount namespace:", err)
+	os.Exit(1)
+}
+
+// result is the result of a sequence.
+type result struct {
+	seed        uint64
+	faults      []model.Fault
+	err         error    // the sequence could not be completed
+	differences []string // between the host and the model
+	late        time.Duration
+	traffic     traffic
+	log         string
+	phases      [3]time.Duration // start, faults, comparison
+}
+
+// failure describes what is wrong, or is empty.
+func (r result) failure() string {
+	if r.err != nil {
+		return r.err.Error()
+	}
+	return strings.Join(append(slices.Clone(r.differences), r.traffic.lost...), "\n")
+}
+
+// sequence injects a sequence and compares the host with the model.
+func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
+	r := result{faults: faults}
+	begin := time.Now()
+	r.err = h.begin(ctx)
+	started := time.Now()
+	if r.err == nil {
+		r.err = h.inject(ctx, faults)
+	}
+	injected := time.Now()
+	if r.err == nil {
+		r.late, r.differences, r.err = h.agree(ctx)
+	}
+	r.phases = [3]time.Duration{started.Sub(begin), injected.Sub(started), time.Since(injected)}
+	if r.err == nil {
+		r.traffic = h.judge()
+	}
+	r.log = h.Tail()
+	return r
+}
+
+// inject injects faults, with their pauses.
+func (h *host) inject(ctx context.Context, faults []model.Fault) error {
+	for _, f := range faults {
+		begun := time.Now()
+		done, err := h.act(ctx, f)
+		if err != nil {
+			return fmt.Errorf("%v: %w", f, err)
+		}
+		h.record(f, done, begun)
+		h.spent[f.Kind] += time.Since(begun)
+		if f.Pause == 0 {
+			continue
+		}
+		select {
+		case <-time.After(f.Pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// TestWalk injects random sequences of faults for a while, on several hosts. A sequence
+// after which the host differs from the model is minimised and printed as a test.
+func TestWalk(t *testing.T) {
+	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int), spent: make(map[model.Kind]time.Duration)}
+	begin := time.Now()
+	var workers sync.WaitGroup
+	for range *hosts {
+		workers.Go(func() {
+			withHost(t, func(ctx context.Context, h *host) {
+				w.work(ctx, h)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for k, d := range h.spent {
+					w.spent[k] += d
+				}
+			})
+		})
+	}
+	workers.Wait()
+	w.report(time.Since(begin))
+}
+
+// withHost calls use with a new host.
+func withHost(t *testing.T, use func(context.Context, *host)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	h, err := newHost(run, run.binary)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() {
+		if err := h.close(context.WithoutCancel(run)); err != nil {
+			t.Error(err)
+		}
+	}()
+	use(run, h)
+}
+
+// walk is a run of TestWalk: the seeds, and what was found.
+type walk struct {
+	*testing.T
+	end time.Time
+
+	mu        sync.Mutex // not held during I/O
+	next      uint64
+	sequences int
+	late      int // agreed after the bound
+	latest    time.Duration
+	byKind    map[model.Kind]int
+	spent     map[model.Kind]time.Duration // on injecting faults of a kind
+	phases    [3]time.Duration
+	traffic   traffic
+	failed    []result
+}
+
+// take returns the next seed, or false when the time is over.
+func (w *walk) take(ctx context.Context) (uint64, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.next
+	w.next++
+	return s, time.Now().Before(w.end) && ctx.Err() == nil && len(w.failed) < maxFailures
+}
+
+// maxFailures ends a run: each failure is minimised, which takes a minute.
+const maxFailures = 3
+
+// work runs sequences on one host.
+func (w *walk) work(ctx context.Context, h *host) {
+	for s, more := w.take(ctx); more; s, more = w.take(ctx) {
+		r := h.sequence(ctx, draw(s, *length))
+		r.seed = s
+		if ctx.Err() != nil {
+			return
+		}
+		w.add(r)
+		switch {
+		case r.err != nil:
+			w.Errorf("seed %d: %v\nlog:\n%s", s, r.err, r.log)
+			continue
+		case r.failure() == "":
+			continue
+		}
+		w.Errorf("seed %d: %s\n%s\nlog:\n%s", s, r.failure(), replay(s, r.faults), r.log)
+		limit := time.Now().Add(*effort)
+		small := minimise(r.faults, func(faults []model.Fault) bool {
+			return ctx.Err() == nil && time.Now().Before(limit) && h.repeat(ctx, faults, repetitions)
+		})
+		w.Logf("the shortest sequence that was found in %v:\n%s", *effort, replay(s, small))
+	}
+}
+
+// repetitions is how often a shorter sequence is tried: overlapping faults are a race.
+const repetitions = 3
+
+// repeat reports whether a sequence fails at least once.
+func (h *host) repeat(ctx context.Context, faults []model.Fault, times int) bool {
+	for range times {
+		if r := h.sequence(ctx, faults); r.err == nil && r.failure() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walk) add(r result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sequences++
+	if r.late > 0 {
+		w.late++
+		w.latest = max(w.latest, r.late)
+	}
+	for i, d := range r.phases {
+		w.phases[i] += d
+	}
+	for _, f := range r.faults {
+		w.byKind[f.Kind]++
+	}
+	w.traffic.add(r.traffic)
+	if r.failure() != "" {
+		w.failed = append(w.failed, r)
+	}
+}
+
+func (w *walk) report(took time.Duration) {
+	w.Helper()
+	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	w.Logf("%d agreed only after the bound, at most %v: this machine was busy, or the service is late", w.late, w.latest.Round(time.Millisecond))
+	n := time.Duration(max(w.sequences, 1))
+	w.Logf("a sequence takes %v to start, %v for its faults, %v until the host agrees", (w.phases[0] / n).Round(time.Millisecond), (w.phases[1] / n).Round(time.Millisecond), (w.phases[2] / n).Round(time.Millisecond))
+	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
+		w.Logf("%6d %s, %v each", w.byKind[k], k, (w.spent[k] / time.Duration(w.byKind[k])).Round(time.Millisecond))
+	}
+	w.Logf("honest requests: %v", w.traffic)
+}
+
+// TestSeed injects the sequence of one seed, as often as -times.
+func TestSeed(t *testing.T) {
+	if *only == 0 {
+		t.Skip("needs a seed: -only 17")
+	}
+	withHost(t, func(ctx context.Context, h *host) {
+		for range *times {
+			if r := h.sequence(ctx, draw(*only, *length)); r.failure() != "" {
+				t.Errorf("%s\n%s\nlog:\n%s", r.failure(), replay(*only, r.faults), r.log)
+			}
+		}
+	})
+}
+
+// TestOverflow: the fault of that name really loses address events, and the service is right
+// after it.
+func TestOverflow(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.Overflow}, model.Fault{Kind: model.VIPAdd, VIP: 1})
+		log, err := os.ReadFile(h.logFile())
+		if err != nil || !strings.Contains(string(log), "event=address-overflow") {
+			t.Errorf("no event was lost (%v):\n%s", err, h.Tail())
+		}
+	})
+}
+
+// TestReloadWhileFileIsWritten replays what seed 342 has found: a reload at the moment at
+// which the configuration is truncated for writing made the defaults active, and a mistake
+// in the file kept them so. The service then served no VIP.
+func TestReloadWhileFileIsWritten(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.VIPAdd, Pause: holdPause},
+			model.Fault{Kind: model.FileCut, File: model.ConfigYAML},
+			model.Fault{Kind: model.Reload, Pause: holdPause},
+			model.Fault{Kind: model.FileCut, File: model.ConfigYAML, N: 500, Pause: holdPause},
+		)
+	})
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
+
+// TestTrend compares with a regression that was computed by hand: x = 1 to 5,
+// y = 2, 4, 5, 4, 5 has slope 0.6, intercept 2.2, and the standard error of the slope
+// sqrt(2.4/3/10) = 0.28284; t(3) is 3.1824.
+func TestTrend(t *testing.T) {
+	t.Parallel()
+	s := Series{Hours: []float64{1, 2, 3, 4, 5}, Value: []float64{2, 4, 5, 4, 5}}
+	got, ok := s.Trend()
+	if !ok || !near(got.Slope, 0.6, 1e-9) || !near(got.Intercept, 2.2, 1e-9) ||
+		!near(got.Low, 0.6-3.1824*0.28284, 0.01) || !near(got.High, 0.6+3.1824*0.28284, 0.01) || got.Growing() {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := s.After(3).Trend(); ok {
+		t.Error("three samples have an interval")
+	}
+	if _, ok := (Series{Hours: []float64{1, 1, 1, 1}, Value: []float64{1, 2, 3, 4}}).Trend(); ok {
+		t.Error("samples of one moment have a slope")
+	}
+}
+
+// TestGrowing: about one series in forty without a trend is found to grow (the upper half
+// of 5 %), and a leak is found in each.
+func TestGrowing(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a seed
+	const rounds = 2000
+	flat, leaks := 0, 0
+	for range rounds {
+		var still, leak Series
+		for i := range 60 {
+			hours, noise := float64(i)/30, r.NormFloat64()
+			still.Add(hours, 10+noise)
+			leak.Add(hours, 10+noise+3*hours)
+		}
+		if trend, _ := still.Trend(); trend.Growing() {
+			flat++
+		}
+		if trend, _ := leak.Trend(); trend.Growing() {
+			leaks++
+		}
+	}
+	if flat < rounds/80 || flat > rounds/25 || leaks != rounds {
+		t.Errorf("of %d: %d without a trend grow, %d leaks are found", rounds, flat, leaks)
+	}
+}
+
+func TestStudent(t *testing.T) {
+	t.Parallel()
+	for freedom, want := range map[float64]float64{1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 1000: 1.962} {
+		if got := student95(freedom); !near(got, want, want*0.01) {
+			t.Errorf("%v degrees of freedom: %v, want %v", freedom, got, want)
+		}
+	}
+}
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	s := Series{Name: "Pss of <all>", Unit: "MiB"}
+	for i := range 10 {
+		s.Add(float64(i)/5, float64(30+i%3))
+	}
+	chart := Chart("soak", []Series{s, {Name: "constant"}})
+	decoder := xml.NewDecoder(strings.NewReader(chart))
+	points := 0
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		element, is := token.(xml.StartElement)
+		if !is || element.Name.Local != "polyline" {
+			continue
+		}
+		for _, a := range element.Attr {
+			if a.Name.Local == "points" {
+				points += len(strings.Fields(a.Value))
+			}
+		}
+	}
+	if points != 10 {
+		t.Errorf("the curves have %d points, want 10", points)
+	}
+	if !strings.Contains(chart, "Pss of &lt;all&gt;") {
+		t.Error("the chart does not name the series")
+	}
+}
