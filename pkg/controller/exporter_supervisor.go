@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -262,7 +263,17 @@ func metricsReport(r report.Report) report.Report {
 		Certificates: r.Certificates,
 		Trust:        metricsTrust(r.Trust),
 		EgressProxy:  metricsEgress(r.EgressProxy),
+		SelfTests:    metricsSelfTests(r.SelfTests),
 	}
+}
+
+// metricsSelfTests removes the messages of failures.
+func metricsSelfTests(all []report.SelfTest) []report.SelfTest {
+	m := slices.Clone(all)
+	for i := range m {
+		m[i].Error = ""
+	}
+	return m
 }
 
 // metricsEgress removes the names of proxies and endpoints, and the addresses.

@@ -34,7 +34,7 @@ func (s *DescriptorStore) receive(lines []string, rights []byte) {
 		s.remove(name)
 	}
 	for _, fd := range descriptors(rights) {
-		file := os.NewFile(uintptr(fd), name) //nolint:gosec // a descriptor
+		file := os.NewFile(uintptr(fd), name)
 		if s == nil || !slices.Contains(lines, "FDSTORE=1") {
 			_ = file.Close() // also the end of sd_notify_barrier(3)
 			continue
