@@ -21,7 +21,7 @@ import (
 // To repeat one process, -start has the number that it printed after its seed.
 var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first round of TestRandomAttacks")
-	rounds    = flag.Int("rounds", 4, "rounds of TestRandomAttacks, about 5 s each")
+	rounds    = flag.Int("rounds", 7, "rounds of TestRandomAttacks, about 4 s each")
 	startFlag = flag.String("start", "", "number of the one process that TestRandomAttacks repeats")
 )
 
