@@ -105,7 +105,7 @@ func (l *life) start(ctx context.Context) error {
 	if err := os.WriteFile(l.config(), []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
-	if err := errors.Join(l.Unit.Start(), l.AwaitReady(ctx)); err != nil {
+	if err := errors.Join(l.Start(), l.AwaitReady(ctx)); err != nil {
 		return err
 	}
 	l.begin = time.Now()
@@ -113,7 +113,7 @@ func (l *life) start(ctx context.Context) error {
 		return err
 	}
 	return lab.Eventually(ctx, "Serving", func(ctx context.Context) error {
-		s, err := l.Unit.Status(ctx)
+		s, err := l.Status(ctx)
 		if reason := s.Condition().Reason; err == nil && reason != "Serving" {
 			err = fmt.Errorf("the reason is %s", reason)
 		}
