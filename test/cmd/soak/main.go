@@ -27,10 +27,10 @@ func main() {
 	out := flag.String("out", "soak.svg", "`FILE` for the curves")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
-	defer stop()
-	if err := run(ctx, *binary, *length, *out); err != nil {
+	err := run(ctx, *binary, *length, *out)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
-		stop()
 		os.Exit(1)
 	}
 }

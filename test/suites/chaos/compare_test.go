@@ -35,7 +35,7 @@ func (h *host) observe(ctx context.Context, running bool) (o observation, err er
 	if !running {
 		return o, nil
 	}
-	o.status, err = h.Unit.Status(ctx)
+	o.status, err = h.Status(ctx)
 	return o, err
 }
 

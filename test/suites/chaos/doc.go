@@ -4,10 +4,10 @@
 // the faults were.
 //
 // A generator draws sequences of faults from a seed. A walk injects each one into a rig
-// (test/support/rig): a host with a fresh service under a stand-in for systemd. Then it
+// (test/support/rig): a host with a fresh service under a fake systemd. Then it
 // compares the host with a pure model (package model): the table by the real nft, the
-// listening sockets, and the state by the status command. The model knows the inputs that
-// the generator has set, and nothing that the service has said. Where the documented bound
+// listening sockets, and the state by the status command. The model has the inputs that
+// the generator has set, and nothing that the service reports. Where the documented bound
 // of the service is longer than a second, the model has that bound and its source.
 //
 // Honest validators send requests from several addresses meanwhile. The model attributes
@@ -23,8 +23,8 @@
 //   - keepalived, VIPs that move between hosts: the rig has one host, and a move is a
 //     removal and an addition there. test/support/lab has real moves, test/support/cluster
 //     those of hosts that boot.
-//   - firewalld, systemctl daemon-reload, the watchdog, MemoryMax: they need systemd, whose
-//     part a stand-in plays here. test/support/host (TestWatchdog, TestKills, TestRestarts).
+//   - firewalld, systemctl daemon-reload, the watchdog, MemoryMax: they need systemd, which is
+//     a fake here. test/support/host (TestWatchdog, TestKills, TestRestarts).
 //   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7) has the monotonic
 //     and the boot-time clock only), and the step of the machine would reach everything
 //     else on it. pkg/controller tests its timers with testing/synctest.

@@ -83,7 +83,7 @@ const holdPause = 200 * time.Millisecond
 
 // draw returns a sequence. Equal seeds give equal sequences.
 func draw(seed uint64, length int) []model.Fault {
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed, not a secret
+	r := rand.New(rand.NewPCG(seed, 1))
 	all := kinds()
 	total := 0
 	for _, k := range all {

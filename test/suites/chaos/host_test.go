@@ -62,7 +62,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 		}
 		h.rules[port] = t.Rules
 	}
-	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, time.Second, clientsInFlight, h.wants)
+	h.clients = r.StartClients(ctx, rig.APIVIPs(), *rate, time.Second, clientsInFlight, h.isServed)
 	h.clients.Pause()
 	attack, stop := context.WithCancel(ctx)
 	wait := r.StartAttackers(attack, rig.APIVIPs(), *attacks, attackHold)
@@ -168,7 +168,7 @@ func (h *host) begin(ctx context.Context) error {
 	}
 	h.Unit = u
 	start := time.Now()
-	if err := errors.Join(h.Unit.Start(), h.AwaitReady(ctx)); err != nil {
+	if err := errors.Join(h.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
 	h.startTook = time.Since(start)
@@ -203,7 +203,7 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 	case model.FlushRuleset:
 		return true, h.Flush(ctx)
 	case model.ForeignTable:
-		return true, h.Rig.ForeignTable(ctx)
+		return true, h.ForeignTable(ctx)
 	case model.PortTake, model.PortGive:
 		return h.actOnPort(ctx, f), nil
 	case model.StateReadOnly, model.StateFull, model.StateWritable:
@@ -239,8 +239,9 @@ func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
 		rig.Signal(pid, unix.SIGSTOP)
 		defer rig.Signal(pid, unix.SIGCONT)
 		return h.ManyAddressEvents(ctx, overflowEvents)
+	default:
+		return fmt.Errorf("no fault of addresses: %v", f)
 	}
-	return fmt.Errorf("no fault of addresses: %v", f)
 }
 
 // overflowEvents is more than the service's receive buffer holds. TestOverflow shows it.
@@ -395,16 +396,17 @@ func (h *host) actOnProcesses(ctx context.Context, f model.Fault) (done bool, er
 	case model.Reload:
 		return h.Ready() && rig.Signal(h.PID(), unix.SIGHUP), nil // systemd reloads a unit that is ready
 	case model.Restart:
-		return true, h.Unit.Restart(ctx)
+		return true, h.Restart(ctx)
 	case model.Stop:
-		return true, h.Unit.Stop(ctx)
+		return true, h.Stop(ctx)
 	case model.Start:
 		if h.model.Running() {
 			return false, nil
 		}
-		return true, h.Unit.Start()
+		return true, h.Start()
+	default:
+		return false, fmt.Errorf("no such fault: %v", f)
 	}
-	return false, fmt.Errorf("no such fault: %v", f)
 }
 
 // pause stops a process for a while.
@@ -412,7 +414,7 @@ func pause(pid int, hold time.Duration) bool {
 	if !rig.Signal(pid, unix.SIGSTOP) {
 		return false
 	}
-	time.Sleep(hold)
+	<-time.After(hold)
 	rig.Signal(pid, unix.SIGCONT)
 	return true
 }
@@ -433,7 +435,7 @@ func starve(ctx context.Context, pid int, hold time.Duration) (done bool, err er
 	if err := limitDescriptors(ctx, pid, "3"); err != nil {
 		return false, err
 	}
-	time.Sleep(hold)
+	<-time.After(hold)
 	return true, limitDescriptors(ctx, pid, string(found[1]))
 }
 
@@ -495,6 +497,7 @@ func (h *host) writeFile(f model.Fault) error {
 			return err
 		}
 		return os.Rename(next, path)
+	default:
 	}
 	body := h.model.Content(f).Body
 	if f.Kind == model.FileHuge {

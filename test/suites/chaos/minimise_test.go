@@ -53,7 +53,7 @@ func replay(seed uint64, faults []model.Fault) string {
 
 // literal returns the fields of a fault in Go.
 func literal(f model.Fault) string {
-	s := "Kind: model." + string(f.Kind)
+	fields := []string{"Kind: model." + string(f.Kind)}
 	for _, field := range []struct {
 		name  string
 		value any
@@ -68,10 +68,10 @@ func literal(f model.Fault) string {
 		{"Pause", int64(f.Pause), f.Pause != 0},
 	} {
 		if field.set {
-			s += fmt.Sprintf(", %s: %v", field.name, field.value)
+			fields = append(fields, fmt.Sprintf("%s: %v", field.name, field.value))
 		}
 	}
-	return s
+	return strings.Join(fields, ", ")
 }
 
 func TestMinimise(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
@@ -59,8 +60,8 @@ func (h *host) note(f model.Fault, cuts bool, begun, now time.Time) {
 	h.served.Store(&served)
 }
 
-// wants reports whether a VIP is served, for the clients.
-func (h *host) wants(vip netip.Addr) bool {
+// isServed reports whether a VIP is served, for the clients.
+func (h *host) isServed(vip netip.Addr) bool {
 	served := h.served.Load()
 	return served != nil && (*served)[vip]
 }
@@ -69,7 +70,8 @@ func (h *host) wants(vip netip.Addr) bool {
 func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 	var before moment
 	for i, m := range h.requests.moments {
-		cut := m.cuts && f.Start.Before(m.at) && f.End.After(m.begun)
+		// A proxy process can accept a few more before it has noticed the end of its controller.
+		cut := m.cuts && f.Start.Before(m.at.Add(slack)) && f.End.After(m.begun)
 		// A VIP is not served from the begin of the fault on that ends it.
 		until := time.Now()
 		if i+1 < len(h.requests.moments) {
@@ -115,11 +117,15 @@ func (t *traffic) add(o traffic) {
 
 // String returns the counts.
 func (t traffic) String() string {
-	s := fmt.Sprintf("%d sent, %d failed, %d lost", t.sent, t.failed, len(t.lost))
+	counts := []string{fmt.Sprintf("%d sent, %d failed, %d lost", t.sent, t.failed, len(t.lost))}
 	for _, k := range slices.Sorted(maps.Keys(t.attributed)) {
-		s += fmt.Sprintf("; %d for %s", t.attributed[k], k)
+		cause := string(k)
+		if k == "" {
+			cause = "VIPs that were not on the host yet"
+		}
+		counts = append(counts, fmt.Sprintf("%d for %s", t.attributed[k], cause))
 	}
-	return s
+	return strings.Join(counts, "; ")
 }
 
 // judge attributes each failed request to a fault, or reports it as lost.

@@ -46,7 +46,7 @@ func (r *Rig) StartIngress(ctx context.Context) (*Ingress, error) {
 }
 
 func (in *Ingress) listen(ctx context.Context) error {
-	for _, a := range ingress {
+	for _, a := range IngressVIPs() {
 		var l net.Listener
 		// A process that this one is just starting can hold the last socket until it executes
 		// its program.
@@ -155,7 +155,7 @@ func (in *Ingress) serve(c net.Conn, mode string, changed <-chan struct{}) error
 				if _, err := c.Write([]byte{answer[i]}); err != nil {
 					return err
 				}
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			continue
 		}

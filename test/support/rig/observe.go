@@ -22,7 +22,7 @@ type Table struct {
 	Rules    []string     // chain: the rule in JSON, without handles and counters
 }
 
-// ServiceTable lists the service's table; nil means that there is none.
+// ServiceTable lists the service's table, or returns nil without a table.
 func (r *Rig) ServiceTable(ctx context.Context) (*Table, error) {
 	out, err := r.Host.Run(ctx, "nft", "-j", "list", "table", "inet", "http01-proxyd")
 	if err != nil {

@@ -22,24 +22,24 @@ const (
 	outside    = "c0" // of the other namespace
 )
 
-// Addresses of the network.
-var (
-	apiVIPs = []netip.Addr{addr("10.77.0.5"), addr("fd77::5"), addr("10.77.0.6"), addr("fd77::6")}
-	ingress = []netip.Addr{addr("10.77.0.80"), addr("fd77::80")}
-	own     = []netip.Prefix{netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64")}
-)
-
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// APIVIPs returns the addresses that are meant as API VIPs. The host has none of them at
+// APIVIPs returns the addresses for API VIPs. The host has none of them at
 // first.
-func APIVIPs() []netip.Addr { return append([]netip.Addr(nil), apiVIPs...) }
+func APIVIPs() []netip.Addr {
+	return []netip.Addr{addr("10.77.0.5"), addr("fd77::5"), addr("10.77.0.6"), addr("fd77::6")}
+}
 
 // IngressVIPs returns the addresses of the ingress.
-func IngressVIPs() []netip.Addr { return append([]netip.Addr(nil), ingress...) }
+func IngressVIPs() []netip.Addr { return []netip.Addr{addr("10.77.0.80"), addr("fd77::80")} }
+
+// ownAddresses returns the host's addresses on the first link.
+func ownAddresses() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64")}
+}
 
 // HostAddress returns an own address of the host.
-func HostAddress() netip.Addr { return own[0].Addr() }
+func HostAddress() netip.Addr { return ownAddresses()[0].Addr() }
 
 // clients is the number of addresses of clients in each family.
 const clients = 8
@@ -93,7 +93,7 @@ func (r *Rig) wire(ctx context.Context) error {
 		fmt.Sprintf("link add %s type veth peer name %sp", SecondLink, SecondLink),
 		"link set " + FirstLink + " up", "link set " + SecondLink + " up", "link set " + SecondLink + "p up",
 	}
-	for _, p := range own {
+	for _, p := range ownAddresses() {
 		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", p, FirstLink))
 	}
 	if err := batch(ctx, r.Host, steps...); err != nil {
@@ -113,15 +113,15 @@ func (r *Rig) wire(ctx context.Context) error {
 	}
 	steps = []string{"link set " + outside + " up", "address add 10.77.0.1/24 dev " + outside, "address add fd77::1/64 dev " + outside + " nodad"}
 	for i := range clients {
-		for _, vip := range apiVIPs[:2] {
+		for _, vip := range APIVIPs()[:2] {
 			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip), vip.BitLen()), outside))
 		}
 	}
-	for _, a := range ingress {
+	for _, a := range IngressVIPs() {
 		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(a, a.BitLen()), outside))
 	}
 	// What keepalived's gratuitous ARP does at a failover is done here once.
-	for _, a := range apiVIPs {
+	for _, a := range APIVIPs() {
 		steps = append(steps, fmt.Sprintf("neighbour replace %s lladdr %s nud permanent dev %s", a, mac, outside))
 	}
 	return batch(ctx, r.Outside, steps...)
@@ -213,7 +213,7 @@ func (r *Rig) SetIPv6(ctx context.Context, on bool) error {
 
 func (r *Rig) restoreOwn(ctx context.Context) error {
 	// It fails while IPv6 or the link is off; the next call adds it.
-	_, _ = r.Host.Run(ctx, "ip", "address", "replace", own[1].String(), "dev", FirstLink, "nodad")
+	_, _ = r.Host.Run(ctx, "ip", "address", "replace", ownAddresses()[1].String(), "dev", FirstLink, "nodad")
 	return nil
 }
 
@@ -248,8 +248,8 @@ func (r *Rig) ForeignTable(ctx context.Context) error {
 // Reset removes all API VIPs and other programs' tables, and brings the links up.
 func (r *Rig) Reset(ctx context.Context) error {
 	err := errors.Join(r.SetIPv6(ctx, true), r.Flush(ctx))
-	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", own[1], FirstLink)}
-	for _, vip := range apiVIPs {
+	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", ownAddresses()[1], FirstLink)}
+	for _, vip := range APIVIPs() {
 		steps = append(steps, "address flush to "+netip.PrefixFrom(vip, vip.BitLen()).String())
 	}
 	return errors.Join(err, batch(ctx, r.Host, steps...))

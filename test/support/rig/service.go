@@ -211,7 +211,7 @@ func (u *Unit) launch() error {
 	env := []string{"NOTIFY_SOCKET=" + filepath.Join(u.rig.Host.Dir, "notify.sock"), "FDSTORE=8", "GOMEMLIMIT=240MiB"}
 	command := slices.Clone(u.wrap)
 	if len(files) > 0 {
-		// LISTEN_PID must be the process itself, which only a shell before it knows.
+		// LISTEN_PID must be the process itself, which a shell before it has.
 		command = append(command, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`)
 		env = append(env, "LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
@@ -231,7 +231,7 @@ func (u *Unit) launch() error {
 	return nil
 }
 
-// watch restarts the service after an exit that nobody asked for.
+// watch restarts the service after an exit that was not requested.
 func (u *Unit) watch(p *lab.Process) {
 	defer u.watchers.Done()
 	<-p.Exited()
@@ -243,7 +243,7 @@ func (u *Unit) watch(p *lab.Process) {
 	if !again {
 		return
 	}
-	time.Sleep(restartDelay) // what RestartSec= is
+	<-time.After(restartDelay)
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
@@ -253,7 +253,7 @@ func (u *Unit) watch(p *lab.Process) {
 	}
 	u.mu.Unlock()
 	if again {
-		_ = u.launch() // a failure is found by whoever waits for readiness
+		_ = u.launch() // AwaitReady reports a failure
 	}
 }
 

@@ -90,10 +90,16 @@ func student95(freedom float64) float64 {
 	if exact := map[float64]float64{1: 12.706, 2: 4.303}; exact[freedom] != 0 {
 		return exact[freedom]
 	}
-	const x = 1.959964
-	g1 := (math.Pow(x, 3) + x) / 4
-	g2 := (5*math.Pow(x, 5) + 16*math.Pow(x, 3) + 3*x) / 96
-	g3 := (3*math.Pow(x, 7) + 19*math.Pow(x, 5) + 17*math.Pow(x, 3) - 15*x) / 384
-	g4 := (79*math.Pow(x, 9) + 776*math.Pow(x, 7) + 1482*math.Pow(x, 5) - 1920*math.Pow(x, 3) - 945*x) / 92160
-	return x + g1/freedom + g2/(freedom*freedom) + g3/math.Pow(freedom, 3) + g4/math.Pow(freedom, 4)
+	const (
+		x  = 1.959964 // of the normal distribution
+		x3 = x * x * x
+		x5 = x3 * x * x
+		x7 = x5 * x * x
+		x9 = x7 * x * x
+		g1 = (x3 + x) / 4
+		g2 = (5*x5 + 16*x3 + 3*x) / 96
+		g3 = (3*x7 + 19*x5 + 17*x3 - 15*x) / 384
+		g4 = (79*x9 + 776*x7 + 1482*x5 - 1920*x3 - 945*x) / 92160
+	)
+	return x + (g1+(g2+(g3+g4/freedom)/freedom)/freedom)/freedom
 }

@@ -37,7 +37,7 @@ func TestTrend(t *testing.T) {
 // of 5 %), and a leak is found in each.
 func TestGrowing(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a seed
+	r := rand.New(rand.NewPCG(1, 2))
 	const rounds = 2000
 	flat, leaks := 0, 0
 	for range rounds {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// belief is what a process can remember of an input: its possible values, and the current
+// belief is what a process can have kept of an input: its possible values, and the current
 // content of the input, which replaces them once the process has accepted it.
 type belief[V comparable] struct {
 	values   map[V]bool
@@ -38,7 +38,7 @@ func (b *belief[V]) delay(now time.Time, after time.Duration) {
 	}
 }
 
-// reset records a new process, which remembers one of these values.
+// reset records a new process, which has one of these values.
 func (b *belief[V]) reset(now time.Time, after time.Duration, values ...V) {
 	b.values = make(map[V]bool)
 	for _, v := range values {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBelief: what a process can remember after each write of its input.
+// TestBelief: what a process can have kept after each write of its input.
 func TestBelief(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

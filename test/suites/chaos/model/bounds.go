@@ -12,8 +12,6 @@ const (
 	// changeDelay is how long a changed file must keep its content
 	// (internal/settled: ChangeDelay), beside the second.
 	changeDelay = 100 * time.Millisecond
-	// rejectedDelay is the same for a file that is missing or rejected (settled.RejectedDelay).
-	rejectedDelay = time.Second
 	// lossDelay is the same for a keepalived.conf that lacks something, and for an empty
 	// configuration (settled.LossDelay; docs/configuration.md).
 	lossDelay = 2 * time.Second
@@ -53,11 +51,4 @@ const (
 	// 5 s later (probeRetryInterval).
 	probeDelay      = 1200 * time.Millisecond
 	probeRetryDelay = 5 * time.Second
-	// connectTimeout is the limit of an attempt to a silent ingress (upstream.connectTimeout).
-	connectTimeout = 2 * time.Second
-
-	// livenessDelay is when the state reports a held VIP that does not answer the service's
-	// own request: 2 s, a pause of 1 s and another request (controller: livenessTimeout,
-	// livenessRetryInterval).
-	livenessDelay = 5 * time.Second
 )

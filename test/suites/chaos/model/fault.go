@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -94,7 +95,7 @@ type Fault struct {
 
 // String returns the fault with the fields that are set.
 func (f Fault) String() string {
-	s := string(f.Kind)
+	words := []string{string(f.Kind)}
 	for _, field := range []struct {
 		name  string
 		value any
@@ -109,8 +110,8 @@ func (f Fault) String() string {
 		{"pause", f.Pause, f.Pause != 0},
 	} {
 		if field.set {
-			s += fmt.Sprintf(" %s=%v", field.name, field.value)
+			words = append(words, fmt.Sprintf("%s=%v", field.name, field.value))
 		}
 	}
-	return s
+	return strings.Join(words, " ")
 }

@@ -34,11 +34,6 @@ func (s Set) List() []netip.Addr {
 // Has reports whether the set contains an address.
 func (s Set) Has(a netip.Addr) bool { return slices.Contains(s.List(), a) }
 
-// family returns the addresses of one family.
-func (s Set) family(is4 bool) []netip.Addr {
-	return slices.DeleteFunc(s.List(), func(a netip.Addr) bool { return a.Is4() != is4 })
-}
-
 // Keepalived is the meaning of a keepalived.conf.
 type Keepalived struct {
 	Known        bool // false: the process has accepted no file yet

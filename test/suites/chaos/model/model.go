@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Model is a host as the generator has set it, and what the service can remember. Its
+// Model is a host as the generator has set it, and what the service can have kept. Its
 // methods get the time: it has no clock.
 type Model struct {
 	Network Network
@@ -39,7 +39,8 @@ type Model struct {
 	ingressFrom time.Time
 	exits       []time.Time // of proxy processes, since the start
 	hung        time.Time
-	exporter    bool // a process of it was killed
+	flushed     time.Time // until which there may be no table
+	exporter    bool      // a process of it was killed
 }
 
 // Paths are the paths of the lab's input files.
@@ -87,6 +88,7 @@ func (m *Model) Content(f Fault) Text {
 		}
 	case FileDirectory, FileLoop, FileHuge:
 		return Text{Rejected: true}
+	default:
 	}
 	whole := m.whole(f)
 	if f.Kind != FileCut {
@@ -203,6 +205,12 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		m.restart(now)
 	case FewDescriptors: // a probe can have failed
 		m.ingressFrom = now
+	case FlushRuleset:
+		// Between two processes nobody owns the table (docs/internals/restart.md).
+		if m.starting(now) {
+			m.flushed = m.started.Add(startDelay + react)
+		}
+	default:
 	}
 }
 
@@ -261,9 +269,10 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 			}
 		}
 		m.keepalived.delay(now, m.delayOf(m.keepalived.pending, m.settles))
-		if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path remembers nothing
+		if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path has nothing
 			m.keepalived.may(Keepalived{})
 		}
+	case CABundle, ProxyEnv: // see bundle
 	}
 }
 
@@ -288,7 +297,7 @@ func loses(before, after Keepalived) bool {
 	return gone(before.API, after.API) || gone(before.Ingress, after.Ingress)
 }
 
-// restart records that another process of the service starts. It remembers nothing of
+// restart records that another process of the service starts. It has nothing of
 // keepalived.conf. It changes nothing that the one before has left until it has read a
 // complete file, or startTimeout has passed (reconcile.deferUntilObserved): so a good file
 // is never unknown to the outside.

@@ -24,7 +24,7 @@ func network() model.Network {
 }
 
 // start is the time of the first process. Every model starts long before the faults.
-var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // step is a fault that begins some time after the one before.
 type step struct {
@@ -32,8 +32,8 @@ type step struct {
 	model.Fault
 }
 
-func expectations(steps ...step) (m *model.Model, outcomes []string, now time.Time) {
-	now = start
+func expectations(steps ...step) (m *model.Model, outcomes []string) {
+	now := start
 	m = model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
 	for _, s := range steps {
 		now = now.Add(s.after)
@@ -44,7 +44,7 @@ func expectations(steps ...step) (m *model.Model, outcomes []string, now time.Ti
 		outcomes = append(outcomes, o.String())
 	}
 	slices.Sort(outcomes)
-	return m, outcomes, now
+	return m, outcomes
 }
 
 const long = time.Minute
@@ -119,7 +119,7 @@ func TestExpect(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, got, _ := expectations(tc.steps...)
+			_, got := expectations(tc.steps...)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -144,7 +144,7 @@ func TestDue(t *testing.T) {
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
 		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 13100 * time.Millisecond},
 	} {
-		m, _, _ := expectations(step{long, tc.fault})
+		m, _ := expectations(step{long, tc.fault})
 		if got := m.Due(start.Add(long)).Sub(start.Add(long)); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
@@ -171,7 +171,7 @@ func TestServes(t *testing.T) {
 		{"restart", step{long, model.Fault{Kind: model.Restart}}, true},
 		{"stop", step{long, model.Fault{Kind: model.Stop}}, false},
 	} {
-		m, _, _ := expectations(step{long, model.Fault{Kind: model.VIPAdd}}, tc.step)
+		m, _ := expectations(step{long, model.Fault{Kind: model.VIPAdd}}, tc.step)
 		if got := m.Serves(vip, start.Add(2*long)); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}

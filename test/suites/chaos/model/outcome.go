@@ -66,7 +66,7 @@ func (m *Model) outcomes(configs []Config, files []Keepalived, now time.Time) []
 // Serves reports whether clients of a VIP must be answered by the ingress at this moment,
 // whatever the service has seen of the last faults.
 func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
-	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() {
+	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() || now.Before(m.flushed) {
 		return false
 	}
 	if i := slices.Index(m.Network.API, vip); !m.reachable(i) {
@@ -101,7 +101,7 @@ func (m *Model) held() []netip.Addr {
 	return list
 }
 
-// portsFor returns the ports on which the service can be listening if it wants one.
+// portsFor returns the ports on which the service can be listening if it requires one.
 func (m *Model) portsFor(want uint16) []uint16 {
 	if !m.taken[int(want)] {
 		return []uint16{want}
@@ -147,7 +147,7 @@ func (m *Model) outcome(c Config, k Keepalived, port uint16, now time.Time) Outc
 	if reason == "" {
 		reason = m.serve(&o, api, ingress, c.Port, port)
 	}
-	o.Reasons = m.reasons(reason, o, now)
+	o.Reasons = m.reasons(reason, now)
 	return o
 }
 
@@ -186,7 +186,7 @@ func (m *Model) serve(o *Outcome, api, ingress Set, want, port uint16) string {
 }
 
 // reasons returns the possible reasons of the condition.
-func (m *Model) reasons(reason string, o Outcome, now time.Time) []string {
+func (m *Model) reasons(reason string, now time.Time) []string {
 	if m.rejected {
 		switch reason {
 		case "Serving", "Standby", "NotRequired", "Disabled":
@@ -240,8 +240,9 @@ func (m *Model) Cuts(f Fault) bool {
 	switch f.Kind {
 	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, LinkDown, LinkUp, IPv6Off, IPv6On, IngressMode, VIPRemove, VIPFlap:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Recovery returns how long after the last fault requests may still fail to a VIP that was
