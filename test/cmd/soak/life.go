@@ -36,11 +36,15 @@ const (
 	// in flight when the process ends, or one on its way to a VIP that has just moved.
 	recovery = 2 * time.Second
 
-	samples     = 240              // of a run, at most one a second
-	warmUp      = 0.1              // of the run does not count: caches and the table of challenges fill
-	metricsPort = 9645             //
+	samples     = 240 // of a run, at most one a second
+	metricsPort = 9645
 	parallel    = 20               // challenges in flight
 	closeWithin = 30 * time.Second // after the end of the context
+
+	// warmUp does not count: the heaps of three processes, the runtime's threads and the lists
+	// of recent challenges fill. A run shorter than shortest has no verdict about growth.
+	warmUp   = 10 * time.Minute
+	shortest = 30 * time.Minute
 )
 
 // life is a running service and what happens to it.

@@ -52,7 +52,7 @@ func clientAddress(i int, vip netip.Addr) netip.Addr {
 	return addr(fmt.Sprintf("fd77::%d", 101+i%clients))
 }
 
-// Rig is a running network. Its methods are for one goroutine unless they say otherwise.
+// Rig is a running network. Its methods are for one goroutine, except where the comment states otherwise.
 type Rig struct {
 	Host    *lab.Node // with the service
 	Outside *lab.Node // with the clients and the ingress

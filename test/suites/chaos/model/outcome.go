@@ -66,7 +66,7 @@ func (m *Model) outcomes(configs []Config, files []Keepalived, now time.Time) []
 // Serves reports whether clients of a VIP must be answered by the ingress at this moment,
 // whatever the service has seen of the last faults.
 func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
-	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() || now.Before(m.flushed) {
+	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() || now.Before(m.gap) {
 		return false
 	}
 	if i := slices.Index(m.Network.API, vip); !m.reachable(i) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+)
+
+var flapping = flag.Duration("flapping", 3*time.Second, "how long TestFlap flaps a VIP")
+
+// TestFlap: a VIP that comes and goes 100 times a second ends in the right state. It prints
+// what that costs: the processor time of the controller and the lines in the journal.
+func TestFlap(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		if err := h.begin(ctx); err != nil {
+			t.Fatal(err)
+		}
+		h.clients.Pause()
+		pid := h.PID()
+		before, begin := ticks(t, pid), time.Now()
+		changes := int(*flapping/flapInterval) | 1 // it ends with the VIP on the host
+		if err := h.inject(ctx, []model.Fault{{Kind: model.VIPFlap, N: changes}}); err != nil {
+			t.Fatal(err)
+		}
+		took, used := time.Since(begin), ticks(t, pid)-before
+		late, differences, err := h.agree(ctx)
+		if err != nil || len(differences) > 0 {
+			t.Errorf("%v\n%s\n%s", err, strings.Join(differences, "\n"), h.Tail())
+		}
+		log, err := os.ReadFile(h.logFile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(log), "event=vip-gained") + strings.Count(string(log), "event=vip-lost") + strings.Count(string(log), "event=state")
+		t.Logf("%d changes in %v (%.0f a second): the controller used %.1f %% of a processor; %.1f journal lines a second about VIPs and the state; agreed %v after the bound",
+			changes, took.Round(time.Millisecond), float64(changes)/took.Seconds(), float64(used)/clockTicks/took.Seconds()*100, float64(lines)/took.Seconds(), late)
+	})
+}
+
+// clockTicks is USER_HZ, the unit of times in /proc/PID/stat (proc(5)).
+const clockTicks = 100
+
+// ticks returns the processor time of a process in USER_HZ.
+func ticks(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	var state string
+	var skip [10]int
+	var user, system int
+	if _, err := fmt.Sscan(rest, &state, &skip[0], &skip[1], &skip[2], &skip[3], &skip[4], &skip[5], &skip[6], &skip[7], &skip[8], &skip[9], &user, &system); err != nil {
+		t.Fatalf("read the processor time of %d: %v", pid, err)
+	}
+	return user + system
+}
