@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
@@ -22,7 +22,7 @@ import (
 // this process: connections wake the proxy process alone.
 func listen(port uint16) (fd int, err error) {
 	// Connections are short and bounded: TCP keep-alive has no use.
-	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
+	config := net.ListenConfig{KeepAlive: -1, Control: sockopt.BufferSizes(socketBuffer)}
 	return newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 }
 
@@ -34,7 +34,7 @@ func listenReusePort(port uint16, old int) (fd int, err error) {
 	if err := unix.SetsockoptInt(old, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return -1, fmt.Errorf("share port %d: %w", port, err)
 	}
-	buffers := nonblock.BufferSizes(socketBuffer)
+	buffers := sockopt.BufferSizes(socketBuffer)
 	config := net.ListenConfig{KeepAlive: -1, Control: func(network, address string, conn syscall.RawConn) error {
 		var shared error
 		err := conn.Control(func(fd uintptr) {
