@@ -84,24 +84,22 @@ func (t *table) place(c *connection, s stage) admission {
 	return admitted
 }
 
-// finishReading ends the wait for the head of c: it has a complete challenge, or else its
-// worker answers it at once. rejected means that c was evicted, and no other connection
-// can be evicted in its place. The head may have arrived after its worker had last read.
+// finishReading ends the wait for the head of c. challenge means that it is complete and is
+// to be forwarded. Otherwise the worker answers at once. rejected means that c was evicted,
+// and no other connection can be evicted in its place: the head of a challenge may have
+// arrived after its worker had last read.
 func (t *table) finishReading(c *connection, challenge bool) admission {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !challenge {
-		if c.stage == evicted {
-			t.uncountEvicted(c)
-		}
-		t.setWaiting(c, false) // it takes no time
+	switch {
+	case c.stage == evicted && !(challenge && t.readmit(c)):
+		return rejected
+	case challenge:
+		return t.place(c, answering)
+	default:
 		t.setStage(c, answering)
 		return admitted
 	}
-	if c.stage == evicted && !t.readmit(c) {
-		return rejected
-	}
-	return t.place(c, answering)
 }
 
 // readmit lets an evicted connection stay, whose head has arrived in time. Another
@@ -140,8 +138,7 @@ func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, 
 		case old != nil:
 			waiting = old.waiting
 			t.evict(old, report.SourceLimit)
-			t.grant(own) // those with a complete head have waited longer
-			waiting = waiting || own.held() >= t.perSource
+			waiting = waiting || own.held() >= t.perSource // one with a complete head has waited longer
 		case t.waiting < t.limit/2:
 			waiting = true
 		default:
@@ -196,6 +193,7 @@ func (t *table) evict(c *connection, why report.Rejection) {
 	t.evicted++
 	if c.source != nil {
 		c.source.evicted++
+		t.grant(c.source)
 	}
 	c.worker.Post(c.noticed)
 }

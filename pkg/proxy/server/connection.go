@@ -372,13 +372,15 @@ func (c *connection) linger() bool {
 	}
 	t := c.worker.server.table
 	if c.isInTable {
-		t.startLingering(c)
-	} else {
-		a, _ := t.admit(c, lingering, false)
-		c.isInTable = a == admitted
+		if !t.startLingering(c) {
+			return false
+		}
+	} else if a, _ := t.admit(c, lingering, false); a != admitted {
+		return false
 	}
-	if !c.isInTable || !c.to(drains) {
-		return c.state == closed
+	c.isInTable = true
+	if !c.to(drains) {
+		return true
 	}
 	c.drain()
 	return true

@@ -111,6 +111,9 @@ func New(settings Settings, up Upstream, rec Recorder) (*Server, error) {
 	return server, nil
 }
 
+// Loops returns the number of event loops.
+func (s *Server) Loops() int { return len(s.workers) }
+
 // Run runs the event loops until ctx is done, and then closes what is open. For each loop it
 // calls source. The loop calls beat at least once in two seconds, and done at its end.
 func (s *Server) Run(ctx context.Context, source func(name string) (beat, done func())) error {
@@ -151,10 +154,13 @@ type Listener struct {
 	fd     int
 }
 
-// Backlog returns the number of connections that wait to be accepted. The kernel reports
-// it in tcpi_unacked of a listening socket (net/ipv4/tcp.c, tcp_get_info).
-func (l *Listener) Backlog() uint32 {
-	info, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+// Backlog returns the number of connections that wait to be accepted.
+func (l *Listener) Backlog() uint32 { return Backlog(l.fd) }
+
+// Backlog returns the number of connections that wait to be accepted from a listening
+// socket. The kernel reports it in tcpi_unacked (net/ipv4/tcp.c, tcp_get_info).
+func Backlog(fd int) uint32 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return 0
 	}

@@ -104,12 +104,17 @@ func (t *table) setStage(c *connection, s stage) {
 	}
 }
 
-// startLingering marks c as answered. Answered connections are evicted first.
-func (t *table) startLingering(c *connection) {
+// startLingering marks c as answered. Answered connections are evicted first. It reports
+// false if c was evicted before.
+func (t *table) startLingering(c *connection) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if c.stage == evicted {
+		return false
+	}
 	t.setStage(c, lingering)
 	t.signalChange()
+	return true
 }
 
 func (t *table) remove(c *connection) {

@@ -151,7 +151,7 @@ func (w *worker) pause(maxWait time.Duration) {
 func (w *worker) acceptAgain() {
 	w.StopTimer(&w.resume)
 	if c := w.held; c != nil {
-		w.held = nil
+		w.held, c.acceptedAt = nil, w.Now() // its time begins with a slot
 		if c.admit(false); w.held != nil {
 			return
 		}

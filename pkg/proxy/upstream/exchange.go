@@ -62,21 +62,30 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			continue
 		}
 		x.begin(r.HTTP10)
-		err := c.relay(x, conn, client)
-		if err == nil {
+		err := x.relay(conn, client)
+		c.release(conn, x)
+		var broken *upstreamReadError
+		switch {
+		case errors.As(err, &broken):
+			err = conn.route.attributeToProxy(x.Failure(addr, broken.error))
+		case err == nil:
 			err = x.result(conn.route, cause)
+		default:
 		}
 		return x.Status(), addr, err
 	}
 }
 
+// upstreamReadError marks errors of the upstream while its response is relayed, to
+// separate them from those of the client.
+type upstreamReadError struct{ error }
+
 // relay sends the response, whose head is complete, to the client. It sends received
 // bytes before it waits for more.
-func (c *Client) relay(x *Relay, conn *conn, client io.Writer) error {
-	defer func() { c.release(conn, x) }()
+func (x *Relay) relay(conn io.Reader, client io.Writer) error {
 	for {
 		if err := x.Advance(); err != nil {
-			return conn.route.attributeToProxy(x.Failure(conn.route.addr, err))
+			return &upstreamReadError{err}
 		}
 		if output := x.Output(); len(output) > 0 {
 			n, err := client.Write(output)
@@ -94,7 +103,7 @@ func (c *Client) relay(x *Relay, conn *conn, client io.Writer) error {
 			err = x.End()
 		}
 		if n == 0 && err != nil {
-			return conn.route.attributeToProxy(x.Failure(conn.route.addr, err))
+			return &upstreamReadError{err}
 		}
 	}
 }
@@ -204,7 +213,7 @@ func (c *Client) tryIdle(x *Relay, a *attempt, request []byte) (*conn, *Error) {
 
 // sendAndReadHead sends the request and reads until the head of the final response is
 // complete.
-func (x *Relay) sendAndReadHead(conn *conn, a *attempt, request []byte) error {
+func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
 	if err := conn.SetDeadline(a.firstByteBy); err != nil {
 		return err
 	}
@@ -212,6 +221,12 @@ func (x *Relay) sendAndReadHead(conn *conn, a *attempt, request []byte) error {
 		return err
 	}
 	return x.readHead(conn, a)
+}
+
+// stream is the part of a connection that an exchange uses.
+type stream interface {
+	deadlineReader
+	io.Writer
 }
 
 // deadlineReader is the part of a connection that reading a head uses.
