@@ -56,7 +56,6 @@ func fileCommands() []uint32 {
 func socketOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
-		{unix.IPPROTO_TCP, unix.TCP_QUICKACK},
 		{unix.SOL_SOCKET, unix.SO_LINGER},
 		{unix.SOL_SOCKET, unix.SO_RCVBUF},
 		{unix.SOL_SOCKET, unix.SO_SNDBUF},
@@ -105,7 +104,7 @@ func allowedCalls() []allowedCall {
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
 		{"shutdown", unix.SYS_SHUTDOWN, allKinds, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "settings of package net for a connection, and resetting one", "TCP_NODELAY, TCP_QUICKACK, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
 		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
 		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},

@@ -5,7 +5,7 @@
 //
 // The raw system calls of the proxy are here and nowhere else. They are raw so that the
 // scheduler does not see them: its monitor thread looks for long calls, as often as every
-// 20 µs under load, and took a tenth of the proxy's time. Only a call that cannot block may
-// be raw: garbage collection stops all threads first, and would wait for it. A loop
-// without work therefore waits in a call that the scheduler knows.
+// 20 µs under load, and took a tenth of the proxy's time. Garbage collection stops all
+// threads, and would wait for a raw call. So only a call that does not block may be raw, or
+// one that waits for a millisecond at most. A longer wait is known to the scheduler.
 package loop

@@ -12,16 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PrepareListener sets the options that connections inherit: a response is one write or a
-// few, and none may wait for the acknowledgment of the previous one.
+// PrepareListener makes a listening socket nonblocking. Its connections inherit
+// TCP_NODELAY: a response is one write or a few, and none may wait for the acknowledgment
+// of the previous one.
 func PrepareListener(fd int) error {
 	err := errors.Join(unix.SetNonblock(fd, true), unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 	if err != nil {
 		return fmt.Errorf("cannot prepare a listening socket: %w", err)
 	}
-	// The acknowledgment of a request comes with its response, which saves a packet
-	// (tcp(7)). Multipath TCP does not have the option.
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0)
 	return nil
 }
 

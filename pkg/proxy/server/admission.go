@@ -46,8 +46,8 @@ const (
 // The newest connection is therefore most likely a validator's, and the oldest
 // without a head least likely. If no connection of its source can be evicted, because
 // all are being answered, c waits beyond the bound: a CA can begin hundreds of
-// validations at once. At most half of all slots are for connections beyond a bound, so
-// that they never take all. When those are taken, c is rejected.
+// validations at once. Connections beyond a bound take no slot from others. There are at
+// most half as many of them as slots. Then c is rejected.
 //
 // When all slots are taken, the same rule applies to all connections. If none can
 // be evicted because all are being answered, c must wait for maxWait or until a
@@ -109,7 +109,7 @@ func (t *table) finishReading(c *connection, challenge bool) admission {
 func (t *table) readmit(c *connection) bool {
 	// c leaves the evicted connections when another one joins them.
 	a, waiting, _ := t.makeRoom(c, c.worker.Now(), maxEvicted+1)
-	if a == rejected || a == overloaded && t.count-t.evicted >= t.limit+maxEvicted {
+	if a == rejected || a == overloaded && t.active() >= t.limit+maxEvicted {
 		return false
 	}
 	t.uncountEvicted(c)
@@ -126,7 +126,7 @@ func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, 
 		own = t.sources[sourceKeyOf(c.client.Addr())]
 	}
 	sourceFull := own != nil && own.held() >= t.perSource
-	if !sourceFull && t.count-t.evicted < t.limit {
+	if !sourceFull && t.active() < t.limit {
 		return admitted, false, 0
 	}
 	if t.evicted >= limit {
@@ -140,19 +140,22 @@ func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, 
 			t.evict(old, report.SourceLimit)
 			waiting = waiting || own.held() >= t.perSource // one with a complete head has waited longer
 		case t.waiting < t.limit/2:
-			waiting = true
+			return admitted, true, 0
 		default:
 			return rejected, false, 0
 		}
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
-	for range 2 {
-		if t.count-t.evicted < t.limit {
-			return admitted, waiting, 0
+	for i := range 2 {
+		if waiting || t.active() < t.limit {
+			break
 		}
 		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
+		if old == nil && i == 0 {
+			return overloaded, false, wait
+		}
 		if old == nil {
-			return overloaded, waiting, wait
+			break
 		}
 		t.evict(old, report.Evicted)
 	}

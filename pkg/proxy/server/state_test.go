@@ -58,4 +58,3 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("(-doc.go +code):\n%s", diff)
 	}
 }
-

@@ -80,6 +80,9 @@ func (t *table) inFlight() (n int, changed <-chan struct{}) {
 	return t.count, t.changed
 }
 
+// active returns the number of connections that the limit counts. The caller holds mu.
+func (t *table) active() int { return t.count - t.evicted - t.waiting }
+
 // setStage moves c to the lists of a stage. The caller holds mu.
 func (t *table) setStage(c *connection, s stage) {
 	c.stage = s
