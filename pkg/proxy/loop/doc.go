@@ -7,5 +7,5 @@
 // scheduler does not see them: its monitor thread looks for long calls, as often as every
 // 20 µs under load, and took a tenth of the proxy's time. Garbage collection stops all
 // threads, and would wait for a raw call. So only a call that does not block may be raw, or
-// one that waits for a millisecond at most. A longer wait is known to the scheduler.
+// one that waits for a millisecond at most. The scheduler sees longer waits.
 package loop

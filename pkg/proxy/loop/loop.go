@@ -100,12 +100,12 @@ func (l *Loop) add(fd int, h Handler, events uint32) error {
 // Unwatch ends WatchShared.
 func (l *Loop) Unwatch(fd int) {
 	_ = epollControl(l.epoll, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
-	l.Forget(fd)
+	l.Drop(fd)
 }
 
-// Forget drops the handler of a closed descriptor. An event that was fetched before is
+// Drop drops the handler of a closed descriptor. An event that was fetched before is
 // ignored, or is a hint for the next descriptor with this number.
-func (l *Loop) Forget(fd int) {
+func (l *Loop) Drop(fd int) {
 	if fd < len(l.handlers) {
 		l.handlers[fd] = nil
 	}
@@ -203,7 +203,7 @@ func epollControl(epoll, operation, fd int, event *unix.EpollEvent) unix.Errno {
 	return errno
 }
 
-// epollWaitBriefly waits for events. The scheduler does not know the call.
+// epollWaitBriefly waits for events. The scheduler does not see the call.
 func epollWaitBriefly(epoll int, events *[maxEvents]unix.EpollEvent, timeout time.Duration) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(events)), maxEvents, milliseconds(timeout), 0, 0) //nolint:gosec // epoll_pwait(2) takes a pointer
 	if errno != 0 {
@@ -212,7 +212,7 @@ func epollWaitBriefly(epoll int, events *[maxEvents]unix.EpollEvent, timeout tim
 	return int(n), 0
 }
 
-// epollWait waits for events. The scheduler knows the call: it neither holds up garbage
+// epollWait waits for events. The scheduler sees the call: it neither holds up garbage
 // collection nor keeps a processor.
 func epollWait(epoll int, events *[maxEvents]unix.EpollEvent, timeout time.Duration) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(events)), maxEvents, milliseconds(timeout), 0, 0) //nolint:gosec // epoll_pwait(2) takes a pointer

@@ -148,7 +148,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("after the end: %x", e)
 	}
 	on(l, func() {
-		l.Forget(pair[0])
+		l.Drop(pair[0])
 		Close(pair[0])
 	})
 }
@@ -225,7 +225,7 @@ func TestConnect(t *testing.T) {
 		}
 		<-ready
 		defer on(l, func() {
-			l.Forget(fd)
+			l.Drop(fd)
 			Close(fd)
 		})
 		return ConnectResult(fd)

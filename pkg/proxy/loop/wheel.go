@@ -47,7 +47,7 @@ func (l *Loop) SetTimer(t *Timer, at time.Time, f func()) {
 	w.count++
 }
 
-// StopTimer forgets what was set.
+// StopTimer stops a timer, if it is set.
 func (l *Loop) StopTimer(t *Timer) {
 	if t.node.Remove() {
 		l.timers.count--

@@ -410,7 +410,7 @@ func (c *connection) drain() {
 func (c *connection) abort() {
 	if c.fd >= 0 {
 		loop.Reset(c.fd)
-		c.worker.Forget(c.fd)
+		c.worker.Drop(c.fd)
 		c.fd = -1
 	}
 }
@@ -425,7 +425,7 @@ func (c *connection) leave() {
 		w.server.table.remove(c)
 	}
 	if c.fd >= 0 {
-		w.Forget(c.fd)
+		w.Drop(c.fd)
 		loop.Close(c.fd)
 		c.fd = -1
 	}

@@ -131,7 +131,7 @@ func (s *scriptedClient) check(t *testing.T) {
 }
 
 // FuzzConnections has clients that send their requests in pieces, in any order, and a router
-// that answers in pieces or breaks off. Each client gets what a model says, each connection
+// that answers in pieces or breaks off. Each client gets what a model predicts, each connection
 // is recorded once, and nothing stays.
 func FuzzConnections(f *testing.F) {
 	f.Add([]byte{0})

@@ -98,6 +98,6 @@ func (l *link) drop() {
 }
 
 func (l *link) close() {
-	l.worker.Forget(l.fd)
+	l.worker.Drop(l.fd)
 	loop.Close(l.fd)
 }
