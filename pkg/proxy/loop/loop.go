@@ -163,7 +163,7 @@ func (l *Loop) wait() (int, error) {
 	if l.hasPosted() {
 		return 0, nil
 	}
-	most := l.timers.next(time.Now(), maxWait)
+	most := l.timers.next(l.now, maxWait)
 	n, errno := epollWaitBriefly(l.epoll, &l.events, min(most, briefWait))
 	if n == 0 && errno == 0 && most > briefWait {
 		n, errno = epollWait(l.epoll, &l.events, most-briefWait)

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// maxIdle bounds the idle connections of one address.
-	maxIdle = 64
+	// maxIdle bounds the idle connections of one address and worker. A burst of requests
+	// needs one for each, and a new one costs more than the request.
+	maxIdle = 256
 	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
 	idleTimeout = 5 * time.Second
