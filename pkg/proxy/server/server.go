@@ -131,7 +131,7 @@ func (s *Server) Run(ctx context.Context, source func(name string) (beat, done f
 // Listen accepts connections from a listening socket until Close. It takes ownership of fd.
 //
 // While MaxConnections are in flight and no client can be evicted, each event loop accepts
-// one more connection and stops. New connections are queued in the kernel's backlog.
+// a few more connections and stops. New connections are queued in the kernel's backlog.
 // Errors of accept(2), such as a lack of descriptors, are recorded and retried.
 func (s *Server) Listen(fd int) (*Listener, error) {
 	l := &Listener{s, fd}

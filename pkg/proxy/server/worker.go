@@ -35,7 +35,7 @@ type worker struct {
 	server    *Server
 	stopped   chan struct{} // closed when the loop has ended
 	acceptors []*acceptor
-	held      *connection // accepted, but without a slot: nothing more is accepted
+	held      []*connection // accepted, but without a slot: nothing more is accepted
 	backOff   time.Duration
 	resume    loop.Timer
 	resumed   func() // w.acceptAgain
@@ -111,33 +111,35 @@ type acceptor struct {
 	fd int
 }
 
-// Ready implements loop.Handler.
+// Ready implements loop.Handler. It accepts all before it reads from the first, whose
+// request arrives meanwhile.
 func (a *acceptor) Ready(uint32) {
-	for range acceptBatch {
-		if a.held != nil {
-			return
-		}
+	var batch [acceptBatch]*connection
+	n := 0
+	for ; n < acceptBatch && len(a.held) == 0; n++ {
 		fd, remote, err := loop.Accept(a.fd)
-		switch {
-		case err == nil:
-			a.backOff = minBackOff
-			a.newConnection(fd, remote).start()
-		case errors.Is(err, unix.EAGAIN):
-			return
-		default:
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
 			// Such as a lack of descriptors. New connections are queued in the backlog.
 			a.server.recorder.RecordAcceptFailure(err)
 			a.pause(a.backOff)
 			a.backOff = min(2*a.backOff, maxBackOff)
-			return
+			break
 		}
+		a.backOff = minBackOff
+		batch[n] = a.newConnection(fd, remote)
+	}
+	for _, c := range batch[:n] {
+		c.start()
 	}
 }
 
 // hold keeps a connection without a slot. New connections are queued in the kernel's
 // backlog.
 func (w *worker) hold(c *connection, maxWait time.Duration) {
-	w.held = c
+	w.held = append(w.held, c)
 	w.pause(maxWait)
 }
 
@@ -151,11 +153,12 @@ func (w *worker) pause(maxWait time.Duration) {
 
 func (w *worker) acceptAgain() {
 	w.StopTimer(&w.resume)
-	if c := w.held; c != nil {
-		w.held, c.acceptedAt = nil, w.Now() // its time begins with a slot
-		if c.admit(false); w.held != nil {
-			return
-		}
+	for _, c := range w.takeHeld() {
+		c.acceptedAt = w.Now() // its time begins with a slot
+		c.admit(false)
+	}
+	if len(w.held) > 0 {
+		return
 	}
 	for _, a := range w.acceptors {
 		w.Unwatch(a.fd) // it may be watched
@@ -167,14 +170,14 @@ func (w *worker) acceptAgain() {
 func (w *worker) listen(fd int) (err error) {
 	a := &acceptor{w, fd}
 	w.acceptors = append(w.acceptors, a)
-	if w.held == nil {
+	if len(w.held) == 0 {
 		err = w.WatchShared(fd, a)
 	}
 	return err
 }
 
-// stopListening ends listen. The client that is held was accepted: it is served although no
-// slot is free.
+// stopListening ends listen. The clients that are held were accepted: they are served
+// although no slot is free.
 func (w *worker) stopListening(fd int) {
 	for i, a := range w.acceptors {
 		if a.fd == fd {
@@ -182,11 +185,16 @@ func (w *worker) stopListening(fd int) {
 			w.Unwatch(fd)
 		}
 	}
-	if c := w.held; c != nil {
-		w.held = nil
+	for _, c := range w.takeHeld() {
 		c.admit(true)
-		w.acceptAgain()
 	}
+	w.acceptAgain()
+}
+
+func (w *worker) takeHeld() []*connection {
+	held := w.held
+	w.held = nil
+	return held
 }
 
 // newConnection returns an accepted connection.
