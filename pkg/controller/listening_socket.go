@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
@@ -22,7 +22,7 @@ import (
 // this process: connections wake the proxy process alone.
 func listen(port uint16) (fd int, err error) {
 	// Connections are short and bounded: TCP keep-alive has no use.
-	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
+	config := net.ListenConfig{KeepAlive: -1, Control: sockopt.BufferSizes(socketBuffer)}
 	return newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 }
 
@@ -34,7 +34,7 @@ func listenReusePort(port uint16, old int) (fd int, err error) {
 	if err := unix.SetsockoptInt(old, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return -1, fmt.Errorf("share port %d: %w", port, err)
 	}
-	buffers := nonblock.BufferSizes(socketBuffer)
+	buffers := sockopt.BufferSizes(socketBuffer)
 	config := net.ListenConfig{KeepAlive: -1, Control: func(network, address string, conn syscall.RawConn) error {
 		var shared error
 		err := conn.Control(func(fd uintptr) {
@@ -98,6 +98,7 @@ func resetOptions(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("detach its filter: %w", err)
 	}
+	delayAcknowledgments(fd)
 	for level, names := range mutableOptions() {
 		for _, name := range names {
 			want, err := unix.GetsockoptInt(fresh, level, name)
@@ -160,8 +161,14 @@ func newListeningSocket(config net.ListenConfig, network, address string) (fd in
 	if err = errors.Join(err, duplicate, ln.Close()); err != nil {
 		return -1, fmt.Errorf("duplicate the socket: %w", err)
 	}
+	delayAcknowledgments(fd)
 	return fd, nil
 }
+
+// delayAcknowledgments has the acknowledgment of a request come with its response, which
+// saves a packet for each connection (TCP_QUICKACK, tcp(7)). Connections inherit it only
+// from a socket that listens already.
+func delayAcknowledgments(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) }
 
 // socketBuffer bounds what the kernel buffers for one client in each direction: a request
 // head has 8 KiB, and a response little more than its fields. Without the bound, the

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 )
 
 // backlogGracePeriod is how long a port without a redirect stays open. A client
@@ -21,44 +19,31 @@ import (
 const backlogGracePeriod = time.Second
 
 type listener struct {
-	ln     *tcp.Listener
-	cancel context.CancelFunc // ends the accept loop
-	closed chan struct{}      // closed when this process has closed the port
+	*server.Listener
+
+	once   sync.Once
+	closed chan struct{} // closed when this process has closed the port
 }
 
 func (p *process) listen(port uint16, fd int) error {
-	ln, err := newListener(port, fd)
-	if err != nil {
-		return err
+	if fd < 0 {
+		return fmt.Errorf("cannot serve port %d: the command has no socket", port)
 	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	l := &listener{ln, cancel, make(chan struct{})}
-	p.listening[port] = l
-	beat, done := p.heartbeat.Source("accept on port " + strconv.Itoa(int(port)))
-	p.group.Go(func() error {
-		defer close(l.closed)
-		defer done()
-		defer ln.Close()
-		if err := p.server.Serve(ctx, ln, beat); err != nil {
-			return fmt.Errorf("cannot serve port %d: %w", port, err)
-		}
-		if ctx.Err() == nil {
-			return fmt.Errorf("cannot serve port %d: the accept loop ended unexpectedly", port)
-		}
-		return nil
-	})
+	ln, err := p.server.Listen(fd)
+	if err != nil {
+		return fmt.Errorf("cannot serve port %d: %w", port, err)
+	}
+	p.listening[port] = &listener{Listener: ln, closed: make(chan struct{})}
 	return nil
 }
 
-func newListener(port uint16, fd int) (*tcp.Listener, error) {
-	if fd < 0 {
-		return nil, fmt.Errorf("cannot serve port %d: the command has no socket", port)
-	}
-	ln, err := tcp.NewListener(fd)
-	if err != nil {
-		return nil, fmt.Errorf("cannot serve port %d: %w", port, err)
-	}
-	return ln, nil
+// close serves the backlog and closes the port.
+func (l *listener) close(ctx context.Context) {
+	l.once.Do(func() {
+		l.awaitEmptyBacklog(ctx)
+		l.Close()
+		close(l.closed)
+	})
 }
 
 // stopListening closes a port after backlogGracePeriod. While connections wait in
@@ -72,12 +57,13 @@ func (p *process) stopListening(port uint16) {
 	}
 	delete(p.listening, port)
 	p.stopping = append(p.stopping, l)
-	time.AfterFunc(backlogGracePeriod, func() {
-		awaitEmptyBacklog(p.ctx, l.ln)
-		l.cancel()
-	})
 	p.group.Go(func() error {
-		<-l.closed
+		select {
+		case <-time.After(backlogGracePeriod):
+		case <-p.ctx.Done():
+		case <-l.closed: // by Drain
+		}
+		l.close(p.ctx)
 		p.send(protocol.Event{Stopped: &protocol.Stopped{Port: port}})
 		return nil
 	})
@@ -102,9 +88,7 @@ func (p *process) drain(budget time.Duration) {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()
 		for _, l := range listeners {
-			awaitEmptyBacklog(ctx, l.ln)
-			l.cancel()
-			<-l.closed
+			l.close(ctx)
 		}
 		cut := p.server.Drain(ctx)
 		p.stats.flush(p.sendStats)
@@ -113,36 +97,18 @@ func (p *process) drain(budget time.Duration) {
 	})
 }
 
-// awaitEmptyBacklog returns when the accept loop has accepted all waiting
-// connections, or after backlogGracePeriod. Closing a listener resets the
-// connections in its backlog.
-func awaitEmptyBacklog(ctx context.Context, ln *tcp.Listener) {
+// awaitEmptyBacklog returns when all waiting connections are accepted, or after
+// backlogGracePeriod. Closing a listener resets the connections in its backlog.
+func (l *listener) awaitEmptyBacklog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, backlogGracePeriod)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for backlogLength(ln) > 0 {
+	for l.Backlog() > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
-}
-
-// backlogLength returns the number of connections that wait to be accepted. The
-// kernel reports it in tcpi_unacked of a listening socket (net/ipv4/tcp.c,
-// tcp_get_info).
-func backlogLength(ln *tcp.Listener) uint32 {
-	raw, err := ln.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	var waiting uint32
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			waiting = info.Unacked
-		}
-	})
-	return waiting
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -397,25 +398,21 @@ func TestBacklog(t *testing.T) {
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := tcp.NewListener(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
+	client, err := net.Dial("tcp", loop.LocalAddr(fd).String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if n := backlogLength(ln); n != 1 {
+	if n := server.Backlog(fd); n != 1 {
 		t.Errorf("backlog %d, with one connection waiting", n)
 	}
-	var accepted tcp.Conn
-	if err := ln.Accept(&accepted); err != nil {
+	accepted, _, err := loop.Accept(fd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer accepted.Close()
-	if n := backlogLength(ln); n != 0 {
+	defer loop.Close(accepted)
+	defer loop.Close(fd)
+	if n := server.Backlog(fd); n != 0 {
 		t.Errorf("backlog %d, with none waiting", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,7 @@ import (
 
 const (
 	// aliveInterval is the shortest time between two heartbeats to the controller.
-	// The longest is the 3 s of the accept loops.
+	// The longest is the 2 s of the event loops.
 	aliveInterval = time.Second
 	probeTimeout  = 10 * time.Second // all addresses together, which are probed in parallel
 )
@@ -36,7 +37,11 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
-	p.server = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats)
+	var err error
+	if p.server, err = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats); err != nil {
+		cancel()
+		return err
+	}
 	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.sendStats)
@@ -46,7 +51,11 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		defer cancel()
 		return p.runCommands()
 	})
-	err := group.Wait()
+	// An event loop keeps its processor of the scheduler while it waits briefly. Everything
+	// else runs on the others.
+	runtime.GOMAXPROCS(p.server.Loops() + 2)
+	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
+	err = group.Wait()
 	p.upstream.Close()
 	return err
 }

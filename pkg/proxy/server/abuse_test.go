@@ -304,9 +304,9 @@ func startWithSmallBuffers(t *testing.T, s server.Settings, router netip.AddrPor
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := takeListener(t, ln.(*net.TCPListener))
-	serveUntilStop(t, f.Server, front, func() {})
-	f.addr = front.Addr().(*net.TCPAddr).AddrPort()
+	t.Cleanup(func() { _ = ln.Close() })
+	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
+	serveUntilStop(t, f.Server, testListener{ln.(*net.TCPListener), f.addr})
 	return f
 }
 

@@ -5,6 +5,7 @@ package server
 import (
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -15,118 +16,170 @@ const (
 	// maxCandidates bounds the search for a connection that its client keeps
 	// waiting.
 	maxCandidates = 8
-	// unreadRetryDelay is the wait when heads have arrived and their goroutines are
-	// late. The accept loop is then too far ahead of them.
+	// unreadRetryDelay is the wait when heads have arrived and their workers are
+	// late. Accepting is then too far ahead of reading.
 	unreadRetryDelay = time.Millisecond
 	// minHeadTime is the time that every client gets for its head, even when all
 	// slots are taken. The head of a validator arrives with the last packet of the
 	// handshake. The value slows down only a flood that takes all default slots 50
 	// times a second.
 	minHeadTime = 20 * time.Millisecond
+	// slotTimeout bounds a wait for a slot. A change ends it earlier.
+	slotTimeout = time.Second
 )
 
-type admission struct {
-	rejected bool            // its source is at its bound, with no candidate for eviction
-	changed  <-chan struct{} // closed when a slot may be free
-	maxWait  time.Duration   // the longest wait for changed; 0: c is admitted or rejected
-}
+type admission uint8
 
-// admit adds the new connection c, if necessary in place of another one:
+const (
+	admitted   admission = iota
+	waits                // admitted, with a complete head, until its source has a free slot
+	rejected             // its source is at its bound, and too many others wait
+	overloaded           // no slot is free
+)
+
+// admit adds the new connection c in a stage, if necessary in place of another one:
 //
 // A source at its bound loses the connection that has waited longest for its head.
 // Rejecting the newest connection would be cheaper. But a client that floods from
 // behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. The newest is rejected only if no connection of its
-// source can be evicted.
+// without a head least likely. If no connection of its source can be evicted, because
+// all are being answered, c waits beyond the bound: a CA can begin hundreds of
+// validations at once. Connections beyond a bound take no slot from others. There are at
+// most half as many of them as slots. Then c is rejected.
 //
 // When all slots are taken, the same rule applies to all connections. If none can
-// be evicted because all are being answered, c must wait.
-//
-// unbounded adds c without any check.
-func (t *connectionTable) admit(c *connection, unbounded bool) admission {
+// be evicted because all are being answered, c must wait for maxWait or until a
+// connection ends. unbounded adds c without any check.
+func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxWait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	waiting := false
 	if !unbounded {
-		if a, in := t.makeRoom(c, c.acceptedAt, maxEvicted); !in {
-			return a
+		if a, waiting, maxWait = t.makeRoom(c, c.acceptedAt, maxEvicted); a != admitted {
+			if a == overloaded {
+				t.paused[c.worker] = true
+			}
+			return a, maxWait
 		}
 	}
 	t.count++
 	if t.perSource > 0 {
 		t.joinSource(c)
+		t.setWaiting(c, waiting)
 	}
-	t.setStage(c, readingHead)
-	return admission{}
+	return t.place(c, s), 0
+}
+
+// place puts c into a stage. A request beyond the bound of its source waits for a slot.
+// The caller holds mu.
+func (t *table) place(c *connection, s stage) admission {
+	if s == answering && c.waiting {
+		t.setStage(c, queued)
+		t.grant(c.source) // noticed continues if there is one
+		return waits
+	}
+	t.setStage(c, s)
+	return admitted
+}
+
+// finishReading ends the wait for the head of c. challenge means that it is complete and is
+// to be forwarded. Otherwise the worker answers at once. rejected means that c was evicted,
+// and no other connection can be evicted in its place: the head of a challenge may have
+// arrived after its worker had last read.
+func (t *table) finishReading(c *connection, challenge bool) admission {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case c.stage == evicted && !(challenge && t.readmit(c)):
+		return rejected
+	case challenge:
+		return t.place(c, answering)
+	default:
+		t.setStage(c, answering)
+		return admitted
+	}
 }
 
 // readmit lets an evicted connection stay, whose head has arrived in time. Another
-// connection is evicted in its place, so that the bounds hold. It reports false if
-// there is no candidate. The caller holds mu.
-func (t *connectionTable) readmit(c *connection) bool {
+// connection is evicted in its place, so that the bounds hold, or c waits for a slot of its
+// source. If there is no candidate for a slot of all, c takes the one that it had as an
+// evicted connection. The caller holds mu.
+func (t *table) readmit(c *connection) bool {
 	// c leaves the evicted connections when another one joins them.
-	if _, made := t.makeRoom(c, time.Now(), maxEvicted+1); !made {
+	a, waiting, _ := t.makeRoom(c, c.worker.Now(), maxEvicted+1)
+	if a == rejected || a == overloaded && t.active() >= t.limit+maxEvicted {
 		return false
 	}
 	t.uncountEvicted(c)
+	t.setWaiting(c, waiting)
 	return true
 }
 
 // makeRoom evicts connections until c fits, or returns what to do with c. c is not in
 // flight yet, or evicted. Candidates are connections that were accepted before now.
 // limit bounds the evicted connections. The caller holds mu.
-func (t *connectionTable) makeRoom(c *connection, now time.Time, limit int) (a admission, made bool) {
+func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, waiting bool, maxWait time.Duration) {
 	var own *source
 	if t.perSource > 0 {
 		own = t.sources[sourceKeyOf(c.client.Addr())]
 	}
-	sourceFull := own != nil && own.count-own.evicted >= t.perSource
-	if !sourceFull && t.count-t.evicted < t.limit {
-		return admission{}, true
+	sourceFull := own != nil && own.held() >= t.perSource
+	if !sourceFull && t.active() < t.limit {
+		return admitted, false, 0
 	}
 	if t.evicted >= limit {
-		return admission{changed: t.changeSignal(), maxWait: acceptTimeout}, false
+		return overloaded, false, slotTimeout
 	}
 	if sourceFull {
-		old, _ := t.evictionCandidate(own.lingering, own.reading, now)
-		if old == nil {
-			return admission{rejected: true}, false
+		old, _ := t.evictionCandidate(&own.lingering, &own.reading, now)
+		switch {
+		case old != nil:
+			waiting = old.waiting
+			t.evict(old, report.SourceLimit)
+			waiting = waiting || own.held() >= t.perSource // one with a complete head has waited longer
+		case t.waiting < t.limit/2:
+			return admitted, true, 0
+		default:
+			return rejected, false, 0
 		}
-		t.evict(old, report.SourceLimit)
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
-	for range 2 {
-		if t.count-t.evicted < t.limit {
-			return admission{}, true
+	for i := range 2 {
+		if waiting || t.active() < t.limit {
+			break
 		}
-		old, wait := t.evictionCandidate(t.lingering, t.reading, now.Add(-minHeadTime))
+		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
+		if old == nil && i == 0 {
+			return overloaded, false, wait
+		}
 		if old == nil {
-			return admission{changed: t.changeSignal(), maxWait: wait}, false
+			break
 		}
 		t.evict(old, report.Evicted)
 	}
-	return admission{}, true
+	return admitted, waiting, 0
 }
 
 // evictionCandidate returns the connection whose client loses least: one that has
 // its response, or else the one that has waited longest for its head. If the head has
-// arrived and is unread, the client is not late, but its goroutine is. Such a
+// arrived and is unread, the client is not late, but its worker is. Such a
 // connection moves to the end. If no connection is older than before, wait is the
 // time until one is, unless something changes. The caller holds mu.
-func (t *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
-	if c := lingering.oldest(); c != nil {
+func (t *table) evictionCandidate(lingering, reading *connectionList, before time.Time) (c *connection, wait time.Duration) {
+	if c := lingering.First(); c != nil {
 		return c, 0
 	}
 	for range maxCandidates {
-		c := waiting.oldest()
+		c := reading.First()
 		if c == nil {
-			return nil, acceptTimeout
+			return nil, slotTimeout
 		}
 		if remaining := c.acceptedAt.Sub(before); remaining > 0 {
 			return nil, remaining
 		}
-		if !c.tcp.HasUnread() {
+		if !loop.HasUnread(c.fd) {
 			return c, 0
 		}
 		t.setStage(c, readingHead)
@@ -134,23 +187,33 @@ func (t *connectionTable) evictionCandidate(lingering, waiting *connectionList, 
 	return nil, unreadRetryDelay
 }
 
-// evict ends the wait for the client of c. The goroutine of c does the rest, so
-// that evict never waits. The caller holds mu.
-func (t *connectionTable) evict(c *connection, why report.Rejection) {
+// evict ends the wait for the client of c. The worker of c does the rest, so that evict
+// never waits. The caller holds mu.
+func (t *table) evict(c *connection, why report.Rejection) {
+	t.setWaiting(c, false)
 	t.setStage(c, evicted)
 	c.evictionReason = why
 	t.evicted++
 	if c.source != nil {
 		c.source.evicted++
+		t.grant(c.source)
 	}
-	_ = c.tcp.SetReadDeadline(time.Unix(1, 0))
+	c.worker.Post(c.noticed)
 }
 
 // uncountEvicted removes c from the number of evicted connections. The caller holds
 // mu.
-func (t *connectionTable) uncountEvicted(c *connection) {
+func (t *table) uncountEvicted(c *connection) {
 	t.evicted--
 	if c.source != nil {
 		c.source.evicted--
 	}
+}
+
+// stageOf returns the stage of c, which another worker can change, and the reason of an
+// eviction.
+func (t *table) stageOf(c *connection) (stage, report.Rejection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return c.stage, c.evictionReason
 }

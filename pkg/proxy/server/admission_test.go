@@ -105,36 +105,59 @@ func TestPerSourceOff(t *testing.T) {
 	}
 }
 
-// TestPerSourceAnswering: no response is given up for a newer connection. The newer
-// one is refused.
+// TestPerSourceAnswering: no response is given up for a newer request of its source. The
+// newer one waits for a slot, and is served in its turn.
 func TestPerSourceAnswering(t *testing.T) {
 	router, requested, proceed := delayedIngress(t)
 	s := testSettings()
 	s.PerSource = 2
 	f := startServer(t, s, router)
-	var own [2]*net.TCPConn
+	var own [6]*net.TCPConn
 	for i := range own {
 		own[i] = dialFrom(t, "127.0.0.2", f.addr)
 		send(t, own[i], challengeRequest)
-		<-requested
+		if i < s.PerSource {
+			<-requested
+		}
 	}
-	// The reset may arrive before connect returns.
-	newest, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}, net.TCPAddrFromAddrPort(f.addr))
-	if err == nil {
-		wantReset(t, "the newest", newest)
-		_ = newest.Close()
-	} else if !errors.Is(err, syscall.ECONNRESET) {
-		t.Fatal(err)
-	}
-	wantRejection(t, f, report.SourceLimit)
+	nstest.Await(t, "the newer ones wait", func() bool { return f.Waiting() == len(own)-s.PerSource })
 	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
+	}
+	tcp := dialFrom(t, "127.0.0.2", f.addr)
+	send(t, tcp, "GET / HTTP/1.0\r\n\r\n")
+	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("a request that is not forwarded needs no slot, and was answered %q", got)
+	}
+	if len(requested) > 0 {
+		t.Error("more requests than slots were forwarded")
 	}
 	close(proceed)
 	for _, tcp := range own {
 		if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 			t.Errorf("answered %q", got)
 		}
+	}
+	wantNoConnections(t, f)
+}
+
+// TestWaitForSlotEnds: a request beyond the bound of its source is reset when its time for
+// the head is over.
+func TestWaitForSlotEnds(t *testing.T) {
+	router, requested, proceed := delayedIngress(t)
+	s := testSettings()
+	s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
+	f := startServer(t, s, router)
+	first := dialFrom(t, "127.0.0.2", f.addr)
+	send(t, first, challengeRequest)
+	<-requested
+	second := dialFrom(t, "127.0.0.2", f.addr)
+	send(t, second, challengeRequest)
+	wantReset(t, "the second", second)
+	wantRejection(t, f, report.SourceLimit)
+	close(proceed)
+	if got := readAll(t, first); !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
 	}
 	wantNoConnections(t, f)
 }

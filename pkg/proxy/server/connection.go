@@ -3,18 +3,14 @@
 package server
 
 import (
-	"context"
 	"errors"
-	"io"
 	"net/netip"
-	"os"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +20,7 @@ const (
 	firstReadSize = 1 << 10
 	// longBufferSize is the buffer for longer heads: the default limit of a head.
 	longBufferSize = 8 << 10
-	// maxKeptCapacity bounds the buffers that a pooled connection keeps.
+	// maxKeptCapacity bounds the buffers that the memory of a connection keeps.
 	maxKeptCapacity = 2 << 10
 
 	// responseWriteTimeout bounds the write of a response of this proxy. A slow reader
@@ -38,322 +34,423 @@ const (
 )
 
 // connection is one client connection with its memory, which is reused for the next
-// connection.
+// connection. It belongs to the thread of its worker, except for what table guards.
 type connection struct {
-	tcp          tcp.Conn
-	settings     *Settings
-	acceptedAt   time.Time // start of the wait for its head
-	headDeadline time.Time
+	worker      *worker
+	workerEntry listNode
+	fd          int
+	watched     bool // by the loop
+	isInTable   bool
+	state       state
+	settings    *Settings
+	acceptedAt  time.Time // start of the wait for its head
+	timer       loop.Timer
+	expire      func() // expired
+	noticed     func() // stageChanged
 
-	// connectionTable's mutex guards these.
+	// The table's mutex guards these.
 	stage                   stage
 	evictionReason          report.Rejection // set with stage evicted
+	waiting                 bool             // beyond the bound of its source
 	source                  *source          // nil while PerSource is 0
 	tableEntry, sourceEntry listNode
 
 	vip    netip.Addr
 	client netip.AddrPort
 
-	inlineBuf       [firstReadSize]byte
-	buf             []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
-	request         reqhead.Request
-	out             []byte // the next bytes to write
-	upstreamRequest upstream.Request
-	isHead          bool // the method of the challenge is HEAD
-	record          report.Challenge
-	selfTest        *protocol.SelfTest // that the request belongs to, or nil
-	writer          clientWriter
+	inlineBuf  [firstReadSize]byte
+	buf        []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
+	headLength int
+	head       reqhead.Request
+	out        []byte // the forwarded head, or a response of this proxy
+	pending    []byte // the next bytes for the client
+	written    int    // of pending
+	clientGone bool   // a write to the client has failed
+	writeBy    time.Time
+	discarded  int // while draining
+
+	expectsMore bool // the client will send more after its response
+
+	exchange
 }
 
-// clientWriter records whether a write to the client failed. Such an error is not
-// the upstream's fault.
-type clientWriter struct {
-	tcp    *tcp.Conn
-	failed bool
-}
-
-func (w *clientWriter) Write(p []byte) (int, error) {
-	n, err := w.tcp.Write(p)
-	w.failed = w.failed || err != nil
-	return n, err
-}
-
-func newConnection() *connection {
-	c := new(connection)
-	c.tableEntry.connection, c.sourceEntry.connection = c, c
+func newConnection(w *worker) *connection {
+	c := &connection{worker: w}
+	c.expire, c.noticed = c.expired, c.stageChanged
+	c.buf = c.inlineBuf[:0]
 	return c
 }
 
-// recordAddresses records both ends of an accepted connection, and prepares the writer
-// for the client.
-func (c *connection) recordAddresses() {
-	c.writer = clientWriter{tcp: &c.tcp}
-	c.vip = c.tcp.Local().Addr()
-	c.client = c.tcp.Remote()
-}
-
-// start handles the connection in a new goroutine or rejects it. If no slot is
-// free, start returns what to wait for.
-func (s *Server) start(c *connection, unbounded bool) admission {
-	c.settings = s.settings.Load()
-	c.acceptedAt = time.Now()
-	c.headDeadline = c.acceptedAt.Add(c.settings.HeadTimeout)
-	// Set before admit, because an eviction shortens this deadline.
-	_ = c.tcp.SetReadDeadline(c.headDeadline)
-	a := s.connections.admit(c, unbounded)
-	switch {
-	case a.rejected:
+// to moves the connection to the state after an event. A defect ends the connection.
+func (c *connection) to(e event) bool {
+	state, ok := c.state.after(e)
+	if !ok {
 		c.abort()
-		s.release(c)
-		s.recorder.RecordRejection(report.SourceLimit, report.OtherClient)
-	case a.maxWait == 0:
-		go s.handle(c)
+		c.leave()
+		return false
 	}
-	return a
+	c.state = state
+	return true
 }
 
-// nextConnection returns a connection that has ended, so that its memory is reused, or
-// a new one.
-func (s *Server) nextConnection() *connection {
-	if c, is := s.pool.Get().(*connection); is {
-		return c
-	}
-	return newConnection()
-}
-
-func (s *Server) handle(c *connection) {
-	s.serveRequest(c)
-	s.connections.remove(c)
-	s.release(c)
-}
-
-func (s *Server) release(c *connection) {
-	s.releaseRequest(c)
-	c.reset()
-	s.pool.Put(c)
-}
-
-func (c *connection) reset() {
-	c.settings, c.writer, c.record, c.upstreamRequest, c.selfTest = nil, clientWriter{}, report.Challenge{}, upstream.Request{}, nil
-	c.out = c.out[:0]
-	if cap(c.out) > maxKeptCapacity {
-		c.out = nil
+// start reads what the client has sent with the handshake, and admits the connection.
+func (c *connection) start() {
+	if c.to(accepted) {
+		c.read()
 	}
 }
 
-// releaseRequest releases the received bytes. While the upstream is awaited, only
-// the forwarded form of a long head stays in memory.
-func (s *Server) releaseRequest(c *connection) {
-	c.request.Reset()
-	if cap(c.buf) == longBufferSize {
-		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
-	}
-	c.buf = c.inlineBuf[:0]
-}
-
-// serveRequest reads the head and validates it. It then rejects or forwards the request.
-func (s *Server) serveRequest(c *connection) {
-	length, fault, silent := s.readHead(c)
-	if reason := s.finishReading(c, fault == reqhead.None); reason != "" {
-		c.abort()
-		s.recorder.RecordRejection(reason, report.OtherClient)
-		return
-	}
-	if silent {
-		s.recorder.RecordRejection(rejectionOf(fault), report.OtherClient)
-		_ = c.tcp.Close()
-		return
-	}
-	if fault == reqhead.None {
-		fault = c.request.Validate(c.settings.allowsHost, len(c.buf)-length)
-	}
-	if fault == reqhead.None {
-		s.forward(c)
-		return
-	}
-	c.reject(fault, length > 0 && c.request.IsHead())
-	kind := report.OtherClient
-	if length > 0 {
-		kind = clientKindOf(c.request.UserAgent())
-	}
-	s.recorder.RecordRejection(rejectionOf(fault), kind)
-	s.closeConnection(c, length == 0 || c.request.HasBody())
-}
-
-// finishReading ends the wait for the head of c, and returns why c must end, or an empty
-// value. An evicted connection with a complete head waits for a slot until the deadline
-// of its head: its goroutine may have been late, not its client.
-func (s *Server) finishReading(c *connection, complete bool) report.Rejection {
-	for {
-		reason, changed := s.connections.finishReading(c, complete)
-		left := time.Until(c.headDeadline)
-		if changed == nil || left <= 0 {
-			return reason
+// Ready implements loop.Handler.
+func (c *connection) Ready(uint32) {
+	switch c.state {
+	case reading:
+		c.read()
+	case flushing, delivering, replying:
+		if c.flush() {
+			c.unblock()
 		}
-		waitForChange(context.Background(), changed, left)
+	case draining:
+		c.drain()
+	default: // the end of a client is noticed with the response
 	}
 }
 
-// readHead reads until the head is complete. It returns the length of the head, or
-// 0 and the fault that ended the read. silent means that the client is gone or has
-// sent nothing, so that no response is written.
-func (s *Server) readHead(c *connection) (length int, fault reqhead.Fault, silent bool) {
+// await waits for the client until a time.
+func (c *connection) await(until time.Time) {
+	c.worker.SetTimer(&c.timer, until, c.expire)
+	if c.watched {
+		return
+	}
+	if c.watched = true; c.worker.Watch(c.fd, c) != nil {
+		c.watched = false // the timer ends it
+	}
+}
+
+// read reads until the head is complete.
+func (c *connection) read() {
 	limit := c.settings.HeadBytes
-	c.buf = c.inlineBuf[:0]
 	for {
 		if len(c.buf) == cap(c.buf) {
-			s.growBuffer(c, limit)
+			c.growBuffer(limit)
 		}
-		n, err := c.tcp.Read(c.buf[len(c.buf):min(cap(c.buf), limit)])
+		n, err := loop.Read(c.fd, c.buf[len(c.buf):min(cap(c.buf), limit)])
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			c.awaitHead()
+			return
+		case err != nil:
+			c.endWithoutResponse(report.ClientGone)
+			return
+		case n == 0 && len(c.buf) == 0:
+			c.endWithoutResponse(report.ClientGone)
+			return
+		case n == 0:
+			c.refuse(reqhead.HeadNotTerminated)
+			return
+		}
 		c.buf = c.buf[:len(c.buf)+n]
-		if n > 0 {
-			length, fault = c.request.Parse(c.buf)
-			if length > 0 || fault != reqhead.None {
-				return length, fault, false
-			}
-			if len(c.buf) >= limit {
-				return 0, c.request.Overflow(), false
-			}
+		var fault reqhead.Fault
+		c.headLength, fault = c.head.Parse(c.buf)
+		if c.headLength == 0 && fault == reqhead.None && len(c.buf) >= limit {
+			fault = c.head.Overflow()
 		}
 		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return 0, reqhead.HeadTimeout, len(c.buf) == 0
-		case errors.Is(err, io.EOF):
-			return 0, reqhead.HeadNotTerminated, len(c.buf) == 0
-		default:
-			return 0, reqhead.HeadNotTerminated, true
+		case fault != reqhead.None:
+			c.refuse(fault)
+			return
+		case c.headLength > 0:
+			c.judge()
+			return
 		}
 	}
 }
 
 // growBuffer makes room for the next read. Long buffers are pooled, so that a flood
 // of long heads does not leave the same number of them as garbage.
-func (s *Server) growBuffer(c *connection, limit int) {
+func (c *connection) growBuffer(limit int) {
+	pool := &c.worker.server.longBuffers
 	var larger []byte
 	if cap(c.buf) < longBufferSize {
-		long, _ := s.longBuffers.Get().(*[longBufferSize]byte)
+		long, _ := pool.Get().(*[longBufferSize]byte)
 		larger = long[:]
 	} else {
 		larger = make([]byte, min(2*cap(c.buf), limit))
 	}
 	n := copy(larger, c.buf)
-	if cap(c.buf) == longBufferSize {
-		s.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
-	}
+	c.releaseBuffer()
 	c.buf = larger[:n]
 }
 
-// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
-// replaces it by the port of this proxy.
-const challengePort = 80
+// releaseBuffer releases a long buffer.
+func (c *connection) releaseBuffer() {
+	if cap(c.buf) == longBufferSize {
+		c.worker.server.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
+	}
+	c.buf = c.inlineBuf[:0]
+}
 
-// forward sends the request to the upstream. Without a response from there, forward
-// answers.
-func (s *Server) forward(c *connection) {
-	begin := time.Now()
-	deadline := begin.Add(c.settings.Timeout)
-	_ = c.tcp.SetWriteDeadline(deadline.Add(responseWriteTimeout))
-	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
-	c.isHead = c.request.IsHead()
-	c.beginRecord(begin)
-	c.selfTest = s.takeSelfTest(c)
-	c.setUpstreamRequest(deadline)
-	s.releaseRequest(c)
-	code, from, err := s.upstream.Exchange(&c.upstreamRequest, &c.writer)
-	if s.finishRecord(c, code, from, err) {
-		c.abort()
+// releaseRequest releases the received bytes. While the upstream is awaited, only
+// the forwarded form of a long head stays in memory.
+func (c *connection) releaseRequest() {
+	c.head.Reset()
+	c.releaseBuffer()
+}
+
+// judge validates a complete head, and forwards or refuses the request.
+func (c *connection) judge() {
+	if fault := c.head.Validate(c.settings.allowsHost, len(c.buf)-c.headLength); fault != reqhead.None {
+		c.refuse(fault)
 		return
 	}
-	s.closeConnection(c, false)
+	if !c.isInTable {
+		c.admit(false)
+		return
+	}
+	c.continueWith(c.worker.server.table.finishReading(c, true))
 }
 
-// setUpstreamRequest fills the request for the upstream. It refers only to memory
-// that outlives the received head: the forwarded head and the record.
-func (c *connection) setUpstreamRequest(deadline time.Time) {
-	target := len(c.request.Method()) + 1 // as Append writes it
-	c.upstreamRequest = upstream.Request{
-		Deadline: deadline,
-		VIP:      netip.AddrPortFrom(c.vip, challengePort),
-		Client:   c.client,
-		Head:     c.out,
-		Host:     c.record.Host[:len(c.request.Hostname())],
-		Target:   c.out[target : target+len(c.request.Target())],
-		IsHead:   c.isHead,
-		HTTP10:   c.request.Minor() == 0,
+// awaitHead waits for more of the head.
+func (c *connection) awaitHead() {
+	if !c.isInTable {
+		c.admit(false)
+		return
+	}
+	if stage, reason := c.worker.server.table.stageOf(c); stage == evicted {
+		c.abort()
+		c.endWithoutResponse(reason)
+		return
+	}
+	c.await(c.headDeadline())
+}
+
+func (c *connection) headDeadline() time.Time {
+	deadline := c.acceptedAt.Add(c.settings.HeadTimeout)
+	if by := c.worker.server.drainBy.Load(); by != nil && by.Before(deadline) {
+		return *by
+	}
+	return deadline
+}
+
+// admit requests a slot for a new connection, whose head is complete or not.
+func (c *connection) admit(unbounded bool) {
+	stage := readingHead
+	if c.headLength > 0 {
+		stage = answering
+	}
+	a, maxWait := c.worker.server.table.admit(c, stage, unbounded)
+	switch c.isInTable = a == admitted || a == waits; {
+	case a == overloaded:
+		c.worker.hold(c, maxWait)
+	case a == admitted && stage == readingHead:
+		c.await(c.headDeadline())
+	default:
+		c.continueWith(a)
 	}
 }
 
-// beginRecord starts the record of a challenge. The record is not on the stack,
-// because thousands of stacks can wait for the upstream.
-func (c *connection) beginRecord(begin time.Time) {
-	c.record = report.Challenge{
-		Time:        begin,
-		VIP:         c.vip,
-		Client:      c.client,
-		Method:      methodOf(c.isHead),
-		Host:        string(c.request.Host()),
-		Token:       tokenHash(c.request.Token()),
-		TokenPrefix: tokenPrefix(c.request.Token()),
-		ClientKind:  clientKindOf(c.request.UserAgent()),
+// continueWith continues with a complete challenge.
+func (c *connection) continueWith(a admission) {
+	switch a {
+	case admitted:
+		c.forward()
+	case waits:
+		if c.to(exceeds) {
+			c.await(c.headDeadline())
+		}
+	default:
+		_, reason := c.worker.server.table.stageOf(c)
+		if reason == "" {
+			reason = report.SourceLimit
+		}
+		c.abort()
+		c.endWithoutResponse(reason)
 	}
 }
 
-// finishRecord completes the record. If the client has no response, finishRecord
-// writes one. It reports whether the client has only a part of a response.
-func (s *Server) finishRecord(c *connection, code int, from netip.AddrPort, err error) (truncated bool) {
-	c.record.Status, c.record.Upstream = code, from
-	var failure *cause.Failure
-	if err != nil && !c.writer.failed {
-		truncated, failure = c.answerUpstreamError(&c.record, err)
+// stageChanged continues after another connection has evicted this one or left it a slot. It
+// may be late: c can be another connection by now.
+func (c *connection) stageChanged() {
+	if !c.isInTable {
+		return
 	}
-	if c.writer.failed {
-		c.record.Status = 0
+	switch stage, _ := c.worker.server.table.stageOf(c); {
+	case stage == evicted && c.state == reading:
+		c.read() // its head may have arrived meanwhile
+	case stage == evicted && c.state == draining:
+		c.abort()
+		c.leave()
+	case stage == answering && c.state == queueing:
+		c.forward()
 	}
-	if c.selfTest != nil {
-		s.recorder.RecordSelfTest(protocol.SelfTested{ID: c.selfTest.ID, Status: c.record.Status, Upstream: from, Failure: failure})
-		return truncated
-	}
-	c.record.Duration = time.Since(c.record.Time)
-	s.recorder.RecordChallenge(c.record, failure)
-	return truncated
 }
 
-// answerUpstreamError records the error of the upstream, and answers the client if
-// nothing was written to it. It reports whether the client has only a part of a
-// response.
-func (c *connection) answerUpstreamError(record *report.Challenge, err error) (truncated bool, failure *cause.Failure) {
-	code, reason := 502, "the upstream request failed"
-	truncated = record.Status != 0
-	var failed *upstream.Error
-	if errors.As(err, &failed) {
-		id, f := string(failed.Cause), failed.Failure()
-		code, reason, truncated = failed.ClientStatus, cause.Reply(id), failed.Truncated()
-		record.Cause, failure = id, &f
+// expired ends a wait.
+func (c *connection) expired() {
+	switch c.state {
+	case reading:
+		if len(c.buf) == 0 {
+			c.endWithoutResponse(report.HeadTimeout)
+			return
+		}
+		c.refuse(reqhead.HeadTimeout)
+	case queueing:
+		c.abort()
+		c.endWithoutResponse(report.SourceLimit)
+	case connecting, sending, awaiting, relaying:
+		c.exchangeExpired()
+	case flushing, delivering, replying:
+		c.clientGone = true
+		c.unblock()
+	default:
+		c.leave()
 	}
-	if record.Status == 0 {
-		record.Status = code
-		c.writeResponse(upstreamFailed(code, reason), c.isHead)
-	}
-	return truncated, failure
 }
 
-func methodOf(isHead bool) string {
-	if isHead {
-		return "HEAD"
+// refuse answers a request that is not forwarded.
+func (c *connection) refuse(fault reqhead.Fault) {
+	parsed := c.headLength > 0
+	kind := report.OtherClient
+	if parsed {
+		kind = clientKindOf(c.head.UserAgent())
 	}
-	return "GET"
+	c.worker.server.recorder.RecordRejection(rejectionOf(fault), kind)
+	if c.isInTable {
+		c.worker.server.table.finishReading(c, false)
+	}
+	c.expectsMore = !parsed || c.head.HasBody()
+	c.respond(fault.Response(), parsed && c.head.IsHead())
 }
 
-// maxTokenPrefix bounds the part of a token that a log may contain.
-const maxTokenPrefix = 8
-
-// tokenPrefix returns the part of the token that a log may contain: at most half of
-// it. A validated token is printable ASCII.
-func tokenPrefix(token []byte) string {
-	return string(token[:min(len(token)/2, maxTokenPrefix)])
+// endWithoutResponse ends a connection whose client is gone, has sent nothing, or gets a
+// reset.
+func (c *connection) endWithoutResponse(reason report.Rejection) {
+	c.worker.server.recorder.RecordRejection(reason, report.OtherClient)
+	c.leave()
 }
 
+// flush writes the pending bytes. It reports whether the client has them, or is gone.
+// Otherwise its buffer is full.
+func (c *connection) flush() bool {
+	for c.written < len(c.pending) && !c.clientGone {
+		n, err := loop.Write(c.fd, c.pending[c.written:])
+		if errors.Is(err, unix.EAGAIN) {
+			return false
+		}
+		c.written += n
+		c.clientGone = err != nil
+	}
+	return true
+}
+
+// unblock continues after a client that was slow.
+func (c *connection) unblock() {
+	switch c.state {
+	case flushing:
+		c.unblocked()
+	case delivering:
+		c.delivered()
+	default:
+		c.finish()
+	}
+}
+
+// end ends the connection after a response. If bytes of the client are unread or still
+// arrive, close(2) sends a reset. The reset can discard the response before the client
+// has read it (RFC 9112 section 9.6). The connection is then closed in two steps.
+func (c *connection) end() {
+	if !c.clientGone && (c.expectsMore || loop.HasUnread(c.fd)) && c.linger() {
+		return
+	}
+	c.leave()
+}
+
+// linger shuts down the sending side and reads, within bounds, until the client
+// closes its side. Such a client has its response and is evicted first.
+func (c *connection) linger() bool {
+	if loop.CloseWrite(c.fd) != nil {
+		return false
+	}
+	t := c.worker.server.table
+	if c.isInTable {
+		if !t.startLingering(c) {
+			return false
+		}
+	} else if a, _ := t.admit(c, lingering, false); a != admitted {
+		return false
+	}
+	c.isInTable = true
+	if !c.to(drains) {
+		return true
+	}
+	c.drain()
+	return true
+}
+
+// drain reads and drops what the client still sends.
+func (c *connection) drain() {
+	for c.discarded < lingerBytes {
+		n, err := loop.Read(c.fd, c.worker.scratch[:])
+		if errors.Is(err, unix.EAGAIN) {
+			if !c.watched || c.discarded == 0 {
+				c.await(c.worker.Now().Add(lingerTime))
+			}
+			return
+		}
+		if c.discarded += n; n == 0 {
+			break
+		}
+	}
+	c.leave()
+}
+
+// abort closes the connection with a reset. It serves two cases: the client has a
+// part of a response that may look complete, or the connection is evicted. A reset
+// leaves neither unread bytes nor a wait for the peer in this host's kernel
+// (tcp(7), SO_LINGER). A client sees at once that it can retry.
+func (c *connection) abort() {
+	if c.fd >= 0 {
+		loop.Reset(c.fd)
+		c.worker.Drop(c.fd)
+		c.fd = -1
+	}
+}
+
+// leave closes the connection, and keeps its memory for the next one. A delegate may still
+// use the memory: its end calls leave again.
+func (c *connection) leave() {
+	w := c.worker
+	w.StopTimer(&c.timer)
+	if c.isInTable {
+		c.isInTable = false
+		w.server.table.remove(c)
+	}
+	if c.fd >= 0 {
+		w.Drop(c.fd)
+		loop.Close(c.fd)
+		c.fd = -1
+	}
+	c.closeExchange()
+	c.workerEntry.Remove()
+	c.state, _ = c.state.after(ends)
+	if !c.hasDelegate {
+		c.release()
+	}
+}
+
+func (c *connection) release() {
+	c.releaseRequest()
+	c.settings, c.exchange, c.pending = nil, exchange{}, nil
+	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
+	c.out, c.evictionReason = c.out[:0], ""
+	if cap(c.out) > maxKeptCapacity {
+		c.out = nil
+	}
+	if w := c.worker; len(w.free) < maxFree {
+		w.free = append(w.free, c)
+	}
+}
+
+// rejectionOf returns how a fault is counted.
 func rejectionOf(f reqhead.Fault) report.Rejection {
 	switch f {
 	case reqhead.NotChallenge:

@@ -2,56 +2,65 @@
 
 package server
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+)
 
 // InFlight returns the number of connections in flight.
 func (s *Server) InFlight() int {
-	n, _ := s.connections.inFlight()
+	n, _ := s.table.inFlight()
 	return n
 }
 
+// Held returns the number of event loops whose accepted connection waits for a slot.
+func (s *Server) Held() int {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return len(s.table.paused)
+}
+
 // HasWaiting reports whether an accepted connection waits for a slot.
-func (s *Server) HasWaiting() bool {
-	s.connections.mu.Lock()
-	defer s.connections.mu.Unlock()
-	return s.connections.changed != nil
+func (s *Server) HasWaiting() bool { return s.Held() > 0 }
+
+// Waiting returns the number of connections beyond the bound of their source.
+func (s *Server) Waiting() int {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return s.table.waiting
 }
 
 // ReadingHeads returns the number of connections whose partial head was read.
 func (s *Server) ReadingHeads() int {
-	return s.countMatching(s.connections.reading, func(c *connection) bool {
-		sent := false
-		_ = c.tcp.Control(func(fd int) error {
-			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-			sent = err == nil && info.Bytes_received > 0
-			return err
-		})
-		return sent && !c.tcp.HasUnread()
+	return s.countMatching(&s.table.reading, func(c *connection) bool {
+		info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err == nil && info.Bytes_received > 0 && !loop.HasUnread(c.fd)
 	})
 }
 
 // Lingering returns the number of connections that have their response and still
 // send.
 func (s *Server) Lingering() int {
-	return s.countMatching(s.connections.lingering, func(*connection) bool { return true })
+	return s.countMatching(&s.table.lingering, func(*connection) bool { return true })
 }
 
 func (s *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
-	s.connections.mu.Lock()
-	defer s.connections.mu.Unlock()
-	in.forEach(func(c *connection) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for c := range in.All {
 		if like(c) {
 			n++
 		}
-	})
+	}
 	return n
 }
 
 // Sources returns the number of counted sources.
 func (s *Server) Sources() int {
-	s.connections.mu.Lock()
-	defer s.connections.mu.Unlock()
-	return len(s.connections.sources)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return len(s.table.sources)
 }
 
 // TokenHash returns the hash that identifies a token.

@@ -24,7 +24,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -153,30 +152,49 @@ func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *te
 	}
 	up.Update(us)
 	f := &testServer{rec: newRecorder(), upstream: up}
-	f.Server = server.New(s, up, f.rec)
+	t.Cleanup(func() { checkNoGoroutines(t) })
+	f.Server = newServer(t, s, up, f.rec, func() {})
 	ln := newListener(t, "127.0.0.1:0")
-	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(ctx, ln, func() {}) }()
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-		_ = ln.Close()
-	})
+	f.addr = ln.addr
+	f.stop = serveUntilStop(t, f.Server, ln)
 	t.Cleanup(func() {
 		f.stop()
-		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-		defer cancel()
-		if n := f.Drain(ctx); n != 0 {
-			t.Errorf("%d connections cut", n)
-		}
+		wantDrained(t, f.Server)
 		up.Close()
-		checkNoGoroutines(t)
 	})
 	return f
+}
+
+// newServer returns a server whose event loops run until the test ends.
+func newServer(t testing.TB, s server.Settings, up server.Upstream, rec server.Recorder, beat func()) *server.Server {
+	t.Helper()
+	g, err := server.New(s, up, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx, func(string) (func(), func()) { return beat, func() {} }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// serveUntilStop has the server accept from a listener until stop is called or the test
+// ends.
+func serveUntilStop(t testing.TB, g *server.Server, ln testListener) (stop func()) {
+	t.Helper()
+	serving, err := g.Listen(ln.duplicate(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(serving.Close)
+	t.Cleanup(stop)
+	return stop
 }
 
 // checkNoGoroutines checks that no goroutine of either package is left.
@@ -187,36 +205,37 @@ func checkNoGoroutines(t testing.TB) {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
 		text = b.String()
-		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "upstream.(*")
+		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "loop.(*") && !strings.Contains(text, "upstream.(*")
 	}) {
 		t.Fatalf("remaining goroutines:\n%s", text)
 	}
 }
 
-// newListener returns a listener for the server.
-func newListener(t testing.TB, addr string) *tcp.Listener {
-	t.Helper()
-	return takeListener(t, listen(t, addr))
+// testListener is a listening socket that the test holds too.
+type testListener struct {
+	*net.TCPListener
+
+	addr netip.AddrPort
 }
 
-// takeListener converts a listener of package net, which it closes.
-func takeListener(t testing.TB, ln *net.TCPListener) *tcp.Listener {
+// newListener returns a listener for the server.
+func newListener(t testing.TB, addr string) testListener {
 	t.Helper()
-	raw, err := ln.SyscallConn()
+	ln := listen(t, addr)
+	return testListener{ln, ln.Addr().(*net.TCPAddr).AddrPort()}
+}
+
+// duplicate returns a descriptor of the socket for a server.
+func (l testListener) duplicate(t testing.TB) (fd int) {
+	t.Helper()
+	raw, err := l.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var fd int
 	if controlled := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); controlled != nil || err != nil {
 		t.Fatal(controlled, err)
 	}
-	_ = ln.Close()
-	taken, err := tcp.NewListener(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = taken.Close() })
-	return taken
+	return fd
 }
 
 func listen(t testing.TB, addr string) *net.TCPListener {

@@ -5,14 +5,21 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/netip"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -31,6 +38,9 @@ type Settings struct {
 
 // Upstream forwards requests to the ingress.
 type Upstream interface {
+	// Direct returns the route of requests that the event loops exchange themselves. ok is
+	// false if Exchange must.
+	Direct(vip netip.Addr) (d upstream.Direct, ok bool)
 	// Exchange forwards r to the ingress and writes the response to client, all
 	// before the deadline.
 	//
@@ -63,8 +73,9 @@ type Server struct {
 	recorder    Recorder
 	settings    atomic.Pointer[Settings]
 	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
-	connections *connectionTable
-	pool        sync.Pool // of *connection
+	drainBy     atomic.Pointer[time.Time]         // ends the wait for heads; nil before Drain
+	table       *table
+	workers     []*worker
 	longBuffers sync.Pool // of *[longBufferSize]byte
 }
 
@@ -78,16 +89,91 @@ func (s *Settings) allowsHost(name []byte) bool {
 	return slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
 }
 
-// New returns a server that forwards challenges to up.
-func New(settings Settings, up Upstream, rec Recorder) *Server {
+// maxWorkers bounds the event loops, so that a flood leaves the other processors alone.
+const maxWorkers = 2
+
+// New returns a server that forwards challenges to up. Run runs it.
+func New(settings Settings, up Upstream, rec Recorder) (*Server, error) {
 	server := &Server{
 		upstream:    up,
 		recorder:    rec,
 		longBuffers: sync.Pool{New: func() any { return new([longBufferSize]byte) }},
-		connections: newConnectionTable(),
+		table:       newTable(),
 	}
 	server.Update(settings)
-	return server
+	for range min(runtime.GOMAXPROCS(0), maxWorkers) {
+		w, err := newWorker(server)
+		if err != nil {
+			return nil, err
+		}
+		server.workers = append(server.workers, w)
+	}
+	return server, nil
+}
+
+// Loops returns the number of event loops.
+func (s *Server) Loops() int { return len(s.workers) }
+
+// Run runs the event loops until ctx is done, and then closes what is open. For each loop it
+// calls source. The loop calls beat at least once in two seconds, and done at its end.
+func (s *Server) Run(ctx context.Context, source func(name string) (beat, done func())) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, w := range s.workers {
+		beat, done := source("event loop " + strconv.Itoa(i))
+		group.Go(func() error {
+			defer done()
+			return w.run(ctx, beat)
+		})
+	}
+	return group.Wait()
+}
+
+// Listen accepts connections from a listening socket until Close. It takes ownership of fd.
+//
+// While MaxConnections are in flight and no client can be evicted, each event loop accepts
+// a few more connections and stops. New connections are queued in the kernel's backlog.
+// Errors of accept(2), such as a lack of descriptors, are recorded and retried.
+func (s *Server) Listen(fd int) (*Listener, error) {
+	l := &Listener{s, fd}
+	if err := loop.PrepareListener(fd); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	for _, w := range s.workers {
+		var err error
+		if w.perform(func() { err = w.listen(fd) }); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Listener is a listening socket that the server accepts from.
+type Listener struct {
+	server *Server
+	fd     int
+}
+
+// Backlog returns the number of connections that wait to be accepted.
+func (l *Listener) Backlog() uint32 { return Backlog(l.fd) }
+
+// Backlog returns the number of connections that wait to be accepted from a listening
+// socket. The kernel reports it in tcpi_unacked (net/ipv4/tcp.c, tcp_get_info).
+func Backlog(fd int) uint32 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return info.Unacked
+}
+
+// Close stops accepting and closes the socket. Accepted connections continue; see
+// Drain.
+func (l *Listener) Close() {
+	for _, w := range l.server.workers {
+		w.perform(func() { w.stopListening(l.fd) })
+	}
+	loop.Close(l.fd)
 }
 
 // Update applies settings to connections that are accepted from now on.
@@ -95,7 +181,7 @@ func New(settings Settings, up Upstream, rec Recorder) *Server {
 // others until the new bounds hold.
 func (s *Server) Update(settings Settings) {
 	s.settings.Store(&settings)
-	s.connections.setLimits(settings.MaxConnections, settings.PerSource)
+	s.table.setLimits(settings.MaxConnections, settings.PerSource)
 }
 
 // AnnounceSelfTest has the next request for the token at the VIP recorded as a self-test.
@@ -105,7 +191,7 @@ func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
 // announcement applies to one request.
 func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
 	t := s.selfTest.Load()
-	if t == nil || t.VIP != c.vip || t.Token != string(c.request.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
+	if t == nil || t.VIP != c.vip || t.Token != string(c.head.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
 		return nil
 	}
 	return t
@@ -117,19 +203,26 @@ const drainHeadTimeout = time.Second
 // Drain waits until no connection is in flight. Connections with an incomplete
 // request head get one more second. When ctx ends, Drain closes the remaining
 // connections and returns their number. Their exchanges with the upstream end by
-// the upstream's own bounds. Call Drain after Serve has returned; otherwise new
+// the upstream's own bounds. Call Drain after the listeners are closed; otherwise new
 // connections keep arriving.
 func (s *Server) Drain(ctx context.Context) (cut int) {
-	s.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
+	by := time.Now().Add(drainHeadTimeout)
+	s.drainBy.Store(&by)
+	for _, w := range s.workers {
+		w.Post(w.shortenHeads)
+	}
 	for {
-		n, changed := s.connections.inFlight()
+		n, changed := s.table.inFlight()
 		if n == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return s.connections.closeAll()
+			for _, w := range s.workers {
+				w.perform(w.closeConnections)
+			}
+			return n
 		}
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -54,7 +53,7 @@ func waitFor(t *testing.T, proceed <-chan struct{}) {
 // a value for each request.
 func delayedIngress(t *testing.T) (router netip.AddrPort, requested, proceed chan struct{}) {
 	t.Helper()
-	requested, proceed = make(chan struct{}, 2), make(chan struct{})
+	requested, proceed = make(chan struct{}, 8), make(chan struct{})
 	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			requested <- struct{}{}
@@ -337,6 +336,8 @@ func TestLoop(t *testing.T) {
 // blockingUpstream does not answer before proceed is closed.
 type blockingUpstream struct{ requested, proceed chan struct{} }
 
+func (blockingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
+
 func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	w.requested <- struct{}{}
 	<-w.proceed
@@ -345,6 +346,8 @@ func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.Add
 
 // recordingUpstream keeps copies of its requests.
 type recordingUpstream chan upstream.Request
+
+func (recordingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
 func (n recordingUpstream) Exchange(r *upstream.Request, _ io.Writer) (int, netip.AddrPort, error) {
 	requested := *r
@@ -369,10 +372,10 @@ func TestUpstreamRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			requested := make(recordingUpstream, 1)
-			g := server.New(testSettings(), requested, newRecorder())
+			g := newServer(t, testSettings(), requested, newRecorder(), func() {})
 			ln := newListener(t, "127.0.0.1:0")
-			serveUntilStop(t, g, ln, func() {})
-			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+			serveUntilStop(t, g, ln)
+			tcp := dial(t, ln.addr)
 			send(t, tcp, test.request)
 			got := <-requested
 			method := "GET "
@@ -393,10 +396,10 @@ func TestUpstreamRequest(t *testing.T) {
 func TestWaitingMemory(t *testing.T) {
 	const clients, most = 256, 16 << 10 // a forwarded head of 7 KiB, the stack and the sockets; not the received head
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
-	g := server.New(testSettings(), up, newRecorder())
+	g := newServer(t, testSettings(), up, newRecorder(), func() {})
 	ln := newListener(t, "127.0.0.1:0")
-	stop := serveUntilStop(t, g, ln, func() {})
-	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	stop := serveUntilStop(t, g, ln)
+	addr := ln.addr
 	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
 	ask := func() {
 		send(t, dial(t, addr), request)
@@ -537,10 +540,9 @@ func TestMaxConnections(t *testing.T) {
 		all.Go(func() { client(f.addr) })
 	}
 	ln := newListener(t, "127.0.0.1:0")
-	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
-	beat, await := heartbeats(t)
-	serveUntilStop(t, f.Server, ln, beat)
-	await(2) // The loop has gone round, with clients waiting, when it beats again.
+	all.Go(func() { client(ln.addr) })
+	serveUntilStop(t, f.Server, ln)
+	nstest.Await(t, "the next one waits", f.HasWaiting)
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
@@ -570,12 +572,13 @@ func TestBacklog(t *testing.T) {
 			send(t, holder, challengeRequest)
 			<-requested
 			waiting := dial(t, f.addr)
-			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			send(t, waiting, "GET")
 			nstest.Await(t, "the other is accepted", func() bool { return f.HasWaiting() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
 			free(f, proceed)
+			send(t, waiting, " / HTTP/1.1\r\nHost: a\r\n\r\n")
 			if got := readAll(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 				t.Errorf("answered %q", got)
 			}
@@ -589,30 +592,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// startServing runs Serve on ln and returns how to stop it and its result.
-func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := make(chan error, 1)
-	go func() { c <- g.Serve(ctx, ln, beat) }()
-	return cancel, c
-}
-
-// serveUntilStop runs Serve until stop is called or the test ends, and checks its
-// result.
-func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func()) (stop func()) {
-	t.Helper()
-	cancel, ended := startServing(g, ln, beat)
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-// heartbeats returns a heartbeat for Serve, and a function that waits for n of
+// heartbeats returns a heartbeat for an event loop, and a function that waits for n of
 // them.
 func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 	t.Helper()
@@ -637,6 +617,8 @@ func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 
 type unusedUpstream struct{}
 
+func (unusedUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
+
 func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
 	panic("nothing may be forwarded")
 }
@@ -645,15 +627,17 @@ func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPor
 // to be accepted. The loop neither ends nor spins, and still sends heartbeats.
 func TestDescriptorLimit(t *testing.T) {
 	records := newRecorder()
-	g := server.New(testSettings(), unusedUpstream{}, records)
+	beat, await := heartbeats(t)
+	g := newServer(t, testSettings(), unusedUpstream{}, records, beat)
 	ln := newListener(t, "127.0.0.1:0")
-	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+	tcp := dial(t, ln.addr)
 	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
+	fd := ln.duplicate(t)
 	free, err := syscall.Dup(0) // the lowest free number
 	if err != nil {
 		t.Fatal(err)
@@ -671,8 +655,10 @@ func TestDescriptorLimit(t *testing.T) {
 	})
 	defer restore()
 
-	beat, await := heartbeats(t)
-	stop := serveUntilStop(t, g, ln, beat)
+	serving, err := g.Listen(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
 	await(3)
 	failures := records.acceptFailures()
 	// The back-off doubles to a second, and heartbeats are seconds apart at most. A
@@ -684,7 +670,7 @@ func TestDescriptorLimit(t *testing.T) {
 	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("answered %q", got)
 	}
-	stop()
+	serving.Close()
 }
 
 // TestHeartbeats shows that the loop sends heartbeats while it has nothing to
@@ -695,53 +681,42 @@ func TestHeartbeats(t *testing.T) {
 			s := testSettings()
 			s.MaxConnections = 1
 			up := blockingUpstream{make(chan struct{}, 1), make(chan struct{})}
-			g := server.New(s, up, newRecorder())
-			ln := newListener(t, "127.0.0.1:0")
 			beat, await := heartbeats(t)
-			stop := serveUntilStop(t, g, ln, beat)
+			g := newServer(t, s, up, newRecorder(), beat)
+			ln := newListener(t, "127.0.0.1:0")
+			serveUntilStop(t, g, ln)
 			if full {
-				addr := ln.Addr().(*net.TCPAddr).AddrPort()
-				send(t, dial(t, addr), challengeRequest)
+				send(t, dial(t, ln.addr), challengeRequest)
 				<-up.requested
-				_ = dial(t, addr).CloseWrite()
+				send(t, dial(t, ln.addr), "GET")
 				nstest.Await(t, "the next one waits", g.HasWaiting)
 			}
 			await(2)
-			stop()
 			close(up.proceed)
-			wantDrained(t, g)
 		})
 	}
 }
 
-func wantDrained(t *testing.T, g *server.Server) {
+func wantDrained(t testing.TB, g *server.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if cut := g.Drain(ctx); cut != 0 {
 		t.Errorf("%d connections cut", cut)
 	}
 }
 
-// TestServeAgain shows that Serve leaves a listener unchanged: another Serve can
-// use it, and a closed one ends Serve without an error.
+// TestServeAgain shows that a server leaves a listening socket unchanged: another one, or
+// the same, can accept from it later.
 func TestServeAgain(t *testing.T) {
-	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
+	g := newServer(t, testSettings(), unusedUpstream{}, newRecorder(), func() {})
 	ln := newListener(t, "127.0.0.1:0")
-	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	for range 3 {
-		stop := serveUntilStop(t, g, ln, func() {})
-		if got := roundTrip(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		stop := serveUntilStop(t, g, ln)
+		if got := roundTrip(t, ln.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 			t.Errorf("answered %q", got)
 		}
 		stop()
-	}
-	stop, ended := startServing(g, ln, func() {})
-	defer stop()
-	roundTrip(t, addr, "GET / HTTP/1.0\r\n\r\n")
-	_ = ln.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 	wantDrained(t, g)
 }
@@ -816,7 +791,7 @@ func TestDualStack(t *testing.T) {
 	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answerAll)
 	f := startServer(t, testSettings(), r4, r6)
 	ln := newListener(t, ":0")
-	serveUntilStop(t, f.Server, ln, func() {})
+	serveUntilStop(t, f.Server, ln)
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
 	for i, router := range []netip.AddrPort{r4, r6} {
 		got := roundTrip(t, netip.AddrPortFrom(router.Addr(), port), challengeRequest)

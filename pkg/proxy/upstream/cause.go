@@ -189,7 +189,7 @@ func ExplainTLS(err error) cause.Details {
 		return cause.Details{Reason: cause.PlainHTTP}
 	case errors.As(err, &record):
 		return cause.Details{Reason: cause.NotTLS}
-	case isConnectionLost(err):
+	case IsConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
@@ -246,9 +246,9 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	return e
 }
 
-// isConnectionLost reports whether the peer has closed the connection, as a router
+// IsConnectionLost reports whether the peer has closed the connection, as a router
 // does after a long idle time.
-func isConnectionLost(err error) bool {
+func IsConnectionLost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -31,15 +32,16 @@ type Settings struct {
 
 // Client forwards requests to the ingress. It is safe for concurrent use.
 type Client struct {
-	ctx          context.Context // done after Close
-	cancel       context.CancelFunc
-	maxIdleTime  time.Duration // idleTimeout, except in tests
-	exchangePool sync.Pool     // of *exchange
+	ctx         context.Context // done after Close
+	cancel      context.CancelFunc
+	maxIdleTime time.Duration // idleTimeout, except in tests
+	relays      sync.Pool     // of *Relay
+
+	active atomic.Pointer[activeSettings]
 
 	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dialTCP, except in tests
 
 	mu         sync.Mutex
-	active     *activeSettings
 	idle       map[netip.AddrPort][]*conn // the longest idle first
 	busy       map[*conn]struct{}
 	pruneTimer *time.Timer // closes expired connections; nil while none is idle
@@ -50,15 +52,14 @@ type Client struct {
 func New() *Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
-		ctx:          ctx,
-		cancel:       cancel,
-		maxIdleTime:  idleTimeout,
-		exchangePool: sync.Pool{New: func() any { return newExchange() }},
-		active:       &activeSettings{},
-
-		idle: make(map[netip.AddrPort][]*conn),
-		busy: make(map[*conn]struct{}),
+		ctx:         ctx,
+		cancel:      cancel,
+		maxIdleTime: idleTimeout,
+		relays:      sync.Pool{New: func() any { return new(Relay) }},
+		idle:        make(map[netip.AddrPort][]*conn),
+		busy:        make(map[*conn]struct{}),
 	}
+	c.active.Store(&activeSettings{})
 	c.dialFunc = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 		return dialTCP(ctx, addr, timeout)
 	}
@@ -71,8 +72,9 @@ func New() *Client {
 func (c *Client) Update(s Settings) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.active = newActiveSettings(s, c.active)
-	c.closeIdle(func(conn *conn) bool { return !c.active.includes(conn.route) })
+	active := newActiveSettings(s, c.currentSettings())
+	c.active.Store(active)
+	c.closeIdle(func(conn *conn) bool { return !active.includes(conn.route) })
 }
 
 // Close closes every connection. Exchanges in progress end with Stopped. The client
@@ -84,7 +86,7 @@ func (c *Client) Close() {
 	c.closed = true
 	c.closeIdle(func(*conn) bool { return true })
 	for conn := range c.busy {
-		_ = conn.Close()
+		conn.abort()
 	}
 }
 
@@ -113,20 +115,17 @@ func (c *Client) closeIdle(drop func(*conn) bool) {
 	}
 }
 
-func (c *Client) currentSettings() *activeSettings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active
-}
+func (c *Client) currentSettings() *activeSettings { return c.active.Load() }
 
-// reuseIdle returns the last used idle connection of the route, or nil.
+// reuseIdle returns the last used idle connection of the route that can take a request, or
+// nil.
 func (c *Client) reuseIdle(route upstreamRoute, now time.Time) *conn {
 	for {
 		idle := c.popIdle(route)
 		if idle == nil {
 			return nil
 		}
-		if now.Sub(idle.idleSince) < c.maxIdleTime {
+		if now.Sub(idle.idleSince) < c.maxIdleTime && idle.isQuiet() {
 			return idle
 		}
 		c.discard(idle)
@@ -153,7 +152,7 @@ func (c *Client) putIdle(conn *conn, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, conn)
-	if c.closed || conn.route.proxyProtocol != ingress.ProxyProtocolOff || !c.active.includes(conn.route) {
+	if c.closed || conn.route.proxyProtocol != ingress.ProxyProtocolOff || !c.currentSettings().includes(conn.route) {
 		_ = conn.Close()
 		return
 	}
@@ -170,11 +169,20 @@ func (c *Client) putIdle(conn *conn, now time.Time) {
 	}
 }
 
+// release ends an exchange. It keeps the connection for the next one if that is possible.
+func (c *Client) release(conn *conn, x *Relay) {
+	if x.Reusable() {
+		c.putIdle(conn, time.Now())
+	} else {
+		c.discard(conn)
+	}
+}
+
 func (c *Client) discard(conn *conn) {
 	c.mu.Lock()
 	delete(c.busy, conn)
 	c.mu.Unlock()
-	_ = conn.Close()
+	conn.abort()
 }
 
 // closeExpired runs while connections are idle, so that none stays in CLOSE_WAIT
@@ -203,4 +211,8 @@ type Request struct {
 	Target   []byte // as in Head
 	IsHead   bool   // the method is HEAD
 	HTTP10   bool   // the client does not support chunks
+
+	// What the caller has done already, by a [Direct] route.
+	Failed     *Error // at the first address
+	Redirected bool   // it has received a redirect that is followed
 }

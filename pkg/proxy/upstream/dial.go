@@ -4,11 +4,15 @@ package upstream
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -22,35 +26,69 @@ type upstreamRoute struct {
 	proxy         *proxyHop             // nil: a direct route
 }
 
-// stream is an open connection, with or without TLS.
-type stream interface {
-	io.Reader
-	// RoundTrip sends a request and reads the beginning of the response; at the end
-	// of the connection it returns [io.EOF]. If a used stream cannot take another
-	// request, it sends nothing and returns errStaleConnection.
-	RoundTrip(request, response []byte) (int, error)
-	// SetDeadline bounds all blocking calls.
-	SetDeadline(t time.Time) error
-	// Close does not block. It may be called at any time.
-	Close() error
-}
-
+// conn is an open connection.
 type conn struct {
-	stream
+	net.Conn // with the layers of the route
+
+	socket    *socket
 	route     upstreamRoute
 	idleSince time.Time // when it became idle
 }
 
-// openConnection opens a connection on the stack of another goroutine. Opening
-// needs more stack than waiting for a response, and a stack shrinks only with a
-// garbage collection. Thousands of waiting goroutines would keep the larger stacks.
-func (c *Client) openConnection(a *attempt) (opened *conn, failure *Error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		opened, failure = c.connectRoute(a)
-	}()
-	<-done // each step is bounded
+// abort closes the connection at once. Close sends close_notify first.
+func (c *conn) abort() { _ = c.socket.Close() }
+
+// socket is the lowest layer of a connection.
+type socket struct {
+	*net.TCPConn
+
+	received bool // the peer has sent something
+}
+
+// Read implements net.Conn.
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.TCPConn.Read(p)
+	s.received = s.received || n > 0
+	return n, err
+}
+
+// isQuiet reports whether neither bytes nor the end have arrived.
+func (s *socket) isQuiet() bool {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Control(func(fd uintptr) {
+		var one [1]byte
+		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		quiet = errors.Is(err, unix.EAGAIN)
+	})
+	return quiet && err == nil
+}
+
+// dialTCP opens a TCP connection to the ingress or to a proxy. TCP keep-alive is
+// off because the connection is short.
+//
+// The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
+// would bind the socket without the peer address, and the port would be taken
+// for all destinations.
+func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: sockopt.BufferSizes(SocketBuffer)}
+	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
+	if err != nil {
+		return nil, err
+	}
+	tcp, is := conn.(*net.TCPConn)
+	if !is {
+		return nil, errors.Join(fmt.Errorf("cannot connect to %v: the connection is a %T", addr, conn), conn.Close())
+	}
+	return tcp, nil
+}
+
+// openConnection opens a connection with all layers of the route.
+func (c *Client) openConnection(a *attempt) (*conn, *Error) {
+	opened, failure := c.connectRoute(a)
 	if failure != nil {
 		if c.ctx.Err() != nil {
 			failure = &Error{Cause: Stopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
@@ -60,7 +98,7 @@ func (c *Client) openConnection(a *attempt) (opened *conn, failure *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		_ = opened.Close()
+		opened.abort()
 		return nil, &Error{Cause: Stopped, Addr: a.route.addr, ClientStatus: 502, Err: net.ErrClosed}
 	}
 	c.busy[opened] = struct{}{}
@@ -76,55 +114,35 @@ func (c *Client) connectRoute(a *attempt) (*conn, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
-	s, failure := c.openStream(tcp, a)
+	stop := context.AfterFunc(c.ctx, func() { _ = tcp.Close() }) // Close interrupts a step in progress
+	defer stop()
+	bottom := &socket{TCPConn: tcp}
+	top, failure := c.openLayers(bottom, a)
 	if failure != nil {
 		_ = tcp.Close()
 		return nil, a.route.attributeToProxy(failure)
 	}
-	return &conn{stream: s, route: a.route}, nil
+	return &conn{Conn: top, socket: bottom, route: a.route}, nil
 }
 
-// openStream adds the layers of the route to a TCP connection. After an error the
-// caller closes tcp.
-func (c *Client) openStream(tcp *net.TCPConn, a *attempt) (stream, *Error) {
-	if a.route.verifier == nil && a.route.proxy == nil {
-		return a.openPlain(tcp)
-	}
-	// Close interrupts a step in progress.
-	stop := context.AfterFunc(c.ctx, func() { _ = tcp.Close() })
-	defer stop()
-	bottom, err := newTLSSocket(tcp)
-	if err != nil {
-		return nil, DialError(a.route.addr, err)
-	}
+// openLayers adds the layers of the route to a connection. After an error the caller
+// closes bottom.
+func (c *Client) openLayers(bottom *socket, a *attempt) (net.Conn, *Error) {
 	if a.route.proxy != nil {
 		return c.openThroughProxy(bottom, a)
 	}
-	return c.openTLS(bottom, bottom, a)
+	return c.openTop(bottom, bottom, a)
 }
 
-// openPlain sends the PROXY header, if one is configured, and returns a stream
-// without TLS.
-func (a *attempt) openPlain(tcp *net.TCPConn) (stream, *Error) {
-	if failure := a.writeProxyHeader(tcp); failure != nil {
-		return nil, failure
+// openTop sends the PROXY header, if one is configured, and opens TLS, if the route has
+// it, on top of beneath, whose lowest layer is bottom.
+func (c *Client) openTop(beneath net.Conn, bottom *socket, a *attempt) (net.Conn, *Error) {
+	if failure := a.writeProxyHeader(beneath); failure != nil || a.route.verifier == nil {
+		return beneath, failure
 	}
-	s, err := newPlainStream(tcp)
-	if err != nil {
-		return nil, DialError(a.route.addr, err)
-	}
-	return s, nil
-}
-
-// openTLS sends the PROXY header, if one is configured, and opens TLS on top of
-// beneath, whose lowest layer is bottom.
-func (c *Client) openTLS(beneath net.Conn, bottom *tlsSocket, a *attempt) (stream, *Error) {
-	if failure := a.writeProxyHeader(beneath); failure != nil {
-		return nil, failure
-	}
-	s, failure := c.handshake(beneath, bottom, a, a.route.verifier, a.route.serverName)
+	top, failure := c.handshake(beneath, bottom, a, a.route.verifier, a.route.serverName)
 	if failure != nil {
 		return nil, a.route.withProxyProtocol(failure)
 	}
-	return s, nil
+	return top, nil
 }

@@ -41,47 +41,32 @@ func (c *Client) dialProxy(route upstreamRoute, timeout time.Duration) (*net.TCP
 // openThroughProxy continues on a connection to the proxy. It adds TLS with the
 // proxy if required, then a tunnel and TLS with the router. In plain HTTP the proxy
 // takes the requests and resolves their host.
-func (c *Client) openThroughProxy(bottom *tlsSocket, a *attempt) (stream, *Error) {
-	beneath, top, failure := c.handshakeProxy(bottom, a)
-	if failure != nil {
-		return nil, failure
+func (c *Client) openThroughProxy(bottom *socket, a *attempt) (net.Conn, *Error) {
+	beneath, failure := c.handshakeProxy(bottom, a)
+	if failure != nil || a.route.usesAbsoluteForm() {
+		return beneath, failure
 	}
-	if !a.route.usesAbsoluteForm() {
-		return c.openTunneled(beneath, bottom, a)
-	}
-	if top != nil {
-		return top, nil
-	}
-	s, err := newPlainStream(bottom.TCPConn)
-	if err != nil {
-		return nil, DialError(a.route.addr, err)
-	}
-	return s, nil
-}
-
-// handshakeProxy adds TLS for a proxy that requires it. Otherwise top is nil.
-func (c *Client) handshakeProxy(bottom *tlsSocket, a *attempt) (beneath net.Conn, top *tlsStream, failed *Error) {
-	via := a.route.proxy
-	if !via.TLS {
-		return bottom, nil, nil
-	}
-	top, failed = c.handshake(bottom, bottom, a, via.egress.proxyVerifier, via.Name)
-	if failed != nil {
-		e := a.route.egressError(EgressTLS, failed.Err)
-		e.ClientStatus = failed.ClientStatus
-		return nil, nil, e
-	}
-	return top.Conn, top, nil
-}
-
-// openTunneled opens a tunnel to the router and TLS inside it.
-func (c *Client) openTunneled(beneath net.Conn, bottom *tlsSocket, a *attempt) (stream, *Error) {
 	tunneled, failure := a.openTunnel(beneath)
 	if failure != nil {
 		return nil, failure
 	}
 	bottom.received = false // the bytes so far came from the proxy
-	return c.openTLS(tunneled, bottom, a)
+	return c.openTop(tunneled, bottom, a)
+}
+
+// handshakeProxy adds TLS for a proxy that requires it.
+func (c *Client) handshakeProxy(bottom *socket, a *attempt) (net.Conn, *Error) {
+	via := a.route.proxy
+	if !via.TLS {
+		return bottom, nil
+	}
+	top, failed := c.handshake(bottom, bottom, a, via.egress.proxyVerifier, via.Name)
+	if failed != nil {
+		e := a.route.egressError(EgressTLS, failed.Err)
+		e.ClientStatus = failed.ClientStatus
+		return nil, e
+	}
+	return top, nil
 }
 
 // openTunnel requests a tunnel to the router from the proxy.
@@ -126,7 +111,7 @@ func (r upstreamRoute) attributeToProxy(e *Error) *Error {
 
 // checkProxyRejection returns an error if the proxy itself answered. The client does
 // not get the proxy's page, which describes the cluster's network.
-func (x *exchange) checkProxyRejection(route upstreamRoute) *Error {
+func (x *Relay) checkProxyRejection(route upstreamRoute) *Error {
 	if route.proxy == nil || !x.response.isFromProxy(route.usesAbsoluteForm()) {
 		return nil
 	}

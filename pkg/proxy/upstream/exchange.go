@@ -4,58 +4,17 @@ package upstream
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-const (
-	// firstReadSize is the size of the first read buffer. The response of a solver
-	// fits. An exchange that waits does not occupy more.
-	firstReadSize = 1 << 10
-	// relayBufferSize is the buffer in which a body is relayed.
-	relayBufferSize = 4 << 10
-)
-
-// exchange is the working memory of one challenge, which is reused for the next.
-type exchange struct {
-	input      []byte // its whole length can be read into
-	start, end int    // the part of input that was read and not used yet
-	received   bool   // a byte of the response has arrived
-	output     []byte // the next bytes for the client
-	sent       bool   // something was written to the client
-	response   response
-	attempt    attempt // the current one
-}
-
-func newExchange() *exchange { return &exchange{} }
-
-// reset clears the exchange and releases large buffers.
-func (x *exchange) reset() {
-	in, out := x.input, x.output[:0]
-	if len(in) > firstReadSize {
-		in = nil
-	}
-	if cap(out) > 2*firstReadSize {
-		out = nil
-	}
-	*x = exchange{input: in, output: out}
-}
-
-// resetResponse drops the response, of which nothing was sent.
-func (x *exchange) resetResponse() {
-	x.start, x.end, x.received, x.response = 0, 0, false, response{}
-}
-
-// resizeInput makes x.input size bytes long and moves the unused bytes to its
-// beginning. They must fit.
-func (x *exchange) resizeInput(size int) {
-	unused := x.input[x.start:x.end]
-	if len(x.input) != size {
-		x.input = make([]byte, size)
-	}
-	x.start, x.end = 0, copy(x.input, unused)
-}
+// errTimeUsedUp means that the time was used up before a connection attempt.
+var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
 // Exchange forwards r to the ingress and relays the response to client, all before
 // the deadline. It tries the addresses of the VIP's family first, then the others.
@@ -67,15 +26,18 @@ func (x *exchange) resizeInput(size int) {
 // the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, _ := c.exchangePool.Get().(*exchange)
+	x, _ := c.relays.Get().(*Relay)
 	defer func() {
-		x.reset()
-		c.exchangePool.Put(x)
+		x.Reset()
+		c.relays.Put(x)
 	}()
 
 	settings := c.currentSettings()
-	current := r // the request in its current form
-	for redirects := 0; ; redirects++ {
+	current, redirects := r, 0 // the request in its current form
+	if r.Redirected {
+		current, redirects = r.redirectedToTLS(), 1
+	}
+	for ; ; redirects++ {
 		conn, failure := c.tryAddresses(x, settings, current, redirects > 0)
 		if failure != nil {
 			return 0, failure.Addr, failure
@@ -85,93 +47,101 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			c.discard(conn)
 			return 0, addr, failure
 		}
-		body, err := x.response.bodyFraming(r.IsHead)
-		if err != nil {
+		if err := x.frame(r.IsHead); err != nil {
 			c.discard(conn)
-			return 0, addr, conn.route.attributeToProxy(ExchangeError(addr, err, true))
+			return 0, addr, conn.route.attributeToProxy(x.Failure(addr, err))
 		}
 		cause, follow := x.classifyResponse(r, settings, redirects)
 		if follow {
-			c.discardResponse(x, conn, body)
-			x.resetResponse()
+			x.discard()
+			c.release(conn, x)
+			x.restart()
 			if redirects == 0 {
 				current = r.redirectedToTLS()
 			}
 			continue
 		}
-		err = x.relay(conn, client, body, r.HTTP10)
-		c.finish(x, conn, body, err == nil)
-		if x.sent {
-			status = x.response.status
+		x.begin(r.HTTP10)
+		err := x.relay(conn, client)
+		c.release(conn, x)
+		var broken *upstreamReadError
+		switch {
+		case errors.As(err, &broken):
+			err = conn.route.attributeToProxy(x.Failure(addr, broken.error))
+		case err == nil:
+			err = x.result(conn.route, cause)
+		default:
 		}
-		return status, addr, x.result(conn.route, cause, err)
+		return x.Status(), addr, err
 	}
 }
 
-// finish keeps the connection for the next exchange if the response was complete and
-// neither side closes.
-func (c *Client) finish(x *exchange, conn *conn, body framing, whole bool) {
-	if whole && body != untilClose && x.start == x.end && x.response.minor > 0 && !x.response.connectionClose {
-		c.putIdle(conn, time.Now())
-	} else {
-		c.discard(conn)
-	}
-}
+// upstreamReadError marks errors of the upstream while its response is relayed, to
+// separate them from those of the client.
+type upstreamReadError struct{ error }
 
-// result converts the outcome of a relay to the error of Exchange.
-func (x *exchange) result(route upstreamRoute, cause Cause, err error) error {
-	if err != nil {
-		return x.classifyRelayError(route, err)
-	}
-	if cause = route.routeCause(cause, x.response.status); cause != "" {
-		e := &Error{Cause: cause, Addr: route.addr}
-		if cause == RedirectElsewhere {
-			e.Err = x.response.redirectTarget
+// relay sends the response, whose head is complete, to the client. It sends received
+// bytes before it waits for more.
+func (x *Relay) relay(conn io.Reader, client io.Writer) error {
+	for {
+		if err := x.Advance(); err != nil {
+			return &upstreamReadError{err}
 		}
-		return route.attributeToProxy(e)
+		if output := x.Output(); len(output) > 0 {
+			n, err := client.Write(output)
+			if x.Sent(n); err != nil {
+				x.done = false
+				return fmt.Errorf("cannot relay the response to the client: %w", err)
+			}
+		}
+		if x.Done() {
+			return nil
+		}
+		n, err := conn.Read(x.Space())
+		x.Received(n)
+		if n == 0 && errors.Is(err, io.EOF) {
+			err = x.End()
+		}
+		if n == 0 && err != nil {
+			return &upstreamReadError{err}
+		}
 	}
-	return nil
 }
 
-// classifyRelayError separates errors of the upstream from those of the client.
-func (x *exchange) classifyRelayError(route upstreamRoute, err error) error {
-	var broken *upstreamReadError
-	if !errors.As(err, &broken) {
-		return err
+// result returns the cause that a relayed response shows as the error of Exchange.
+func (x *Relay) result(route upstreamRoute, cause Cause) error {
+	if cause = route.routeCause(cause, x.response.status); cause == "" {
+		return nil
 	}
-	e := route.attributeToProxy(ExchangeError(route.addr, broken.error, true))
-	if x.sent {
-		e.ClientStatus = 0 // the client has a part of the response
+	e := &Error{Cause: cause, Addr: route.addr}
+	if cause == RedirectElsewhere {
+		e.Err = x.response.redirectTarget
 	}
-	return e
+	return route.attributeToProxy(e)
 }
 
 // tryAddresses tries the addresses in turn until one sends the head of a response.
 // The head is then in x. redirected means that a redirect to TLS is followed.
-func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
+func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
-	addrs := settings.addrs(redirected)
-	left := len(addrs)
-	for _, sameFamily := range [...]bool{true, false} {
-		for _, addr := range addrs {
-			if addr.Addr().Is4() == r.VIP.Addr().Is4() != sameFamily {
-				continue
-			}
-			left--
-			route := settings.routeTo(addr, r, redirected)
-			x.attempt = attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, firstByteDeadline(r.Deadline, left), r}
-			conn, err := c.tryAddress(x, &x.attempt)
-			if err == nil {
-				return conn, nil
-			}
-			if first == nil {
-				first = err
-			} else {
-				first.Others = append(first.Others, err)
-			}
-			if x.received {
-				return nil, first
-			}
+	addrs := settings.inOrder(r.VIP.Addr(), redirected)
+	if r.Failed != nil && !redirected && len(addrs) > 0 {
+		first, addrs = r.Failed, addrs[1:]
+	}
+	for i, addr := range addrs {
+		route := settings.routeTo(addr, r, redirected)
+		a := &attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, FirstByteDeadline(r.Deadline, len(addrs)-1-i), r}
+		conn, err := c.tryAddress(x, a)
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		} else {
+			first.Others = append(first.Others, err)
+		}
+		if x.received {
+			return nil, first
 		}
 	}
 	if first == nil {
@@ -180,17 +150,16 @@ func (c *Client) tryAddresses(x *exchange, settings *activeSettings, r *Request,
 	return nil, first
 }
 
-// firstByteDeadline bounds the wait for the first byte from one address. While
+// FirstByteDeadline bounds the wait for the first byte from one address. While
 // other addresses remain, it leaves a quarter of the time for them.
-func firstByteDeadline(deadline time.Time, others int) time.Time {
+func FirstByteDeadline(deadline time.Time, others int) time.Time {
 	if others == 0 {
 		return deadline
 	}
 	return deadline.Add(-time.Until(deadline) / 4)
 }
 
-// attempt holds the parameters of an attempt with one address. It is passed as a pointer:
-// copies in each frame would make the stack of each connection's goroutine grow.
+// attempt holds the parameters of an attempt with one address.
 type attempt struct {
 	route          upstreamRoute
 	handshakes     chan struct{} // one element for each handshake in progress with the address
@@ -202,7 +171,7 @@ type attempt struct {
 
 // tryAddress sends the request to one address, on an idle connection if one can
 // take it.
-func (c *Client) tryAddress(x *exchange, a *attempt) (*conn, *Error) {
+func (c *Client) tryAddress(x *Relay, a *attempt) (*conn, *Error) {
 	request, failure := a.requestHead()
 	if failure != nil {
 		return nil, failure
@@ -225,7 +194,7 @@ func (c *Client) tryAddress(x *exchange, a *attempt) (*conn, *Error) {
 // returns neither a connection nor an error. If the router has just closed the
 // connection, the request may be sent again on a new one: GET and HEAD are
 // idempotent (RFC 9110 section 9.2.2).
-func (c *Client) tryIdle(x *exchange, a *attempt, request []byte) (*conn, *Error) {
+func (c *Client) tryIdle(x *Relay, a *attempt, request []byte) (*conn, *Error) {
 	for now := time.Now(); ; {
 		idle := c.reuseIdle(a.route, now)
 		if idle == nil {
@@ -236,12 +205,52 @@ func (c *Client) tryIdle(x *exchange, a *attempt, request []byte) (*conn, *Error
 			return idle, nil
 		}
 		c.discard(idle)
-		switch {
-		case errors.Is(err, errStaleConnection): // the next one may be usable
-		case !x.received && isConnectionLost(err):
-			return nil, nil
-		default:
+		if x.received || !IsConnectionLost(err) {
 			return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
+		}
+	}
+}
+
+// sendAndReadHead sends the request and reads until the head of the final response is
+// complete.
+func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
+	if err := conn.SetDeadline(a.firstByteBy); err != nil {
+		return err
+	}
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	return x.readHead(conn, a)
+}
+
+// stream is the part of a connection that an exchange uses.
+type stream interface {
+	deadlineReader
+	io.Writer
+}
+
+// deadlineReader is the part of a connection that reading a head uses.
+type deadlineReader interface {
+	io.Reader
+	SetDeadline(t time.Time) error
+}
+
+// readHead reads until the head of the final response is complete. The first byte ends
+// the shorter deadline that leaves time for other addresses.
+func (x *Relay) readHead(conn deadlineReader, a *attempt) error {
+	for {
+		first := !x.received
+		n, err := conn.Read(x.Space())
+		if x.Received(n); n == 0 {
+			return err
+		}
+		if first && a.firstByteBy.Before(a.deadline) {
+			if err := conn.SetDeadline(a.deadline); err != nil {
+				return err
+			}
+		}
+		if complete, err := x.ParseHead(); complete || err != nil {
+			return err
 		}
 	}
 }

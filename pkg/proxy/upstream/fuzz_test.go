@@ -16,23 +16,23 @@ type scriptedStream struct {
 	io.Reader
 }
 
-func (w scriptedStream) RoundTrip(_, response []byte) (int, error) { return w.Read(response) }
-func (scriptedStream) SetDeadline(_ time.Time) error               { return nil }
-func (scriptedStream) Close() error                                { return nil }
+func (scriptedStream) Write(p []byte) (int, error)   { return len(p), nil }
+func (scriptedStream) SetDeadline(_ time.Time) error { return nil }
 
 // relayResponse runs the response through all code between the two sockets.
-func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
-	x = newExchange()
+func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *Relay, body framing, err error) {
+	x = new(Relay)
 	w := scriptedStream{response}
 	if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
-	if body, err = x.response.bodyFraming(toHead); err != nil {
-		return nil, x, body, err
+	if err = x.frame(toHead); err != nil {
+		return nil, x, x.body, err
 	}
 	var client bytes.Buffer
-	err = x.relay(w, &client, body, http10)
-	return client.Bytes(), x, body, err
+	x.begin(http10)
+	err = x.relay(w, &client)
+	return client.Bytes(), x, x.body, err
 }
 
 // parsedResponse is a response as net/http reads it.

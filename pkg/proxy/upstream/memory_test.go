@@ -48,7 +48,7 @@ func TestMalformedBody(t *testing.T) {
 // write.
 type measuringWriter struct {
 	t *testing.T
-	x *exchange
+	x *Relay
 	n int
 }
 
@@ -77,20 +77,20 @@ func TestRelayMemory(t *testing.T) {
 	} {
 		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxResponseHead-200) + "\r\n"} {
 			t.Run(name+filled, func(t *testing.T) {
-				x := newExchange()
+				x := new(Relay)
 				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
 				if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
-				framed, err := x.response.bodyFraming(false)
-				if err != nil {
+				if err := x.frame(false); err != nil {
 					t.Fatal(err)
 				}
 				m := &measuringWriter{t: t, x: x}
-				if err := x.relay(w, m, framed, false); err != nil || m.n < size {
+				x.begin(false)
+				if err := x.relay(w, m); err != nil || m.n < size {
 					t.Errorf("%d bytes relayed: %v", m.n, err)
 				}
-				x.reset()
+				x.Reset()
 				if len(x.input) > firstReadSize || cap(x.output) > 2*firstReadSize {
 					t.Errorf("%d and %d bytes are kept for the next exchange", len(x.input), cap(x.output))
 				}
@@ -101,7 +101,7 @@ func TestRelayMemory(t *testing.T) {
 
 // TestWaitingMemory checks the buffers during the wait for the first byte.
 func TestWaitingMemory(t *testing.T) {
-	x := newExchange()
+	x := new(Relay)
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, &attempt{}, nil) }()
@@ -131,10 +131,14 @@ func TestSocketBuffers(t *testing.T) {
 	for name, option := range map[string]int{"receive": syscall.SO_RCVBUF, "send": syscall.SO_SNDBUF} {
 		var size int
 		var err error
-		if err := conn.stream.(*plainStream).raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
+		raw, failed := conn.socket.SyscallConn()
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if err := raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
 			t.Fatal(err)
 		}
-		if err != nil || size == 0 || size > 2*socketBuffer {
+		if err != nil || size == 0 || size > 2*SocketBuffer {
 			t.Errorf("the %s buffer has %d bytes, %v", name, size, err)
 		}
 	}

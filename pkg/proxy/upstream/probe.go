@@ -52,16 +52,12 @@ func (c *Client) probeThroughProxy(ctx context.Context, route upstreamRoute, tim
 	}
 	defer tcp.Close()
 	defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
-	bottom, err := newTLSSocket(tcp)
-	if err != nil {
-		return DialError(route.addr, err)
-	}
 	by, _ := ctx.Deadline()
 	if by.IsZero() {
 		by = time.Now().Add(timeout)
 	}
 	a := &attempt{route: route, handshakes: route.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
-	beneath, _, failure := c.handshakeProxy(bottom, a)
+	beneath, failure := c.handshakeProxy(&socket{TCPConn: tcp}, a)
 	if failure == nil && !route.usesAbsoluteForm() {
 		_, failure = a.openTunnel(beneath)
 	}

@@ -107,7 +107,7 @@ func isAddress(host string) bool {
 
 // classifyResponse returns the cause that a well-formed response shows, or reports that
 // it is a redirect to follow. redirects is the number of redirects so far.
-func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
+func (x *Relay) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
 	a := &x.response
 	switch {
 	case !a.isRedirect():
@@ -126,17 +126,6 @@ func (x *exchange) classifyResponse(r *Request, settings *activeSettings, redire
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
 	}
-}
-
-// discardResponse drops a response that no client gets. It does not wait for the body.
-// If the body did not arrive with the head, the connection is not reused.
-func (c *Client) discardResponse(x *exchange, conn *conn, body framing) {
-	whole := body == noBody
-	if body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
-		x.start += int(x.response.bodyLength)
-		whole = true
-	}
-	c.finish(x, conn, body, whole)
 }
 
 // forwardedHostAndProto returns the end of Forwarded as pkg/proxy/reqhead writes

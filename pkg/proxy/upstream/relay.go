@@ -3,194 +3,178 @@
 package upstream
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"os"
+	"net/netip"
 	"strconv"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// errTimeUsedUp means that the time was used up before a connection attempt.
-var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
+const (
+	// firstReadSize is the size of the first read buffer. The response of a solver
+	// fits. An exchange that waits does not occupy more.
+	firstReadSize = 1 << 10
+	// relayBufferSize is the buffer in which a body is relayed.
+	relayBufferSize = 4 << 10
+)
 
-// upstreamReadError marks errors of the upstream while its response is relayed, to
-// separate them from those of the client.
-type upstreamReadError struct{ error }
+// Relay converts the bytes of one response into the bytes for the client. It does no I/O:
+// its caller reads into Space, and writes Output. The zero value is ready for a response.
+type Relay struct {
+	input      []byte // its whole length can be read into
+	start, end int    // the part of input that was read and not used yet
+	received   bool   // a byte of the response has arrived
+	response   response
+	interim    int // responses before the final one
 
-// sendAndReadHead sends the request and reads until the head of the final response is
-// complete.
-func (x *exchange) sendAndReadHead(conn stream, a *attempt, request []byte) error {
-	if err := conn.SetDeadline(a.firstByteBy); err != nil {
-		return err
-	}
-	x.resizeInput(max(firstReadSize, len(x.input)))
-	n, err := conn.RoundTrip(request, x.input[x.end:])
-	if err := x.recordRead(conn, a, n, err); err != nil {
-		return err
-	}
-	return x.readHead(conn, a)
+	body    framing
+	left    int64 // of a body by length, or until one is too large
+	chunks  chunkReader
+	rechunk bool
+	begun   bool // Begin was called
+	started bool // the body has begun
+	done    bool // the response is complete
+
+	output []byte // the next bytes for the client
+	sent   bool   // something was written to the client
 }
 
-// deadlineReader is the part of a connection that reading a head uses.
-type deadlineReader interface {
-	io.Reader
-	SetDeadline(t time.Time) error
+// Reset prepares for another exchange, and releases large buffers.
+func (x *Relay) Reset() {
+	in, out := x.input, x.output[:0]
+	if len(in) > firstReadSize {
+		in = nil
+	}
+	if cap(out) > 2*firstReadSize {
+		out = nil
+	}
+	*x = Relay{input: in, output: out}
 }
 
-// readHead reads until the head of the final response is complete.
-func (x *exchange) readHead(conn deadlineReader, a *attempt) error {
-	for interim := 0; ; {
+// restart drops the response, of which nothing was sent.
+func (x *Relay) restart() { *x = Relay{input: x.input, output: x.output[:0]} }
+
+// Space returns where to read the next bytes of the response.
+func (x *Relay) Space() []byte {
+	unused := x.input[x.start:x.end]
+	size := relayBufferSize
+	if !x.begun {
+		if size = max(firstReadSize, len(x.input)); len(unused) == size {
+			size = min(2*size, maxResponseHead)
+		}
+	}
+	if x.begun || x.end == len(x.input) {
+		// The parsers count from the beginning of a head or line, so that it may move.
+		if len(x.input) != size {
+			x.input = make([]byte, size)
+		}
+		x.start, x.end = 0, copy(x.input, unused)
+	}
+	return x.input[x.end:]
+}
+
+// Received adds n bytes, which were read into Space.
+func (x *Relay) Received(n int) {
+	x.received = x.received || n > 0
+	x.end += n
+}
+
+// HasReceived reports whether a byte of the response has arrived.
+func (x *Relay) HasReceived() bool { return x.received }
+
+// ParseHead reports whether the head of the final response is complete.
+func (x *Relay) ParseHead() (complete bool, err error) {
+	for {
 		n, err := x.response.parse(x.input[x.start:x.end])
 		switch {
 		case err != nil:
-			return err
+			return false, err
+		case n == 0 && x.end-x.start == maxResponseHead:
+			return false, malformed(cause.HeadTooLong)
 		case n == 0:
-			if err := x.readMoreHead(conn, a); err != nil {
-				return err
-			}
+			return false, nil
 		case !x.response.isInterim():
 			x.start += n
-			return nil
+			return true, nil
 		case x.response.status == 101:
-			return malformed(cause.SwitchingProtocols)
-		default:
-			if interim++; interim > maxInterim {
-				return malformed(cause.TooManyInterim)
-			}
-			x.start += n
-			x.response = response{}
+			return false, malformed(cause.SwitchingProtocols)
 		}
+		if x.interim++; x.interim > maxInterim {
+			return false, malformed(cause.TooManyInterim)
+		}
+		x.start += n
+		x.response = response{}
 	}
 }
 
-// readMoreHead reads more of the head. The first byte ends the shorter deadline that
-// leaves time for other addresses.
-func (x *exchange) readMoreHead(conn deadlineReader, a *attempt) error {
-	switch unused := x.end - x.start; {
-	case unused == maxResponseHead:
-		return malformed(cause.HeadTooLong)
-	case x.end < len(x.input):
-	default:
-		// The parser counts from the beginning of the head, so the head may move.
-		size := max(firstReadSize, len(x.input))
-		if unused == size {
-			size = min(2*size, maxResponseHead)
-		}
-		x.resizeInput(size)
-	}
-	n, err := conn.Read(x.input[x.end:])
-	return x.recordRead(conn, a, n, err)
-}
-
-func (x *exchange) recordRead(conn deadlineReader, a *attempt, n int, err error) error {
-	if n > 0 && !x.received {
-		x.received = true
-		if a.firstByteBy.Before(a.deadline) {
-			if err := conn.SetDeadline(a.deadline); err != nil {
-				return err
-			}
-		}
-	}
-	x.end += n
-	if n > 0 {
-		return nil
-	}
+// frame determines how the body ends. toHead means that the request was HEAD.
+func (x *Relay) frame(toHead bool) (err error) {
+	x.body, err = x.response.bodyFraming(toHead)
 	return err
 }
 
-// relay sends the response, whose head is in x.response, to the client. It sends
-// received bytes before it waits for more, except a head whose body has not begun.
-// Until then another response can still be given.
-func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
-	rechunk := body == byChunks && !http10
-	x.output = x.response.appendHead(x.output, rechunk)
+// begin starts to relay a response with a complete head to the client.
+func (x *Relay) begin(http10 bool) {
+	x.begun, x.rechunk = true, x.body == byChunks && !http10
+	x.output = x.response.appendHead(x.output, x.rechunk)
 	x.response.buf = nil // it may be larger than the relay needs
-	switch body {
-	case byLength:
-		return x.relayLength(conn, client)
+	if x.left = maxBody; x.body == byLength {
+		x.left = x.response.bodyLength
+	}
+}
+
+// Advance converts the received bytes of the body.
+func (x *Relay) Advance() error {
+	if x.done {
+		return nil
+	}
+	switch x.body {
 	case byChunks:
-		return x.relayChunks(conn, client, rechunk)
+		return x.advanceChunks()
 	case untilClose:
-		return x.relayUntilClose(conn, client)
+		if int64(x.end-x.start) > x.left {
+			return ErrTooLarge
+		}
+	case noBody:
+		x.left = 0
 	default:
-		return x.flush(client)
 	}
+	n := int(min(x.left, int64(x.end-x.start)))
+	x.appendBody(x.input[x.start:x.start+n], false)
+	x.start += n
+	x.left -= int64(n)
+	x.done = x.left == 0 && x.body != untilClose
+	return nil
 }
 
-func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
-	for left := x.response.bodyLength; ; {
-		n := int(min(left, int64(x.end-x.start)))
-		if err := x.relayBytes(client, n); err != nil {
-			return err
-		}
-		if left -= int64(n); left == 0 {
-			return x.flush(client)
-		}
-		if err := x.readMore(conn); err != nil {
-			return err
-		}
-	}
-}
-
-func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
-	for left := maxBody; ; {
-		n := x.end - x.start
-		if left -= n; left < 0 {
-			return &upstreamReadError{ErrTooLarge}
-		}
-		if err := x.relayBytes(client, n); err != nil {
-			return err
-		}
-		switch err := x.readMore(conn); {
-		case err == nil:
-		case isEOF(err):
-			return x.flush(client)
-		default:
-			return err
-		}
-	}
-}
-
-// relayChunks decodes the body. For a client that supports chunks, it encodes the
-// body again. The framing that goes out is therefore the one that was understood.
-func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
-	var c chunkReader
-	started := false
+// advanceChunks decodes the body. For a client that supports chunks, it encodes the body
+// again. The framing that goes out is therefore the one that was understood.
+func (x *Relay) advanceChunks() error {
 	for {
-		used, data, err := c.next(x.input[x.start:x.end])
+		used, data, err := x.chunks.next(x.input[x.start:x.end])
 		if err != nil {
-			return &upstreamReadError{err}
+			return err
 		}
 		x.start += used
-		if len(data) > 0 {
-			started = true
-			x.appendBody(data, rechunk)
-		}
-		if c.done() {
-			if rechunk {
+		x.appendBody(data, x.rechunk)
+		if x.chunks.done() {
+			if x.done = true; x.rechunk {
 				x.output = append(x.output, "0\r\n\r\n"...)
 			}
-			return x.flush(client)
+			return nil
 		}
-		if used > 0 && x.start < x.end {
-			continue
-		}
-		if started {
-			if err := x.flush(client); err != nil {
-				return err
-			}
-		}
-		if err := x.readMore(conn); err != nil {
-			return err
+		if used == 0 || x.start == x.end {
+			return nil
 		}
 	}
 }
 
-func (x *exchange) appendBody(data []byte, rechunk bool) {
-	if !rechunk {
+func (x *Relay) appendBody(data []byte, chunk bool) {
+	if len(data) == 0 {
+		return
+	}
+	x.started = true
+	if !chunk {
 		x.output = append(x.output, data...)
 		return
 	}
@@ -200,58 +184,68 @@ func (x *exchange) appendBody(data []byte, rechunk bool) {
 	x.output = append(x.output, "\r\n"...)
 }
 
-// relayBytes sends the next n bytes of the body: after the head if that was not
-// sent yet, else without a copy.
-func (x *exchange) relayBytes(client io.Writer, n int) error {
-	data := x.input[x.start : x.start+n]
-	x.start += n
-	switch {
-	case n == 0:
-		return nil
-	case len(x.output) == 0:
-		return x.write(client, data)
-	default:
-		x.output = append(x.output, data...)
-		return x.flush(client)
+// End reports that the upstream has closed the connection.
+func (x *Relay) End() error {
+	if x.begun && x.body == untilClose {
+		x.done = true
 	}
+	if x.done {
+		return nil
+	}
+	return io.EOF
 }
 
-// readMore reads the next bytes. The unused bytes fit into the buffer: they are
-// less than one line of a chunk.
-func (x *exchange) readMore(conn io.Reader) error {
-	x.resizeInput(relayBufferSize)
-	n, err := conn.Read(x.input[x.end:])
-	x.end += n
-	if n > 0 {
+// Output returns the next bytes for the client. The head waits for the first byte of the
+// body: until then another response can still be given.
+func (x *Relay) Output() []byte {
+	if !x.started && !x.done {
 		return nil
 	}
-	return &upstreamReadError{err}
+	return x.output
 }
 
-// flush sends the buffered output. It releases a buffer that a long head has
-// enlarged.
-func (x *exchange) flush(client io.Writer) error {
-	if len(x.output) == 0 {
-		return nil
-	}
-	err := x.write(client, x.output)
+// Sent drops the output, of which n bytes were written to the client. It releases a
+// buffer that a long head has enlarged.
+func (x *Relay) Sent(n int) {
+	x.sent = x.sent || n > 0
 	x.output = x.output[:0]
 	if cap(x.output) > 2*relayBufferSize {
 		x.output = nil
 	}
-	return err
 }
 
-func (x *exchange) write(client io.Writer, b []byte) error {
-	n, err := client.Write(b)
-	x.sent = x.sent || n > 0
-	if err != nil {
-		return fmt.Errorf("cannot relay the response to the client: %w", err)
+// Done reports whether the response is complete. The output may not be sent yet.
+func (x *Relay) Done() bool { return x.done }
+
+// Reusable reports whether the connection can take another request: the response is
+// complete, and neither side closes.
+func (x *Relay) Reusable() bool {
+	return x.done && x.body != untilClose && x.start == x.end && x.response.minor > 0 && !x.response.connectionClose
+}
+
+// Status returns the status that was sent to the client, or 0.
+func (x *Relay) Status() int {
+	if !x.sent {
+		return 0
 	}
-	return nil
+	return x.response.status
 }
 
-func isEOF(err error) bool {
-	var broken *upstreamReadError
-	return errors.As(err, &broken) && errors.Is(broken.error, io.EOF)
+// Failure classifies an error of the upstream during this exchange.
+func (x *Relay) Failure(addr netip.AddrPort, err error) *Error {
+	e := ExchangeError(addr, err, x.received)
+	if x.sent {
+		e.ClientStatus = 0 // the client has a part of the response
+	}
+	return e
+}
+
+// discard drops a response that no client gets. It does not wait for the body: if the body
+// did not arrive with the head, the connection is not reused.
+func (x *Relay) discard() {
+	x.left, x.done = 0, x.body == noBody
+	if x.body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
+		x.start += int(x.response.bodyLength)
+		x.done = true
+	}
 }

@@ -313,7 +313,10 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 		t.Fatal(err)
 	}
 	response := make([]byte, len(okResponse))
-	if n, err := conn.RoundTrip([]byte(request), response); err != nil || string(response[:n]) != okResponse {
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(response); err != nil || string(response[:n]) != okResponse {
 		t.Fatalf("%q, %v", response[:n], err)
 	}
 }

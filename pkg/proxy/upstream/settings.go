@@ -12,8 +12,9 @@ import (
 
 // activeSettings are accepted Settings. They are immutable.
 type activeSettings struct {
-	plainAddrs      []netip.AddrPort // empty if all requests use TLS
-	tlsAddrs        []netip.AddrPort // empty if no request uses TLS
+	plainAddrs      []netip.AddrPort       // empty if all requests use TLS
+	tlsAddrs        []netip.AddrPort       // empty if no request uses TLS
+	ordered         [2][2][]netip.AddrPort // of both, for VIPs of either family
 	verifier        *verifier
 	handshakes      map[netip.AddrPort]chan struct{} // for each of tlsAddrs, one element for each handshake in progress
 	httpsPort       uint16
@@ -37,6 +38,9 @@ func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
 			active.handshakes[at] = make(chan struct{}, maxHandshakes)
 		}
 	}
+	for i, addrs := range [...][]netip.AddrPort{active.plainAddrs, active.tlsAddrs} {
+		active.ordered[i] = [2][]netip.AddrPort{familyFirst(addrs, true), familyFirst(addrs, false)}
+	}
 	active.verifier = before.verifier
 	if active.verifier == nil || !active.verifier.equals(s.TrustedCAs, s.VerifyNames) || !slices.Equal(active.plainAddrs, before.plainAddrs) || !slices.Equal(active.tlsAddrs, before.tlsAddrs) {
 		active.verifier = newVerifier(s.TrustedCAs, s.VerifyNames)
@@ -55,6 +59,34 @@ func (s *activeSettings) addrs(redirected bool) []netip.AddrPort {
 		return s.tlsAddrs
 	}
 	return s.plainAddrs
+}
+
+// inOrder returns the addresses for requests to a VIP: those of its family first.
+func (s *activeSettings) inOrder(vip netip.Addr, redirected bool) []netip.AddrPort {
+	family, tls := 0, 0
+	if !vip.Is4() {
+		family = 1
+	}
+	if redirected || s.plainAddrs == nil {
+		tls = 1
+	}
+	return s.ordered[tls][family]
+}
+
+// familyFirst returns addresses with those of a family first, otherwise in their order.
+func familyFirst(addrs []netip.AddrPort, ipv4 bool) []netip.AddrPort {
+	sorted := slices.Clone(addrs)
+	slices.SortStableFunc(sorted, func(a, b netip.AddrPort) int {
+		switch {
+		case a.Addr().Is4() == b.Addr().Is4():
+			return 0
+		case a.Addr().Is4() == ipv4:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return sorted
 }
 
 // routeTo returns the route of a request to one of the addresses.

@@ -104,14 +104,13 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 }
 
 // TestTLSWaitingMemory measures the memory of one of many challenges that wait for
-// a response over TLS, including its stack. It is about 17 KiB live, 22 with the
-// heap's spans; 11 of these are the cost without TLS. TLS within TLS, to a router
-// behind a proxy with TLS, is about 22 KiB live, and 28 with the spans. 4096 of
-// them stay within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
+// a response over TLS, including its stack. It is about 23 KiB. TLS within TLS, to a router
+// behind a proxy with TLS, is about 27 KiB. 4096 of them stay within 128 MiB, half of what
+// the unit's processes have (GOMEMLIMIT).
 func TestTLSWaitingMemory(t *testing.T) {
 	directly, through := startSilentRouter(t)
-	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 20<<10+raceOverhead) })
-	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, 26<<10+raceOverhead) })
+	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 25<<10+raceOverhead) })
+	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, 30<<10+raceOverhead) })
 }
 
 func measureWaiting(t *testing.T, s Settings, most int64) {

@@ -52,8 +52,7 @@ func appendAuthorization(dst []byte, authorization ingress.Secret) []byte {
 // after it. The framing of a 2xx is ignored (RFC 9110 section 9.3.6). Any other
 // response ends the connection.
 func readConnectResponse(conn deadlineReader, authorization ingress.Secret) (rest []byte, err error) {
-	x := newExchange()
-	x.resizeInput(firstReadSize)
+	x := new(Relay)
 	if err := x.readHead(conn, &attempt{}); err != nil {
 		return nil, err
 	}

@@ -228,7 +228,7 @@ func TestNoRouteForAddress(t *testing.T) {
 	for host, want := range map[string]Cause{
 		"192.0.2.5": NoRouteForAddress, "[2001:db8::5]": NoRouteForAddress, "api.example.com": NoRoute, "192.0.2.5.example.com": NoRoute, "": NoRoute,
 	} {
-		x := exchange{response: response{status: 503}}
+		x := Relay{response: response{status: 503}}
 		got, follow := x.classifyResponse(&Request{Host: host}, &activeSettings{}, 0)
 		if got != want || follow || !got.IsForwarded() {
 			t.Errorf("%q: %s, want %s", host, got, want)

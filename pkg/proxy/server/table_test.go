@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -41,7 +42,7 @@ func TestSourceKey(t *testing.T) {
 	}
 }
 
-// newTestConnection returns a connection without a goroutine.
+// newTestConnection returns an accepted connection of a worker that does not run.
 func newTestConnection(tb testing.TB, from netip.Addr) *connection {
 	tb.Helper()
 	c, _ := newConnectionPair(tb, from)
@@ -51,38 +52,49 @@ func newTestConnection(tb testing.TB, from netip.Addr) *connection {
 // newConnectionPair returns such a connection and the client's end of it.
 func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	tb.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	listening, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+	defer loop.Close(listening)
+	if err := errors.Join(unix.Bind(listening, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(listening, 1)); err != nil {
 		tb.Fatal(err)
 	}
-	ln, err := tcp.NewListener(fd)
+	client, err := net.Dial("tcp", loop.LocalAddr(listening).String())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
+	fd, _, err := loop.Accept(listening)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := newConnection()
-	if err := ln.Accept(&c.tcp); err != nil {
+	l, err := loop.New()
+	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _, _ = client.Close(), c.tcp.Close() })
-	c.client = netip.AddrPortFrom(from, 1)
+	tb.Cleanup(func() {
+		_ = client.Close()
+		loop.Close(fd)
+		stopped, stop := context.WithCancel(context.Background())
+		stop()
+		_ = l.Run(stopped, func() {}) // closes its descriptors
+	})
+	c := newConnection(&worker{Loop: l})
+	c.noticed = func() {}
+	c.fd, c.client = fd, netip.AddrPortFrom(from, 1)
 	return c, client
 }
 
-// TestConnectionTableCounts runs random operations, and compares the counts and
+// isIn reports whether a connection was admitted.
+func isIn(a admission, _ time.Duration) bool { return a == admitted || a == waits }
+
+// TestTableCounts runs random operations, and compares the counts and
 // lists after each step with a simple model.
-func TestConnectionTableCounts(t *testing.T) {
+func TestTableCounts(t *testing.T) {
 	t.Parallel()
 	const limit, perSource = 12, 4
 	random := rand.New(rand.NewPCG(1, 2))
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(limit, perSource)
 	var idle, in []*connection
 	for i := range 40 {
@@ -94,7 +106,7 @@ func TestConnectionTableCounts(t *testing.T) {
 		if len(idle) > 0 && random.IntN(2) == 0 {
 			c := idle[random.IntN(len(idle))]
 			c.acceptedAt = now
-			if a := l.admit(c, random.IntN(50) == 0); a.maxWait == 0 && !a.rejected {
+			if isIn(l.admit(c, []stage{readingHead, answering, lingering}[random.IntN(3)], random.IntN(50) == 0)) {
 				in = append(in, c)
 				idle = without(idle, c)
 			}
@@ -114,7 +126,7 @@ func TestConnectionTableCounts(t *testing.T) {
 		if step%1000 == 999 {
 			l.setLimits(1+random.IntN(limit), random.IntN(perSource))
 		}
-		checkConnectionTable(t, l, in)
+		checkTable(t, l, in)
 	}
 	for _, c := range in {
 		l.remove(c)
@@ -134,10 +146,10 @@ func without(list []*connection, c *connection) []*connection {
 	return rest
 }
 
-func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
+func checkTable(t *testing.T, l *table, in []*connection) {
 	t.Helper()
-	leaves := 0
-	of := map[*source][2]int{} // all, evicted
+	leaves, waiting := 0, 0
+	of := map[*source][3]int{} // all, evicted, beyond the bound
 	for _, c := range in {
 		sums := of[c.source]
 		sums[0]++
@@ -145,27 +157,40 @@ func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 			leaves++
 			sums[1]++
 		}
+		if c.waiting {
+			sums[2]++
+			waiting++
+		}
+		if c.stage == queued && !c.waiting {
+			t.Fatal("a request within the bound waits for a slot")
+		}
 		of[c.source] = sums
 	}
 	listed := 0
-	for s, list := range map[stage]*connectionList{readingHead: l.reading, lingering: l.lingering, answering: l.busy} {
-		list.forEach(func(c *connection) {
+	for s, list := range map[stage]*connectionList{readingHead: &l.reading, lingering: &l.lingering, answering: &l.busy} {
+		for c := range list.All {
 			listed++
-			if c.stage != s && (s != answering || c.stage != evicted) {
+			if c.stage != s && (s != answering || c.stage != evicted && c.stage != queued) {
 				t.Errorf("a connection in stage %d among those of %d", c.stage, s)
 			}
-		})
+		}
 	}
 	if l.count != len(in) || listed != len(in) || l.evicted != leaves {
 		t.Fatalf("%d in flight, %d listed, %d leaving; want %d and %d", l.count, listed, l.evicted, len(in), leaves)
+	}
+	if l.waiting != waiting {
+		t.Fatalf("%d beyond a bound, want %d", l.waiting, waiting)
 	}
 	delete(of, nil)
 	if len(l.sources) != len(of) {
 		t.Fatalf("%d sources, want %d", len(l.sources), len(of))
 	}
 	for s, sums := range of {
-		if s.count != sums[0] || s.evicted != sums[1] {
-			t.Fatalf("a source of %d, %d leaving; want %v", s.count, s.evicted, sums)
+		if s.count != sums[0] || s.evicted != sums[1] || s.waiting != sums[2] {
+			t.Fatalf("a source of %d, %d leaving, %d waiting; want %v", s.count, s.evicted, s.waiting, sums)
+		}
+		if s.queue.First() != nil && l.perSource > 0 && s.held() < l.perSource {
+			t.Fatalf("a request waits, and %d of %d slots of its source are taken", s.held(), l.perSource)
 		}
 	}
 }
@@ -175,27 +200,28 @@ func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for name, perSource := range map[string]int{"of all": 0, "of its source": 2} {
+		limit := 2 + 2*perSource // some may wait beyond the bound
 		t.Run(name, func(t *testing.T) {
-			l := newConnectionTable()
-			l.setLimits(2, perSource)
+			l := newTable()
+			l.setLimits(limit, perSource)
 			var c [4]*connection
 			var clients [4]net.Conn
 			for i := range c {
 				c[i], clients[i] = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
 				c[i].acceptedAt = time.Unix(int64(i), 0)
 			}
-			l.admit(c[0], false)
-			l.admit(c[1], false)
+			l.admit(c[0], readingHead, false)
+			l.admit(c[1], readingHead, false)
 			sendByte(t, clients[0], c[0])
-			l.admit(c[2], false)
+			l.admit(c[2], readingHead, false)
 			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead {
 				t.Fatalf("stages %d, %d, %d", c[0].stage, c[1].stage, c[2].stage)
 			}
 			// When all heads have arrived, none is evicted.
 			sendByte(t, clients[2], c[2])
-			a := l.admit(c[3], false)
-			if perSource > 0 && !a.rejected || perSource == 0 && a.maxWait != unreadRetryDelay {
-				t.Errorf("got %+v", a)
+			a, wait := l.admit(c[3], readingHead, false)
+			if perSource > 0 && (a != admitted || !c[3].waiting) || perSource == 0 && (a != overloaded || wait != unreadRetryDelay) {
+				t.Errorf("got %v, wait %v", a, wait)
 			}
 			if c[0].stage != readingHead || c[2].stage != readingHead {
 				t.Errorf("stages %d, %d", c[0].stage, c[2].stage)
@@ -210,70 +236,69 @@ func sendByte(t *testing.T, client net.Conn, c *connection) {
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	nstest.Await(t, "the byte comes", c.tcp.HasUnread)
+	nstest.Await(t, "the byte comes", func() bool { return loop.HasUnread(c.fd) })
 }
 
 // TestEvictionsAreBounded: while maxEvicted connections have not ended, none is
 // evicted.
 func TestEvictionsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(1, 0)
 	from := netip.MustParseAddr("192.0.2.1")
 	var all []*connection
 	for i := range maxEvicted + 1 {
 		c := newTestConnection(t, from)
 		c.acceptedAt = time.Unix(int64(i), 0)
-		if a := l.admit(c, false); a.maxWait != 0 {
+		if a, _ := l.admit(c, readingHead, false); a != admitted {
 			t.Fatalf("connection %d has to wait", i)
 		}
 		all = append(all, c)
 	}
 	c := newTestConnection(t, from)
 	c.acceptedAt = time.Unix(maxEvicted+1, 0)
-	a := l.admit(c, false)
-	if a.maxWait == 0 || l.count != maxEvicted+1 {
-		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
+	if a, _ := l.admit(c, readingHead, false); a != overloaded || l.count != maxEvicted+1 || !l.paused[c.worker] {
+		t.Fatalf("%d in flight, the next one: %d", l.count, a)
 	}
-	if reason, _ := l.finishReading(all[0], false); reason != report.Evicted {
-		t.Errorf("the first leaves for %q", reason)
+	c.worker.resumed = func() {}
+	if l.finishReading(all[0], false) != rejected || all[0].evictionReason != report.Evicted {
+		t.Errorf("the first leaves for %q", all[0].evictionReason)
 	}
 	l.remove(all[0])
-	select {
-	case <-a.changed:
-	default:
+	if len(l.paused) > 0 {
 		t.Error("nobody was woken")
 	}
-	if a := l.admit(c, false); a.maxWait != 0 {
+	if a, _ := l.admit(c, readingHead, false); a != admitted {
 		t.Error("it still has to wait")
 	}
 }
 
 // TestHeadOfEvictedConnection: a head that arrives after the eviction of its connection
-// is served if another connection can be evicted, and the bounds hold in any case.
+// is served if another connection can be evicted, or waits for a slot of its source. If
+// nothing else is possible, it keeps the place of an evicted connection.
 func TestHeadOfEvictedConnection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		limit, perSource int
 		others           stage // of the connection that was admitted in its place
-		reason           report.Rejection
+		want, other      stage // of both
+		active           int
 	}{
-		"another waits for its head":                {1, 0, readingHead, ""},
-		"another is being answered":                 {1, 0, answering, report.Evicted},
-		"another lingers":                           {1, 0, lingering, ""},
-		"another of its source waits for its head":  {9, 1, readingHead, ""},
-		"another of its source is being answered":   {9, 1, answering, report.SourceLimit},
-		"the limit was reached before the eviction": {2, 1, answering, report.SourceLimit},
+		"another waits for its head":               {1, 0, readingHead, answering, evicted, 1},
+		"another is being answered":                {1, 0, answering, answering, answering, 2},
+		"another lingers":                          {1, 0, lingering, answering, evicted, 1},
+		"another of its source waits for its head": {9, 1, readingHead, answering, evicted, 1},
+		"another of its source is being answered":  {9, 1, answering, queued, answering, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newConnectionTable()
+			l := newTable()
 			l.setLimits(test.limit, test.perSource)
 			var c [2]*connection
 			for i := range c {
 				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
 				c[i].acceptedAt = time.Unix(int64(i), 0)
-				l.admit(c[i], false)
+				l.admit(c[i], readingHead, false)
 			}
 			if test.others != readingHead {
 				l.finishReading(c[1], true)
@@ -281,57 +306,54 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 			if test.others == lingering {
 				l.startLingering(c[1])
 			}
-			reason, changed := l.finishReading(c[0], true)
-			if reason != test.reason || (changed != nil) != (reason != "") {
-				t.Errorf("it must end for %q, want %q; a signal: %t", reason, test.reason, changed != nil)
+			if a := l.finishReading(c[0], true); a == rejected {
+				t.Errorf("it must end for %q", c[0].evictionReason)
 			}
-			if test.reason == "" && (c[0].stage != answering || c[1].stage != evicted) || test.reason != "" && c[0].stage != evicted {
-				t.Errorf("stages %d and %d", c[0].stage, c[1].stage)
+			if c[0].stage != test.want || c[1].stage != test.other {
+				t.Errorf("stages %d and %d, want %d and %d", c[0].stage, c[1].stage, test.want, test.other)
 			}
-			if active := l.count - l.evicted; active != 1 {
-				t.Errorf("%d connections are in flight besides the evicted ones, want 1", active)
+			if active := l.count - l.evicted; active != test.active {
+				t.Errorf("%d connections are in flight besides the evicted ones, want %d", active, test.active)
 			}
-			checkConnectionTable(t, l, c[:])
+			checkTable(t, l, c[:])
 		})
 	}
 }
 
-// TestCompleteHeadWaitsForSlot: an evicted connection with a complete head is served when
-// another connection ends, and ends at the deadline of its head.
-func TestCompleteHeadWaitsForSlot(t *testing.T) {
+// TestQueueOfSource: requests beyond the bound of their source get its slots in the order of
+// their arrival. Half of all slots are for them. A newer one gets none before them.
+func TestQueueOfSource(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		deadline time.Time
-		want     report.Rejection
-	}{
-		"another connection ends": {time.Now().Add(time.Hour), ""},
-		"the deadline has passed": {time.Now(), report.Evicted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := New(Settings{MaxConnections: 1}, nil, nil)
-			var c [2]*connection
-			for i := range c {
-				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-				c[i].acceptedAt = time.Unix(int64(i), 0)
-				s.connections.admit(c[i], false)
-			}
-			s.connections.finishReading(c[1], true)
-			c[0].headDeadline = test.deadline
-			got := make(chan report.Rejection)
-			go func() { got <- s.finishReading(c[0], true) }()
-			if test.want == "" {
-				nstest.Await(t, "it waits for a slot", func() bool {
-					s.connections.mu.Lock()
-					defer s.connections.mu.Unlock()
-					return s.connections.changed != nil
-				})
-				s.connections.remove(c[1])
-			}
-			if reason := <-got; reason != test.want {
-				t.Errorf("it ended for %q, want %q", reason, test.want)
-			}
-		})
+	l := newTable()
+	l.setLimits(8, 2)
+	var c [7]*connection
+	for i := range c {
+		c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
+		c[i].acceptedAt = time.Unix(int64(i), 0)
+		a, _ := l.admit(c[i], answering, false)
+		if want := [...]admission{admitted, admitted, waits, waits, waits, waits, rejected}[i]; a != want {
+			t.Fatalf("connection %d: %d, want %d", i, a, want)
+		}
+	}
+	other := newTestConnection(t, netip.MustParseAddr("192.0.2.2"))
+	other.acceptedAt = time.Unix(9, 0)
+	if a, _ := l.admit(other, answering, false); a != admitted {
+		t.Errorf("another source: %d", a)
+	}
+	l.startLingering(c[0])
+	if a, _ := l.admit(c[6], answering, false); a != waits || c[0].stage != evicted || c[2].stage != answering || c[6].stage != queued {
+		t.Errorf("a newer request: %d; stages %d, %d, %d", a, c[0].stage, c[2].stage, c[6].stage)
+	}
+	for i := range 4 {
+		l.remove(c[i+1])
+		if c[i+3].stage != answering {
+			t.Errorf("connection %d is in stage %d after %d has ended", i+3, c[i+3].stage, i+1)
+		}
+	}
+	l.setLimits(8, 1)
+	a, _ := l.admit(c[1], answering, false)
+	if l.setLimits(8, 0); a != waits || c[1].stage != answering {
+		t.Errorf("without a bound: stage %d", c[1].stage)
 	}
 }
 
@@ -340,7 +362,7 @@ func TestBoundsAlwaysHold(t *testing.T) {
 	t.Parallel()
 	const limit, perSource = 6, 3
 	random := rand.New(rand.NewPCG(3, 4))
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(limit, perSource)
 	var idle, in []*connection
 	for i := range 30 {
@@ -352,26 +374,25 @@ func TestBoundsAlwaysHold(t *testing.T) {
 		if len(idle) > 0 && random.IntN(2) == 0 {
 			c := idle[random.IntN(len(idle))]
 			c.acceptedAt = now
-			if a := l.admit(c, false); a.maxWait == 0 && !a.rejected {
+			if isIn(l.admit(c, []stage{readingHead, answering}[random.IntN(2)], false)) {
 				in, idle = append(in, c), without(idle, c)
 			}
 		} else if len(in) > 0 {
 			c := in[random.IntN(len(in))]
-			ends := c.stage == answering || c.stage == lingering
+			ends := c.stage == answering || c.stage == lingering || c.stage == queued
 			if !ends {
-				reason, _ := l.finishReading(c, random.IntN(4) > 0)
-				ends = reason != ""
+				ends = l.finishReading(c, random.IntN(4) > 0) == rejected
 			}
 			if ends {
 				l.remove(c)
 				in, idle = without(in, c), append(idle, c)
 			}
 		}
-		if active := l.count - l.evicted; active > limit {
-			t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, limit)
+		if active := l.count - l.evicted; active > limit+maxEvicted {
+			t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, limit+maxEvicted)
 		}
 		for _, s := range l.sources {
-			if s.count-s.evicted > perSource {
+			if s.held() > perSource {
 				t.Fatalf("%d connections of one source, want at most %d", s.count-s.evicted, perSource)
 			}
 		}
@@ -380,12 +401,12 @@ func TestBoundsAlwaysHold(t *testing.T) {
 
 // TestAdmissionAllocatesNothing covers the case of free slots.
 func TestAdmissionAllocatesNothing(t *testing.T) {
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(10, 10)
 	c := newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
 	l.sources[sourceKey{}] = nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
-		l.admit(c, false)
+		l.admit(c, readingHead, false)
 		l.finishReading(c, true)
 		l.remove(c)
 	}); n > 0 {
@@ -394,12 +415,12 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAdmission(b *testing.B) {
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(10, 10)
 	c := newTestConnection(b, netip.MustParseAddr("192.0.2.1"))
 	b.ReportAllocs()
 	for b.Loop() {
-		l.admit(c, false)
+		l.admit(c, readingHead, false)
 		l.finishReading(c, true)
 		l.remove(c)
 	}
@@ -407,15 +428,15 @@ func BenchmarkAdmission(b *testing.B) {
 
 // BenchmarkEviction is the cost of a connection when all slots are taken.
 func BenchmarkEviction(b *testing.B) {
-	l := newConnectionTable()
+	l := newTable()
 	l.setLimits(1, 0)
 	two := [2]*connection{newTestConnection(b, netip.MustParseAddr("192.0.2.1")), newTestConnection(b, netip.MustParseAddr("192.0.2.1"))}
-	l.admit(two[0], false)
+	l.admit(two[0], readingHead, false)
 	b.ReportAllocs()
 	for i := 1; b.Loop(); i++ {
 		next, last := two[i&1], two[i&1^1]
 		next.acceptedAt = last.acceptedAt.Add(time.Second)
-		l.admit(next, false)
+		l.admit(next, readingHead, false)
 		l.finishReading(last, false)
 		l.remove(last)
 	}

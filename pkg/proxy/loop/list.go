@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+// Node is the place of an owner in a [List]. It is part of the owner, so that insertion,
+// moves and removal neither allocate nor search.
+type Node[T any] struct {
+	prev, next *Node[T]
+	owner      *T
+}
+
+// List holds owners in the order of insertion. It is a ring through root, which has none.
+type List[T any] struct{ root Node[T] }
+
+// Init makes the list empty.
+func (l *List[T]) Init() { l.root.prev, l.root.next = &l.root, &l.root }
+
+// First returns the owner that was inserted first, or nil.
+func (l *List[T]) First() *T { return l.root.next.owner }
+
+// PushBack inserts the node of an owner, which must be in no list.
+func (l *List[T]) PushBack(n *Node[T], owner *T) {
+	n.owner, n.prev, n.next = owner, l.root.prev, &l.root
+	n.prev.next, n.next.prev = n, n
+}
+
+// All iterates over the owners. The loop must not change the list.
+func (l *List[T]) All(yield func(*T) bool) {
+	for n := l.root.next; n != &l.root && yield(n.owner); n = n.next {
+	}
+}
+
+// Remove takes the node out of its list. It reports whether it was in one.
+func (n *Node[T]) Remove() bool {
+	if n.next == nil {
+		return false
+	}
+	n.prev.next, n.next.prev = n.next, n.prev
+	n.prev, n.next = nil, nil
+	return true
+}

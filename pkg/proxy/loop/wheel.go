@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import "time"
+
+const (
+	// tick is the resolution of deadlines. They are bounds for peers that are late, and
+	// never early.
+	tick = 4 * time.Millisecond
+	// slots is the size of the wheel: 2 s. A timer beyond stays for another round.
+	slots = 512
+)
+
+// Timer calls a function once, on the thread of its loop. The zero value is stopped.
+type Timer struct {
+	node Node[Timer]
+	tick int64
+	f    func()
+}
+
+// wheel holds timers in slots by their tick. Setting, moving and stopping one takes
+// constant time and allocates nothing.
+type wheel struct {
+	slots [slots]List[Timer]
+	begin time.Time
+	last  int64 // the tick until which timers have fired
+	count int
+}
+
+func (w *wheel) init(now time.Time) {
+	w.begin = now
+	for i := range w.slots {
+		w.slots[i].Init()
+	}
+}
+
+func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
+
+// SetTimer has f called once at a time or shortly after, in place of what was set
+// before. A time that has passed is the next round.
+func (l *Loop) SetTimer(t *Timer, at time.Time, f func()) {
+	l.StopTimer(t)
+	w := &l.timers
+	t.f, t.tick = f, max(w.tickOf(at)+1, w.last+1)
+	w.slots[t.tick%slots].PushBack(&t.node, t)
+	w.count++
+}
+
+// StopTimer stops a timer, if it is set.
+func (l *Loop) StopTimer(t *Timer) {
+	if t.node.Remove() {
+		l.timers.count--
+	}
+}
+
+// advance calls the functions of all timers until now.
+func (w *wheel) advance(now time.Time) {
+	until := w.tickOf(now)
+	for w.last = max(w.last, until-slots); w.last < until && w.count > 0; {
+		w.last++ // before its timers fire, which can set others
+		w.fire(&w.slots[w.last%slots], until)
+	}
+	w.last = max(w.last, until)
+}
+
+// fire calls the functions of the timers of a slot, which can set and stop others.
+func (w *wheel) fire(slot *List[Timer], until int64) {
+	var due List[Timer]
+	due.Init()
+	for t := slot.First(); t != nil; t = slot.First() {
+		t.node.Remove()
+		due.PushBack(&t.node, t)
+	}
+	for t := due.First(); t != nil; t = due.First() {
+		t.node.Remove()
+		if t.tick > until {
+			slot.PushBack(&t.node, t)
+			continue
+		}
+		w.count--
+		t.f()
+	}
+}
+
+// next returns the time until the next timer may fire, at most most.
+func (w *wheel) next(now time.Time, most time.Duration) time.Duration {
+	if w.count == 0 {
+		return most
+	}
+	for i := range int64(most / tick) {
+		if w.slots[(w.last+1+i)%slots].First() != nil {
+			return max(0, min(most, w.begin.Add(time.Duration(w.last+1+i)*tick).Sub(now)))
+		}
+	}
+	return most
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
+// replaces it by the port of this proxy.
+const challengePort = 80
+
+// exchange is the part of a connection that a forwarded request uses.
+type exchange struct {
+	forwarded bool
+	isHead    bool // the method is HEAD
+	record    report.Challenge
+	failure   *cause.Failure
+	selfTest  *protocol.SelfTest // that the request belongs to, or nil
+	request   upstream.Request
+
+	direct      upstream.Direct
+	link        *link
+	relay       *upstream.Relay
+	requestSent int       // bytes
+	firstByteBy time.Time // of the response
+	shown       error     // what the response shows
+
+	hasDelegate bool // a goroutine that uses this memory
+	delivery    chan delivery
+}
+
+// forward sends the request to the upstream. Without a response from there, the proxy
+// answers.
+func (c *connection) forward() {
+	begin := c.worker.Now()
+	deadline := begin.Add(c.settings.Timeout)
+	c.forwarded, c.writeBy = true, deadline.Add(responseWriteTimeout)
+	c.vip = loop.LocalAddr(c.fd).Addr()
+	c.out = c.head.Append(c.out[:0], c.client.Addr(), c.vip)
+	c.isHead = c.head.IsHead()
+	c.record = report.Challenge{
+		Time:        begin,
+		VIP:         c.vip,
+		Client:      c.client,
+		Method:      methodOf(c.isHead),
+		Host:        c.worker.hostString(c.head.Host()),
+		Token:       tokenHash(c.head.Token()),
+		TokenPrefix: tokenPrefix(c.head.Token()),
+		ClientKind:  clientKindOf(c.head.UserAgent()),
+	}
+	c.selfTest = c.worker.server.takeSelfTest(c)
+	// It refers only to memory that outlives the received head.
+	target := len(c.head.Method()) + 1 // as Append writes it
+	c.request = upstream.Request{
+		Deadline: deadline,
+		VIP:      netip.AddrPortFrom(c.vip, challengePort),
+		Client:   c.client,
+		Head:     c.out,
+		Host:     c.record.Host[:len(c.head.Hostname())],
+		Target:   c.out[target : target+len(c.head.Target())],
+		IsHead:   c.isHead,
+		HTTP10:   c.head.Minor() == 0,
+	}
+	c.releaseRequest()
+	var ok bool
+	if c.direct, ok = c.worker.server.upstream.Direct(c.vip); !ok {
+		c.delegate()
+		return
+	}
+	c.firstByteBy = deadline
+	if c.direct.Others > 0 {
+		c.firstByteBy = begin.Add(c.settings.Timeout * 3 / 4) // leaves time for them
+	}
+	c.relay = c.worker.newRelay()
+	if c.link = c.worker.takeLink(c.direct.Addr); c.link == nil {
+		c.connect()
+		return
+	}
+	c.link.owner = c
+	if c.to(forward) {
+		c.transmit()
+	}
+}
+
+// connect begins a new connection to the ingress.
+func (c *connection) connect() {
+	c.requestSent = 0
+	l, err := c.worker.connect(c.direct.Addr)
+	if err != nil {
+		c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
+		return
+	}
+	c.link, l.owner = l, c
+	if by := c.worker.Now().Add(c.direct.ConnectTimeout); c.to(connects) {
+		if c.firstByteBy.Before(by) {
+			by = c.firstByteBy
+		}
+		c.worker.SetTimer(&c.timer, by, c.expire)
+	}
+}
+
+// linkReady continues an exchange.
+func (c *connection) linkReady(events uint32) {
+	switch c.state {
+	case connecting:
+		if events&(unix.EPOLLOUT|loop.Closed) == 0 {
+			return
+		}
+		if err := loop.ConnectResult(c.link.fd); err != nil {
+			c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
+		} else if c.to(connected) {
+			c.transmit()
+		}
+	case sending:
+		c.transmit()
+	case awaiting:
+		c.readResponse()
+	case relaying:
+		c.relayBody()
+	default: // the client is slow; the response waits
+	}
+}
+
+// transmit sends the request.
+func (c *connection) transmit() {
+	for c.requestSent < len(c.request.Head) {
+		n, err := loop.Write(c.link.fd, c.request.Head[c.requestSent:])
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
+			c.linkFailed(err)
+			return
+		}
+		c.requestSent += n
+	}
+	c.worker.SetTimer(&c.timer, c.firstByteBy, c.expire)
+	if c.requestSent == len(c.request.Head) {
+		c.to(sent)
+	}
+}
+
+// readResponse reads until the head of the response is complete.
+func (c *connection) readResponse() {
+	for complete := false; !complete; {
+		ok := c.readLink()
+		if !ok {
+			return
+		}
+		var err error
+		if complete, err = c.relay.ParseHead(); err != nil {
+			c.linkFailed(err)
+			return
+		}
+	}
+	shown, follow, err := c.direct.Begin(c.relay, &c.request)
+	switch {
+	case err != nil:
+		c.linkFailed(err)
+	case follow:
+		c.releaseLink()
+		c.request.Redirected = true
+		c.delegate()
+	default:
+		if c.shown = shown; c.to(responds) {
+			c.relayBody()
+		}
+	}
+}
+
+// readLink reads the next bytes of the response. Without any it returns false; the
+// exchange has ended, or waits for them.
+func (c *connection) readLink() bool {
+	first := !c.relay.HasReceived()
+	n, err := loop.Read(c.link.fd, c.relay.Space())
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return false
+	case n == 0 && err == nil:
+		err = c.relay.End()
+	default:
+	}
+	if err != nil {
+		c.linkFailed(err)
+		return false
+	}
+	if c.relay.Received(n); first && c.direct.Others > 0 {
+		c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
+	}
+	return true
+}
+
+// relayBody relays the response until the ingress or the client has to be awaited.
+func (c *connection) relayBody() {
+	x := c.relay
+	for {
+		if err := x.Advance(); err != nil {
+			c.linkFailed(err)
+			return
+		}
+		if c.pending = x.Output(); len(c.pending) > 0 {
+			if !c.flush() {
+				if c.to(blocks) {
+					c.await(c.writeBy)
+				}
+				return
+			}
+			x.Sent(c.written)
+			c.pending, c.written = nil, 0
+		}
+		if x.Done() || c.clientGone {
+			c.releaseLink()
+			c.exchanged(x.Status(), c.direct.Addr, c.shown)
+			return
+		}
+		if !c.readLink() {
+			return
+		}
+	}
+}
+
+// unblocked continues to relay after the client has taken what was pending.
+func (c *connection) unblocked() {
+	c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
+	if c.to(flushed) {
+		c.relay.Sent(c.written)
+		c.pending, c.written = nil, 0
+		c.relayBody()
+	}
+}
+
+// linkFailed ends an exchange after an error of the ingress. If the router has just closed
+// a kept connection, the request is sent again on a new one: GET and HEAD are idempotent
+// (RFC 9110 section 9.2.2).
+func (c *connection) linkFailed(err error) {
+	if c.link.reused && !c.relay.HasReceived() && upstream.IsConnectionLost(err) {
+		c.closeLink()
+		c.connect()
+		return
+	}
+	c.exchangeFailed(c.relay.Failure(c.direct.Addr, err))
+}
+
+// exchangeFailed tries the other addresses, or answers.
+func (c *connection) exchangeFailed(e *upstream.Error) {
+	c.closeLink()
+	if c.direct.Others > 0 && !c.relay.HasReceived() {
+		c.request.Failed = e
+		c.delegate()
+		return
+	}
+	c.exchanged(c.relay.Status(), c.direct.Addr, e)
+}
+
+// exchangeExpired ends an exchange whose time is used up.
+func (c *connection) exchangeExpired() {
+	if c.state == connecting {
+		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
+		return
+	}
+	c.exchangeFailed(c.relay.Failure(c.direct.Addr, os.ErrDeadlineExceeded))
+}
+
+// releaseLink keeps the connection to the ingress for the next exchange if that is possible.
+func (c *connection) releaseLink() {
+	if l := c.link; c.relay.Reusable() {
+		c.link = nil
+		c.worker.keepLink(l)
+		return
+	}
+	c.closeLink()
+}
+
+func (c *connection) closeLink() {
+	if c.link != nil {
+		c.link.close()
+		c.link = nil
+	}
+}
+
+// closeExchange ends an exchange in any state.
+func (c *connection) closeExchange() {
+	c.closeLink()
+	if c.relay != nil {
+		c.worker.releaseRelay(c.relay)
+		c.relay = nil
+	}
+	if c.state == delivering {
+		c.delivery <- delivery{c.written, net.ErrClosed}
+	}
+}
+
+// exchanged ends an exchange. The proxy answers if the client has nothing. If the client
+// has a part of a response, it gets a reset.
+func (c *connection) exchanged(code int, from netip.AddrPort, err error) {
+	c.worker.StopTimer(&c.timer)
+	c.record.Status, c.record.Upstream = code, from
+	if err == nil || c.clientGone {
+		c.finish()
+		return
+	}
+	status, reason, truncated := 502, "the upstream request failed", code != 0
+	var failed *upstream.Error
+	if errors.As(err, &failed) {
+		id, f := string(failed.Cause), failed.Failure()
+		status, reason, truncated = failed.ClientStatus, cause.Reply(id), failed.Truncated()
+		c.record.Cause, c.failure = id, &f
+	}
+	switch {
+	case truncated:
+		c.finishRecord()
+		c.abort()
+		c.leave()
+	case code == 0:
+		c.record.Status = status
+		c.respond(upstreamFailed(status, reason), c.isHead)
+	default:
+		c.finish()
+	}
+}
+
+// finish ends a connection whose client has its response, or is gone.
+func (c *connection) finish() {
+	if c.forwarded {
+		c.finishRecord()
+	}
+	c.end()
+}
+
+// finishRecord completes and reports the record.
+func (c *connection) finishRecord() {
+	if c.clientGone {
+		c.record.Status = 0
+	}
+	recorder := c.worker.server.recorder
+	if c.selfTest != nil {
+		recorder.RecordSelfTest(protocol.SelfTested{ID: c.selfTest.ID, Status: c.record.Status, Upstream: c.record.Upstream, Failure: c.failure})
+		return
+	}
+	c.record.Duration = time.Since(c.record.Time)
+	recorder.RecordChallenge(c.record, c.failure)
+}
+
+// delegate has a goroutine exchange the request: with TLS, a PROXY header, an egress proxy
+// or another address. The goroutine never uses the socket of the client.
+func (c *connection) delegate() {
+	c.worker.StopTimer(&c.timer)
+	if !c.to(delegates) {
+		return
+	}
+	c.hasDelegate, c.delivery = true, make(chan delivery, 1)
+	go func() {
+		code, from, err := c.worker.server.upstream.Exchange(&c.request, delegate{c})
+		c.worker.Post(func() { c.delegateEnded(code, from, err) })
+	}()
+}
+
+func (c *connection) delegateEnded(code int, from netip.AddrPort, err error) {
+	c.hasDelegate = false
+	if c.state == closed {
+		c.release()
+		return
+	}
+	c.exchanged(code, from, err)
+}
+
+// delivery is the result of a write of a delegate.
+type delivery struct {
+	n   int
+	err error
+}
+
+// delegate is the client as the upstream's exchange sees it.
+type delegate struct{ *connection }
+
+var errClientGone = errors.New("the client has closed the connection or does not read")
+
+// Write implements io.Writer. The worker writes.
+func (d delegate) Write(p []byte) (int, error) {
+	d.worker.Post(func() { d.deliver(p) })
+	select {
+	case result := <-d.delivery:
+		return result.n, result.err
+	case <-d.worker.stopped:
+		return 0, net.ErrClosed
+	}
+}
+
+var _ io.Writer = delegate{}
+
+// deliver writes bytes of a delegate.
+func (c *connection) deliver(p []byte) {
+	if c.state != delegated || !c.to(writes) {
+		c.delivery <- delivery{0, net.ErrClosed}
+		return
+	}
+	if c.pending = p; c.flush() {
+		c.delivered()
+		return
+	}
+	c.await(c.writeBy)
+}
+
+// delivered returns the result to the delegate.
+func (c *connection) delivered() {
+	c.worker.StopTimer(&c.timer)
+	result := delivery{n: c.written}
+	if c.clientGone {
+		result.err = errClientGone
+	}
+	c.pending, c.written = nil, 0
+	if c.to(flushed) {
+		c.delivery <- result
+	}
+}
+
+// respond sends a response of this proxy.
+func (c *connection) respond(r response, isHead bool) {
+	now := time.Now()
+	c.out = appendResponse(c.out[:0], r, now, isHead)
+	c.pending, c.written, c.writeBy = c.out, 0, now.Add(responseWriteTimeout)
+	switch {
+	case !c.to(reply):
+	case c.flush():
+		c.finish()
+	default:
+		c.await(c.writeBy)
+	}
+}
+
+func methodOf(isHead bool) string {
+	if isHead {
+		return "HEAD"
+	}
+	return "GET"
+}
+
+// maxTokenPrefix bounds the part of a token that a log may contain.
+const maxTokenPrefix = 8
+
+// tokenPrefix returns the part of the token that a log may contain: at most half of
+// it. A validated token is printable ASCII.
+func tokenPrefix(token []byte) string {
+	return string(token[:min(len(token)/2, maxTokenPrefix)])
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+)
+
+const (
+	// acceptBatch bounds the connections that one event accepts, so that those that were
+	// accepted before have their turn.
+	acceptBatch = 8
+
+	minBackOff = 5 * time.Millisecond
+	maxBackOff = time.Second
+
+	// scratchSize is the memory for bytes that are read and dropped.
+	scratchSize = 8 << 10
+	// maxFree bounds the connections whose memory is kept for the next ones.
+	maxFree = 128
+)
+
+// worker is the state of one event loop. It belongs to its thread.
+type worker struct {
+	*loop.Loop
+
+	server    *Server
+	stopped   chan struct{} // closed when the loop has ended
+	acceptors []*acceptor
+	held      []*connection // accepted, but without a slot: nothing more is accepted
+	backOff   time.Duration
+	resume    loop.Timer
+	resumed   func() // w.acceptAgain
+
+	connections loop.List[connection] // all, in the order of their arrival
+	links       map[netip.AddrPort][]*link
+	free        []*connection
+	relays      []*upstream.Relay
+	scratch     [scratchSize]byte
+	host        string // of the last request
+}
+
+func newWorker(s *Server) (*worker, error) {
+	l, err := loop.New()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff, links: make(map[netip.AddrPort][]*link)}
+	w.connections.Init()
+	w.resumed = w.acceptAgain
+	return w, nil
+}
+
+// run runs the loop until ctx is done, and then closes everything.
+func (w *worker) run(ctx context.Context, beat func()) error {
+	defer close(w.stopped)
+	defer w.closeAll()
+	return w.Run(ctx, beat)
+}
+
+func (w *worker) closeAll() {
+	w.closeConnections()
+	for _, idle := range w.links {
+		for _, l := range idle {
+			loop.Close(l.fd)
+		}
+	}
+}
+
+func (w *worker) closeConnections() {
+	w.held = nil
+	for c := w.connections.First(); c != nil; c = w.connections.First() {
+		c.leave()
+	}
+}
+
+// shortenHeads bounds the wait for the heads that are being read.
+func (w *worker) shortenHeads() {
+	for c := range w.connections.All {
+		if c.state == reading && c.isInTable {
+			c.await(c.headDeadline())
+		}
+	}
+}
+
+// perform runs f on the thread of the loop, and waits for its end, or that of the loop.
+func (w *worker) perform(f func()) {
+	done := make(chan struct{})
+	w.Post(func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+	case <-w.stopped:
+	}
+}
+
+// acceptor accepts the connections of one listener for one worker.
+type acceptor struct {
+	*worker
+
+	fd int
+}
+
+// Ready implements loop.Handler. It accepts all before it reads from the first, whose
+// request arrives meanwhile.
+func (a *acceptor) Ready(uint32) {
+	var batch [acceptBatch]*connection
+	n := 0
+	for ; n < acceptBatch && len(a.held) == 0; n++ {
+		fd, remote, err := loop.Accept(a.fd)
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
+			// Such as a lack of descriptors. New connections are queued in the backlog.
+			a.server.recorder.RecordAcceptFailure(err)
+			a.pause(a.backOff)
+			a.backOff = min(2*a.backOff, maxBackOff)
+			break
+		}
+		a.backOff = minBackOff
+		batch[n] = a.newConnection(fd, remote)
+	}
+	for _, c := range batch[:n] {
+		c.start()
+	}
+}
+
+// hold keeps a connection without a slot. New connections are queued in the kernel's
+// backlog.
+func (w *worker) hold(c *connection, maxWait time.Duration) {
+	w.held = append(w.held, c)
+	w.pause(maxWait)
+}
+
+// pause stops accepting for some time, or until a slot may be free.
+func (w *worker) pause(maxWait time.Duration) {
+	for _, a := range w.acceptors {
+		w.Unwatch(a.fd)
+	}
+	w.SetTimer(&w.resume, time.Now().Add(maxWait), w.resumed)
+}
+
+func (w *worker) acceptAgain() {
+	w.StopTimer(&w.resume)
+	for _, c := range w.takeHeld() {
+		c.acceptedAt = w.Now() // its time begins with a slot
+		c.admit(false)
+	}
+	if len(w.held) > 0 {
+		return
+	}
+	for _, a := range w.acceptors {
+		w.Unwatch(a.fd) // it may be watched
+		_ = w.WatchShared(a.fd, a)
+	}
+}
+
+// listen starts to accept the connections of a listening socket.
+func (w *worker) listen(fd int) (err error) {
+	a := &acceptor{w, fd}
+	w.acceptors = append(w.acceptors, a)
+	if len(w.held) == 0 {
+		err = w.WatchShared(fd, a)
+	}
+	return err
+}
+
+// stopListening ends listen. The clients that are held were accepted: they are served
+// although no slot is free.
+func (w *worker) stopListening(fd int) {
+	for i, a := range w.acceptors {
+		if a.fd == fd {
+			w.acceptors = append(w.acceptors[:i:i], w.acceptors[i+1:]...)
+			w.Unwatch(fd)
+		}
+	}
+	for _, c := range w.takeHeld() {
+		c.admit(true)
+	}
+	w.acceptAgain()
+}
+
+func (w *worker) takeHeld() []*connection {
+	held := w.held
+	w.held = nil
+	return held
+}
+
+// newConnection returns an accepted connection.
+func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {
+	var c *connection
+	if n := len(w.free); n > 0 {
+		c, w.free = w.free[n-1], w.free[:n-1]
+	} else {
+		c = newConnection(w)
+	}
+	c.fd, c.client, c.settings, c.acceptedAt = fd, client, w.server.settings.Load(), w.Now()
+	w.connections.PushBack(&c.workerEntry, c)
+	return c
+}
+
+func (w *worker) newRelay() *upstream.Relay {
+	n := len(w.relays)
+	if n == 0 {
+		return new(upstream.Relay)
+	}
+	x := w.relays[n-1]
+	w.relays = w.relays[:n-1]
+	return x
+}
+
+func (w *worker) releaseRelay(x *upstream.Relay) {
+	if x.Reset(); len(w.relays) < maxFree {
+		w.relays = append(w.relays, x)
+	}
+}
+
+// hostString returns a Host field as a string. Most requests have that of the last one.
+func (w *worker) hostString(host []byte) string {
+	if w.host != string(host) {
+		w.host = string(host)
+	}
+	return w.host
+}
