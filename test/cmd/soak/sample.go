@@ -51,7 +51,7 @@ func (s *sampler) take(at time.Duration, l *life) error {
 		if p.pid == 0 {
 			continue // between two processes
 		}
-		f, err := lab.FootprintOf(p.pid)
+		f, err := lab.FootprintOfProcess(p.pid)
 		threads, threadsErr := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
 		if err != nil || threadsErr != nil {
 			continue // it has just exited

@@ -34,12 +34,12 @@ func (s *Service) Footprint() (Footprint, error) { return FootprintOf(s.PID()) }
 // FootprintOf adds up a process and its children. A child that exits meanwhile, such as the
 // prober, counts as nothing.
 func FootprintOf(pid int) (Footprint, error) {
-	sum, err := footprintOf(pid)
+	sum, err := FootprintOfProcess(pid)
 	if err != nil {
 		return sum, err
 	}
 	for _, child := range Children(pid) {
-		one, err := footprintOf(child)
+		one, err := FootprintOfProcess(child)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 			continue
@@ -51,11 +51,9 @@ func FootprintOf(pid int) (Footprint, error) {
 	return sum, nil
 }
 
-// FootprintOf returns the footprint of one process.
-func FootprintOf(pid int) (Footprint, error) { return footprintOf(pid) }
-
-// footprintOf reads Rss and Pss of smaps_rollup, and fd, from proc(5).
-func footprintOf(pid int) (Footprint, error) {
+// FootprintOfProcess returns the footprint of one process: Rss and Pss of smaps_rollup, and
+// fd, from proc(5).
+func FootprintOfProcess(pid int) (Footprint, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	rollup, err := os.ReadFile(dir + "/smaps_rollup")
 	if err != nil {
