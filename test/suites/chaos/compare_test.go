@@ -114,7 +114,7 @@ func (h *host) agree(ctx context.Context) (late time.Duration, differences []str
 		} else if differences = h.closest(want, got); len(differences) == 0 {
 			return max(0, time.Since(due)), nil, nil
 		}
-		if begin.After(due.Add(slack + slackOfStart*h.startTook)) {
+		if begin.After(due.Add(h.slack())) {
 			for _, o := range want {
 				differences = append(differences, "candidate: "+o.String())
 			}

@@ -133,11 +133,11 @@ func (h *host) begin(ctx context.Context) error {
 	if err := h.ingress.Set(ctx, ""); err != nil {
 		return err
 	}
-	if h.Unit != nil {
-		if err := h.Unit.Close(ctx); err != nil {
+	if last := h.Unit; last != nil {
+		h.Unit = nil
+		if err := last.Close(ctx); err != nil {
 			return fmt.Errorf("stop the service of the last sequence: %w", err)
 		}
-		h.Unit = nil
 	}
 	for port, l := range h.taken {
 		_ = l.Close()

@@ -55,7 +55,7 @@ func (h *host) note(f model.Fault, cuts bool, begun, now time.Time) {
 		}
 	}
 	m.causes = maps.Clone(h.requests.causes)
-	m.recovery = h.model.Recovery() + slack
+	m.recovery = h.model.Recovery() + h.slack()
 	h.requests.moments = append(h.requests.moments, m)
 	h.served.Store(&served)
 }
@@ -71,7 +71,7 @@ func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 	var before moment
 	for i, m := range h.requests.moments {
 		// A proxy process can accept a few more before it has noticed the end of its controller.
-		cut := m.cuts && f.Start.Before(m.at.Add(slack)) && f.End.After(m.begun)
+		cut := m.cuts && f.Start.Before(m.at.Add(h.slack())) && f.End.After(m.begun)
 		// A VIP is not served from the begin of the fault on that ends it.
 		until := time.Now()
 		if i+1 < len(h.requests.moments) {
@@ -92,7 +92,7 @@ func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 	return model.Fault{}, false
 }
 
-// unanswered is how long a request may take when the sequence ends.
+// unanswered is how long a request may take when the sequence ends, beside the slack.
 const unanswered = 2 * time.Second
 
 // traffic is what became of the honest requests.
@@ -134,7 +134,7 @@ func (h *host) judge() traffic {
 	t := traffic{sent: h.clients.Sent() - h.requests.start, attributed: make(map[model.Kind]int)}
 	for _, f := range h.clients.TakeFailures() {
 		fault, explained := h.explain(f)
-		if f.Aborted && (explained || f.End.Sub(f.Start) < unanswered) {
+		if f.Aborted && (explained || f.End.Sub(f.Start) < unanswered+h.slack()) {
 			t.sent--
 			continue
 		}

@@ -34,13 +34,10 @@ var (
 	times    = flag.Int("times", 1, "how often TestSeed injects it")
 )
 
-// slack is added to each bound, and slackOfStart for each second that the service needed to
-// start in this sequence: the bound is the service's, and other programs run on these
+// slack is added to each bound: half a second, and twice the time that the service needed
+// to start in this sequence. The bound is the service's, and other programs run on these
 // processors. Sequences that needed it are counted.
-const (
-	slack        = 500 * time.Millisecond
-	slackOfStart = 2
-)
+func (h *host) slack() time.Duration { return 500*time.Millisecond + 2*h.startTook }
 
 // run ends with a signal.
 var run struct {

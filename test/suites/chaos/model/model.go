@@ -252,17 +252,21 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 	if t.Settles { // the process may have seen it somewhat before now
 		earliest = lossDelay - react
 	}
+	start := time.Duration(0)
+	if m.starting(now) { // nobody reads it before
+		start = startDelay + react
+	}
 	switch f.File {
 	case KeepalivedConf:
-		m.keepalived.write(t.Keepalived, !t.Rejected, now, earliest, m.delayOf(t.Keepalived, t.Settles))
+		m.keepalived.write(t.Keepalived, !t.Rejected, now, earliest, start+m.delayOf(t.Keepalived, t.Settles))
 		m.settles = t.Settles
 		if m.starting(now) {
 			m.keepalived.may(Keepalived{})
 		}
 	case ConfigYAML:
-		delay := react + changeDelay
+		delay := start + react + changeDelay
 		if t.Settles {
-			delay = react + lossDelay
+			delay = start + react + lossDelay
 		}
 		m.config.write(t.Config, !t.Rejected, now, earliest, delay)
 		if m.starting(now) {
