@@ -49,6 +49,7 @@ func newTable() *table {
 	t.sourcePool.New = func() any {
 		s := new(source)
 		s.reading.Init()
+		s.late.Init()
 		s.lingering.Init()
 		s.queue.Init()
 		return s
@@ -91,7 +92,11 @@ func (t *table) setStage(c *connection, s stage) {
 	switch s {
 	case readingHead:
 		t.reading.PushBack(&c.tableEntry, c)
-		if c.source != nil {
+		switch {
+		case c.source == nil:
+		case c.waiting:
+			c.source.late.PushBack(&c.sourceEntry, c)
+		default:
 			c.source.reading.PushBack(&c.sourceEntry, c)
 		}
 	case lingering:
@@ -176,6 +181,7 @@ type source struct {
 	sourceKey
 	count, evicted, waiting   int            // all of them, those in stage evicted, and those beyond the bound
 	reading, lingering, queue connectionList // the oldest first
+	late                      connectionList // wait for their heads beyond the bound
 }
 
 // held returns the number of connections that the bound counts.
@@ -221,6 +227,19 @@ func (t *table) setWaiting(c *connection, waiting bool) {
 	c.waiting = waiting
 	c.source.waiting += difference
 	t.waiting += difference
+}
+
+// yield moves the connection of a source that has waited longest for its head beyond the
+// bound. It reports whether there is one: its slot is free for a complete head. The caller
+// holds mu.
+func (t *table) yield(s *source) bool {
+	c := s.reading.First()
+	if c == nil {
+		return false
+	}
+	t.setWaiting(c, true)
+	t.setStage(c, readingHead)
+	return true
 }
 
 // grant gives free slots of a source to those of its connections that have waited longest
