@@ -296,7 +296,7 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*server.Settings){
-		"per source":     func(s *server.Settings) { s.PerSource = 256 },
+		"per source":     func(s *server.Settings) { s.MaxConnections, s.PerSource = 1200, 256 }, // 600 wait beyond the bound
 		"all slots":      func(s *server.Settings) { s.MaxConnections = 512 },
 		"both are short": func(s *server.Settings) { s.MaxConnections, s.PerSource = 512, 256 },
 	} {

@@ -31,7 +31,7 @@ type table struct {
 	evicted   int // of these, in stage evicted
 	waiting   int // of these, beyond the bound of their source
 	// Each connection is in one of these lists. The first one has waited longest.
-	reading, lingering, busy connectionList
+	reading, late, lingering, busy connectionList // late: waits for its head beyond the bound of its source
 
 	sources    map[sourceKey]*source
 	sourcePool sync.Pool        // of *source
@@ -55,6 +55,7 @@ func newTable() *table {
 		return s
 	}
 	t.reading.Init()
+	t.late.Init()
 	t.lingering.Init()
 	t.busy.Init()
 	return t
@@ -91,12 +92,13 @@ func (t *table) setStage(c *connection, s stage) {
 	c.sourceEntry.Remove()
 	switch s {
 	case readingHead:
-		t.reading.PushBack(&c.tableEntry, c)
-		switch {
-		case c.source == nil:
-		case c.waiting:
+		if c.waiting {
+			t.late.PushBack(&c.tableEntry, c)
 			c.source.late.PushBack(&c.sourceEntry, c)
-		default:
+			return
+		}
+		t.reading.PushBack(&c.tableEntry, c)
+		if c.source != nil {
 			c.source.reading.PushBack(&c.sourceEntry, c)
 		}
 	case lingering:

@@ -167,7 +167,7 @@ func checkTable(t *testing.T, l *table, in []*connection) {
 		of[c.source] = sums
 	}
 	listed := 0
-	for s, list := range map[stage]*connectionList{readingHead: &l.reading, lingering: &l.lingering, answering: &l.busy} {
+	for list, s := range map[*connectionList]stage{&l.reading: readingHead, &l.late: readingHead, &l.lingering: lingering, &l.busy: answering} {
 		for c := range list.All {
 			listed++
 			if c.stage != s && (s != answering || c.stage != evicted && c.stage != queued) {
