@@ -39,15 +39,18 @@ const (
 
 // admit adds the new connection c in a stage, if necessary in place of another one:
 //
-// A source at its bound loses the connection that has waited longest for its head.
-// Rejecting the newest connection would be cheaper. But a client that floods from
+// A source at its bound may have more connections that wait: for their heads, or with a
+// complete head for a slot. A CA can begin hundreds of validations at once. A complete head
+// gets the slot of a connection without one. Connections beyond a bound take no slot from
+// others. There are at most half as many of them as slots.
+//
+// When there are as many, the source loses the connection that has waited longest for its
+// head. Rejecting the newest connection would be cheaper. But a client that floods from
 // behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. If no connection of its source can be evicted, because
-// all are being answered, c waits beyond the bound: a CA can begin hundreds of
-// validations at once. Connections beyond a bound take no slot from others. There are at
-// most half as many of them as slots. Then c is rejected.
+// without a head least likely. The newest is rejected only if no connection of its
+// source can be evicted.
 //
 // When all slots are taken, the same rule applies to all connections. If none can
 // be evicted because all are being answered, c must wait for maxWait or until a
@@ -57,7 +60,7 @@ func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxW
 	defer t.mu.Unlock()
 	waiting := false
 	if !unbounded {
-		if a, waiting, maxWait = t.makeRoom(c, c.acceptedAt, maxEvicted); a != admitted {
+		if a, waiting, maxWait = t.makeRoom(c, s == answering, c.acceptedAt, maxEvicted); a != admitted {
 			if a == overloaded {
 				t.paused[c.worker] = true
 			}
@@ -76,9 +79,12 @@ func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxW
 // The caller holds mu.
 func (t *table) place(c *connection, s stage) admission {
 	if s == answering && c.waiting {
-		t.setStage(c, queued)
-		t.grant(c.source) // noticed continues if there is one
-		return waits
+		if !t.yield(c.source) {
+			t.setStage(c, queued)
+			t.grant(c.source) // noticed continues if there is one
+			return waits
+		}
+		t.setWaiting(c, false)
 	}
 	t.setStage(c, s)
 	return admitted
@@ -108,7 +114,7 @@ func (t *table) finishReading(c *connection, challenge bool) admission {
 // evicted connection. The caller holds mu.
 func (t *table) readmit(c *connection) bool {
 	// c leaves the evicted connections when another one joins them.
-	a, waiting, _ := t.makeRoom(c, c.worker.Now(), maxEvicted+1)
+	a, waiting, _ := t.makeRoom(c, true, c.worker.Now(), maxEvicted+1)
 	if a == rejected || a == overloaded && t.active() >= t.limit+maxEvicted {
 		return false
 	}
@@ -118,9 +124,9 @@ func (t *table) readmit(c *connection) bool {
 }
 
 // makeRoom evicts connections until c fits, or returns what to do with c. c is not in
-// flight yet, or evicted. Candidates are connections that were accepted before now.
+// flight yet, or evicted. complete means that its head is. Candidates are connections that were accepted before now.
 // limit bounds the evicted connections. The caller holds mu.
-func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, waiting bool, maxWait time.Duration) {
+func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int) (a admission, waiting bool, maxWait time.Duration) {
 	var own *source
 	if t.perSource > 0 {
 		own = t.sources[sourceKeyOf(c.client.Addr())]
@@ -133,21 +139,24 @@ func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, 
 		return overloaded, false, slotTimeout
 	}
 	if sourceFull {
-		old, _ := t.evictionCandidate(&own.lingering, &own.reading, now)
-		switch {
-		case old != nil:
-			waiting = old.waiting
+		if t.waiting >= t.limit/2 || own.lingering.First() != nil {
+			old, _ := t.evictionCandidate(&own.lingering, &own.late, now)
+			if old == nil {
+				old, _ = t.evictionCandidate(&own.lingering, &own.reading, now)
+			}
+			if old == nil {
+				return rejected, false, 0
+			}
 			t.evict(old, report.SourceLimit)
-			waiting = waiting || own.held() >= t.perSource // one with a complete head has waited longer
-		case t.waiting < t.limit/2:
+		}
+		// One with a complete head, which has waited longer, can have got the slot.
+		if own.held() >= t.perSource && !(complete && t.yield(own)) {
 			return admitted, true, 0
-		default:
-			return rejected, false, 0
 		}
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
 	for i := range 2 {
-		if waiting || t.active() < t.limit {
+		if t.active() < t.limit {
 			break
 		}
 		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
@@ -159,7 +168,7 @@ func (t *table) makeRoom(c *connection, now time.Time, limit int) (a admission, 
 		}
 		t.evict(old, report.Evicted)
 	}
-	return admitted, waiting, 0
+	return admitted, false, 0
 }
 
 // evictionCandidate returns the connection whose client loses least: one that has

@@ -62,24 +62,58 @@ func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 	return tcp
 }
 
-// TestPerSource: the longest waiting connection of a source is evicted for its
-// newest. Other sources lose nothing.
+// TestPerSource: connections without a head wait beyond the bound of their source. When too
+// many wait, the longest waiting one of the source is evicted for its newest. Other sources
+// lose nothing.
 func TestPerSource(t *testing.T) {
 	s := testSettings()
-	s.PerSource = 3
+	s.MaxConnections, s.PerSource = 8, 3
 	f := startServer(t, s)
-	var other, own [4]*net.TCPConn
-	for i := range 3 {
+	var other [3]*net.TCPConn
+	var own [8]*net.TCPConn // within the bound, and beyond
+	for i := range other {
 		other[i] = openHalfSent(t, f, "127.0.0.3")
+	}
+	for i := range len(own) - 1 {
 		own[i] = openHalfSent(t, f, "127.0.0.2")
 	}
-	own[3] = dialFrom(t, "127.0.0.2", f.addr)
-	send(t, own[3], "GET")
-	wantReset(t, "the oldest", own[0])
+	if n := f.Waiting(); n != 4 {
+		t.Errorf("%d connections wait beyond the bound, want 4", n)
+	}
+	own[7] = dialFrom(t, "127.0.0.2", f.addr)
+	send(t, own[7], "GET")
+	wantReset(t, "the oldest beyond the bound", own[3])
 	wantRejection(t, f, report.SourceLimit)
-	for i := range 3 {
-		wantResponse(t, "another source", other[i])
-		wantResponse(t, "the newer ones", own[i+1])
+	for i, tcp := range own {
+		if i != 3 {
+			wantResponse(t, "another one of the source", tcp)
+		}
+	}
+	for _, tcp := range other {
+		wantResponse(t, "another source", tcp)
+	}
+	wantNoConnections(t, f)
+}
+
+// TestHalfSentHeadsYield: a complete request needs no eviction while its source has only
+// connections without a head.
+func TestHalfSentHeadsYield(t *testing.T) {
+	s := testSettings()
+	s.PerSource = 2
+	f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
+	var own [4]*net.TCPConn
+	for i := range own {
+		own[i] = openHalfSent(t, f, "127.0.0.2")
+	}
+	for range 5 {
+		tcp := dialFrom(t, "127.0.0.2", f.addr)
+		send(t, tcp, challengeRequest)
+		if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
+			t.Errorf("answered %q", got)
+		}
+	}
+	for _, tcp := range own {
+		wantResponse(t, "one without a head", tcp)
 	}
 	wantNoConnections(t, f)
 }
@@ -262,7 +296,7 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*server.Settings){
-		"per source":     func(s *server.Settings) { s.PerSource = 256 },
+		"per source":     func(s *server.Settings) { s.MaxConnections, s.PerSource = 1200, 256 }, // 600 wait beyond the bound
 		"all slots":      func(s *server.Settings) { s.MaxConnections = 512 },
 		"both are short": func(s *server.Settings) { s.MaxConnections, s.PerSource = 512, 256 },
 	} {

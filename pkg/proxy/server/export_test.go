@@ -33,10 +33,11 @@ func (s *Server) Waiting() int {
 
 // ReadingHeads returns the number of connections whose partial head was read.
 func (s *Server) ReadingHeads() int {
-	return s.countMatching(&s.table.reading, func(c *connection) bool {
+	read := func(c *connection) bool {
 		info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err == nil && info.Bytes_received > 0 && !loop.HasUnread(c.fd)
-	})
+	}
+	return s.countMatching(&s.table.reading, read) + s.countMatching(&s.table.late, read)
 }
 
 // Lingering returns the number of connections that have their response and still

@@ -31,7 +31,7 @@ type table struct {
 	evicted   int // of these, in stage evicted
 	waiting   int // of these, beyond the bound of their source
 	// Each connection is in one of these lists. The first one has waited longest.
-	reading, lingering, busy connectionList
+	reading, late, lingering, busy connectionList // late: waits for its head beyond the bound of its source
 
 	sources    map[sourceKey]*source
 	sourcePool sync.Pool        // of *source
@@ -49,11 +49,13 @@ func newTable() *table {
 	t.sourcePool.New = func() any {
 		s := new(source)
 		s.reading.Init()
+		s.late.Init()
 		s.lingering.Init()
 		s.queue.Init()
 		return s
 	}
 	t.reading.Init()
+	t.late.Init()
 	t.lingering.Init()
 	t.busy.Init()
 	return t
@@ -90,6 +92,11 @@ func (t *table) setStage(c *connection, s stage) {
 	c.sourceEntry.Remove()
 	switch s {
 	case readingHead:
+		if c.waiting {
+			t.late.PushBack(&c.tableEntry, c)
+			c.source.late.PushBack(&c.sourceEntry, c)
+			return
+		}
 		t.reading.PushBack(&c.tableEntry, c)
 		if c.source != nil {
 			c.source.reading.PushBack(&c.sourceEntry, c)
@@ -176,6 +183,7 @@ type source struct {
 	sourceKey
 	count, evicted, waiting   int            // all of them, those in stage evicted, and those beyond the bound
 	reading, lingering, queue connectionList // the oldest first
+	late                      connectionList // wait for their heads beyond the bound
 }
 
 // held returns the number of connections that the bound counts.
@@ -221,6 +229,19 @@ func (t *table) setWaiting(c *connection, waiting bool) {
 	c.waiting = waiting
 	c.source.waiting += difference
 	t.waiting += difference
+}
+
+// yield moves the connection of a source that has waited longest for its head beyond the
+// bound. It reports whether there is one: its slot is free for a complete head. The caller
+// holds mu.
+func (t *table) yield(s *source) bool {
+	c := s.reading.First()
+	if c == nil {
+		return false
+	}
+	t.setWaiting(c, true)
+	t.setStage(c, readingHead)
+	return true
 }
 
 // grant gives free slots of a source to those of its connections that have waited longest

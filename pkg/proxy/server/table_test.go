@@ -167,7 +167,7 @@ func checkTable(t *testing.T, l *table, in []*connection) {
 		of[c.source] = sums
 	}
 	listed := 0
-	for s, list := range map[stage]*connectionList{readingHead: &l.reading, lingering: &l.lingering, answering: &l.busy} {
+	for list, s := range map[*connectionList]stage{&l.reading: readingHead, &l.late: readingHead, &l.lingering: lingering, &l.busy: answering} {
 		for c := range list.All {
 			listed++
 			if c.stage != s && (s != answering || c.stage != evicted && c.stage != queued) {
@@ -196,35 +196,40 @@ func checkTable(t *testing.T, l *table, in []*connection) {
 }
 
 // TestUnreadHeadIsNotEvicted: a client whose head has arrived is not late, even if
-// its goroutine is.
+// its worker is.
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
-	for name, perSource := range map[string]int{"of all": 0, "of its source": 2} {
-		limit := 2 + 2*perSource // some may wait beyond the bound
+	for name, test := range map[string]struct {
+		limit, perSource int
+		last             admission // when all heads have arrived
+	}{
+		"of all":        {3, 0, overloaded},
+		"of its source": {3, 2, rejected}, // one of three waits beyond the bound
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTable()
-			l.setLimits(limit, perSource)
-			var c [4]*connection
-			var clients [4]net.Conn
+			l.setLimits(test.limit, test.perSource)
+			var c [5]*connection
+			var clients [5]net.Conn
 			for i := range c {
 				c[i], clients[i] = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
 				c[i].acceptedAt = time.Unix(int64(i), 0)
 			}
-			l.admit(c[0], readingHead, false)
-			l.admit(c[1], readingHead, false)
-			sendByte(t, clients[0], c[0])
-			l.admit(c[2], readingHead, false)
-			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead {
-				t.Fatalf("stages %d, %d, %d", c[0].stage, c[1].stage, c[2].stage)
+			for i := range 3 {
+				l.admit(c[i], readingHead, false)
 			}
-			// When all heads have arrived, none is evicted.
+			sendByte(t, clients[0], c[0])
 			sendByte(t, clients[2], c[2])
-			a, wait := l.admit(c[3], readingHead, false)
-			if perSource > 0 && (a != admitted || !c[3].waiting) || perSource == 0 && (a != overloaded || wait != unreadRetryDelay) {
+			l.admit(c[3], readingHead, false)
+			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead || c[3].stage != readingHead {
+				t.Fatalf("stages %d, %d, %d, %d", c[0].stage, c[1].stage, c[2].stage, c[3].stage)
+			}
+			sendByte(t, clients[3], c[3])
+			if a, wait := l.admit(c[4], readingHead, false); a != test.last || a == overloaded && wait != unreadRetryDelay {
 				t.Errorf("got %v, wait %v", a, wait)
 			}
-			if c[0].stage != readingHead || c[2].stage != readingHead {
-				t.Errorf("stages %d, %d", c[0].stage, c[2].stage)
+			if c[0].stage != readingHead || c[2].stage != readingHead || c[3].stage != readingHead {
+				t.Errorf("stages %d, %d, %d", c[0].stage, c[2].stage, c[3].stage)
 			}
 		})
 	}
@@ -287,7 +292,7 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 		"another waits for its head":               {1, 0, readingHead, answering, evicted, 1},
 		"another is being answered":                {1, 0, answering, answering, answering, 2},
 		"another lingers":                          {1, 0, lingering, answering, evicted, 1},
-		"another of its source waits for its head": {9, 1, readingHead, answering, evicted, 1},
+		"another of its source waits for its head": {9, 1, readingHead, answering, readingHead, 2},
 		"another of its source is being answered":  {9, 1, answering, queued, answering, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,6 +304,11 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
 				c[i].acceptedAt = time.Unix(int64(i), 0)
 				l.admit(c[i], readingHead, false)
+			}
+			if test.perSource > 0 { // the second waits beyond the bound
+				l.evict(c[0], report.SourceLimit)
+				l.setWaiting(c[1], false)
+				l.setStage(c[1], readingHead)
 			}
 			if test.others != readingHead {
 				l.finishReading(c[1], true)
