@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// acceptBatch bounds the connections that one event accepts. Others have their turn
+	// acceptBatch bounds the connections that are accepted for an event. Others have their turn
 	// afterwards.
 	acceptBatch = 8
 
