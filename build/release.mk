@@ -40,10 +40,17 @@ HOST_BINARIES  := $(ARCHITECTURES:%=http01-proxyd-linux-%)
 ADMIN_BINARIES := $(foreach p,$(ADMIN_PLATFORMS),oc-http01-$p$(if $(filter windows-%,$p),.exe))
 DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
 
+# Every go command gets these flags, so that each package is compiled once for tools,
+# tests and releases. With -trimpath, the result does not depend on the folder: clones
+# share it. Binaries and test programs contain no DWARF, whose generation takes a fifth
+# of the compilation.
+COMMON_FLAGS := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(COMMON_FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(COMMON_FLAGS))
+
 # All settings that influence the generated code are fixed: the same commit and Go
 # release give the same bytes on every machine. (With an empty GOFLAGS, the value
 # of `go env -w` would apply.)
-REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
+REPRODUCIBLY := GOFLAGS='$(COMMON_FLAGS)' GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
 .PHONY: binaries image release share install uninstall rpm $(DIST_BINARIES)

@@ -45,7 +45,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 func buildHost(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	command(t, "../..", []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=-trimpath", "GOWORK=off"},
+	command(t, "../..", []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "GOWORK=off"},
 		"go", "build", "-buildvcs=auto", "-ldflags", "-s -w", "-o", filepath.Join(dir, "http01-proxyd-linux-amd64"), "./cmd/http01-proxyd")
 	return dir
 }

@@ -233,29 +233,35 @@ func (p *process) arguments() []string {
 	}
 }
 
+// repositoryPattern begins the import paths of the repository's packages.
+const repositoryPattern = "github.com/http01-proxyd/http01-proxyd/"
+
+// flags returns the flags with which the tests of a module are compiled.
+func (o options) flags(m module) []string {
+	var flags []string
+	if m.race {
+		flags = append(flags, "-race")
+	}
+	if o.cover != "" {
+		flags = append(flags, "-cover", "-covermode=atomic",
+			"-coverpkg="+repositoryPattern+"pkg/...,"+repositoryPattern+"internal/...,"+repositoryPattern+"cmd/...")
+	}
+	return flags
+}
+
 // compile compiles the test programs of some packages of one module into dir and returns
 // their paths. `go test` skips programs that are up to date.
-func compile(ctx context.Context, root, dir string, m module, packs []*testPackage, cover bool) (map[*testPackage]string, error) {
+func compile(ctx context.Context, root, dir string, m module, packs []*testPackage, flags []string) (map[*testPackage]string, error) {
 	binaries := map[*testPackage]string{}
-	name := m.dir
-	if name == "." {
-		name = "root"
-	}
 	// Programs in one directory are named after the last element of the import path.
 	// Packages with the same last element go into different directories.
 	for index := 0; len(binaries) < len(packs); index++ {
-		into := filepath.Join(dir, name, strconv.Itoa(index))
+		into := filepath.Join(dir, strconv.Itoa(index))
 		if err := os.MkdirAll(into, 0o750); err != nil {
 			return nil, fmt.Errorf("make the directory of test programs: %w", err)
 		}
-		args := []string{"test", "-c", "-o", into + "/"}
-		if m.race {
-			args = append(args, "-race")
-		}
-		if cover {
-			const repository = "github.com/http01-proxyd/http01-proxyd/"
-			args = append(args, "-cover", "-covermode=atomic", "-coverpkg="+repository+"pkg/...,"+repository+"internal/...,"+repository+"cmd/...")
-		}
+		// golangci-lint runs vet. Tests need no symbols: tracebacks use the table of functions.
+		args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", into + "/"}, flags...)
 		known := len(binaries)
 		for _, p := range packs {
 			if p.index == index {
@@ -273,16 +279,22 @@ func compile(ctx context.Context, root, dir string, m module, packs []*testPacka
 	return binaries, nil
 }
 
-// process returns the process that runs a fuzzer on one core at a low priority. The
-// priority is not the lowest: Go's fuzzer ends an input after 10 s, and at nice 19 an input
-// that requires 0.1 s can wait that long beside busy tests.
-func (f fuzzer) process() *process {
+// fuzzFlags compile a test program that finds new inputs by the coverage of the
+// repository's packages. `go test -fuzz` also instruments the standard library and all
+// other modules. It compiles each of their packages again, and each input takes longer.
+func fuzzFlags() []string { return []string{"-gcflags=" + repositoryPattern + "...=-d=libfuzzer"} }
+
+// process returns the process that runs a fuzzer on one core at a low priority. Inputs that
+// extend the coverage are kept in corpus. The priority is not the lowest: Go's fuzzer ends
+// an input after 10 s, and at nice 19 an input that requires 0.1 s can wait that long
+// beside busy tests.
+func (f fuzzer) process(p *testPackage, binary, corpus string) *process {
 	return &process{
-		pack:  &testPackage{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
-		tests: []string{f.name}, timeout: fuzzTimeout,
+		pack: p, tests: []string{f.name}, timeout: fuzzTimeout,
 		command: []string{
-			"nice", "-n", "10", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",
-			"-fuzztime", f.count, "-fuzzminimizetime", "10x", "-parallel", "1",
+			"nice", "-n", "10", binary, "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^" + f.name + "$",
+			"-test.fuzztime=" + f.count, "-test.fuzzminimizetime=10x", "-test.parallel=1",
+			"-test.fuzzcachedir=" + filepath.Join(corpus, p.dir),
 		},
 	}
 }

@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 	}
 	one := &process{pack: &testPackage{dir: "pkg/p"}}
 	two := &process{pack: &testPackage{dir: "pkg/p"}}
-	fuzz := fuzzer{"pkg/q", "FuzzQ", "10x"}.process()
+	fuzz := fuzzer{"pkg/q", "FuzzQ", "10x"}.process(&testPackage{dir: "pkg/q"}, "q.test", "fuzz")
 	var out strings.Builder
 	r := newReport(&out)
 	begin := time.Now()

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"runtime"
 	"slices"
 )
@@ -35,14 +36,6 @@ func (s *scheduler) run(ctx context.Context, o options) error {
 	compileCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	compiled := compileAll(compileCtx, o)
-	if o.fuzz {
-		for _, f := range fuzzers() {
-			if o.selects(f.dir) {
-				s.fuzzers = append(s.fuzzers, f.process())
-				s.report.expect(s.fuzzers[len(s.fuzzers)-1])
-			}
-		}
-	}
 	var failed error
 	for {
 		s.fill(ctx)
@@ -83,8 +76,12 @@ func (s *scheduler) fill(ctx context.Context) {
 func (s *scheduler) add(processes []*process) {
 	for _, p := range processes {
 		s.report.expect(p)
+		if p.command != nil {
+			s.fuzzers = append(s.fuzzers, p)
+		} else {
+			s.queue = append(s.queue, p)
+		}
 	}
-	s.queue = append(s.queue, processes...)
 	slices.SortStableFunc(s.queue, func(a, b *process) int { return cmp.Compare(b.weight, a.weight) })
 }
 
@@ -97,19 +94,23 @@ func (s *scheduler) ended(res result) {
 	s.report.add(res)
 }
 
-// compileAll sends the processes of each module when its tests are compiled, and then
-// closes the channel.
+// compileAll sends the processes of each module when its tests are compiled, then those of
+// the fuzzers, and then closes the channel.
 func compileAll(ctx context.Context, o options) <-chan batch {
 	compiled := make(chan batch)
 	go func() {
 		defer close(compiled)
-		for _, m := range modules() {
-			processes, err := prepare(ctx, o, m)
+		send := func(processes []*process, err error) {
 			select {
 			case compiled <- batch{processes, err}:
 			case <-ctx.Done():
-				return
 			}
+		}
+		for _, m := range modules() {
+			send(prepare(ctx, o, m))
+		}
+		if o.fuzz {
+			send(prepareFuzzers(ctx, o))
 		}
 	}()
 	return compiled
@@ -139,13 +140,46 @@ func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 		}
 	}
 	packs = slices.DeleteFunc(packs, func(p *testPackage) bool { return tests[p] == nil })
-	binaries, err := compile(ctx, o.root, o.bin, m, packs, o.cover != "")
+	name := m.dir
+	if name == "." {
+		name = "root"
+	}
+	binaries, err := compile(ctx, o.root, filepath.Join(o.bin, name), m, packs, o.flags(m))
 	if err != nil {
 		return nil, err
 	}
 	var all []*process
 	for _, p := range packs {
 		all = append(all, suites[p.dir].plan(p, tests[p], binaries[p])...)
+	}
+	return all, nil
+}
+
+// prepareFuzzers compiles the selected fuzzers, which are in the service's module.
+func prepareFuzzers(ctx context.Context, o options) ([]*process, error) {
+	chosen := slices.DeleteFunc(fuzzers(), func(f fuzzer) bool { return !o.selects(f.dir) })
+	if len(chosen) == 0 {
+		return nil, nil
+	}
+	m := module{dir: "."}
+	packs, err := list(ctx, o.root, m)
+	if err != nil {
+		return nil, err
+	}
+	packs = slices.DeleteFunc(packs, func(p *testPackage) bool {
+		return !slices.ContainsFunc(chosen, func(f fuzzer) bool { return f.dir == p.dir })
+	})
+	binaries, err := compile(ctx, o.root, filepath.Join(o.bin, "fuzz"), m, packs, fuzzFlags())
+	if err != nil {
+		return nil, err
+	}
+	var all []*process
+	for _, f := range chosen {
+		for _, p := range packs {
+			if p.dir == f.dir {
+				all = append(all, f.process(p, binaries[p], filepath.Join(o.root, ".cache", "fuzz")))
+			}
+		}
 	}
 	return all, nil
 }

@@ -37,7 +37,7 @@ func Build(ctx context.Context) (Programs, error) {
 	flags := fmt.Sprintf("-s -w -X %s=%s -X %s=%s",
 		"k8s.io/component-base/version.gitVersion", KubernetesVersion,
 		"github.com/cert-manager/cert-manager/pkg/util.AppVersion", CertManagerVersion)
-	dir, err := lab.BuildModule(ctx, "rehearsal/programs", "-trimpath", "-ldflags", flags)
+	dir, err := lab.BuildModule(ctx, "rehearsal/programs", "-ldflags", flags)
 	if err != nil {
 		return Programs{}, err
 	}

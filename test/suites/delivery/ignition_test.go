@@ -57,7 +57,8 @@ func buildIgnition(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	cmd := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/version.Raw="+version, "github.com/coreos/ignition/v2/internal@"+version)
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "CGO_ENABLED=1")
+	// With the flags of Vale in the Makefile, both share the compiled standard library.
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOGC=400", "CGO_ENABLED=1", "CGO_CFLAGS=-O0 -w")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build Ignition %s: %w: run test/install-packages all, for the headers of libblkid\n%s", version, err, out)
 	}

@@ -76,7 +76,7 @@ func build(ctx context.Context, dir string) error {
 func goBuild(ctx context.Context, output string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-o", output}, args...)...)
 	cmd.Dir = host.Repository()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=400")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v: %w\n%s", args, err, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
@@ -41,16 +42,27 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Re
 	if err != nil {
 		return report, err
 	}
+	var called map[string]map[int]calls
+	if o.CallCell > 0 {
+		if called, err = r.measureCalls(ctx, all); err != nil {
+			return report, err
+		}
+	}
 	weighed := map[string]memory{}
 	if o.HalfHeads > 0 {
 		if weighed, err = r.measureMemory(ctx, all); err != nil {
 			return report, err
 		}
 	}
-	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, weighed), summariseOtherLoad(seen)
+	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, called, weighed), summariseOtherLoad(seen)
 	if o.Pairs > 0 {
 		report.Costs, err = r.measureCosts(ctx)
 	}
+	if err != nil {
+		return report, err
+	}
+	report.Goals = goals(o, seen, weighed)
+	report.Versions, err = compareVersions(o, seen)
 	return report, err
 }
 
@@ -60,6 +72,8 @@ type Report struct {
 	Machine   Machine
 	Rows      []Row
 	Costs     []Cost
+	Goals     []Goal
+	Versions  []VersionRatio // of the service to an earlier one
 	OtherLoad OtherLoad
 }
 
@@ -90,10 +104,10 @@ type Row struct {
 	Connections int
 	Rate        float64 // requests a second, median over rounds
 	Ratio       float64 // rate relative to HAProxy's: median of the ratios by round; 0 without HAProxy
-	ToPlain     float64 // rate relative to http01-proxyd as on a node; 0 without it
 	P50, P99    float64 // milliseconds, medians over rounds
 	P999        float64
-	CPU         float64 // µs of user and system time a request, over all rounds; 0 for the kernel
+	Time        TimePerRequest
+	Calls       calls   // system calls of the proxy for each request; nil for the kernel
 	Requests    int     // over all rounds
 	Errors      int     // over all rounds
 	Idle, Half  float64 // proportional memory in MiB; 0 for the kernel
@@ -101,16 +115,38 @@ type Row struct {
 	Unfiltered  bool    // forwards every path
 }
 
+// TimePerRequest is the time of all cores for each request in µs, over all rounds. The
+// upper fields add up to it, the lower ones are the parts of some programs.
+type TimePerRequest struct {
+	User, System, Softirq, Idle, Steal float64
+
+	Proxy    float64 // 0 for the kernel's DNAT
+	Client   float64
+	Upstream float64
+}
+
+// all returns the time of all cores.
+func (t TimePerRequest) all() float64 { return t.User + t.System + t.Softirq + t.Idle + t.Steal }
+
+func timePerRequest(u cpuUsage, requests int) TimePerRequest {
+	us := func(t time.Duration) float64 { return perRequest(t, requests) }
+	return TimePerRequest{
+		User: us(u.machine.user), System: us(u.machine.system), Softirq: us(u.machine.softirq),
+		Idle: us(u.machine.idle), Steal: us(u.machine.steal),
+		Proxy: us(u.proxy), Client: us(u.client()), Upstream: us(u.upstream),
+	}
+}
+
 // reference is the proxy that rates are compared with.
 const reference = "haproxy"
 
-func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
+func rows(o Options, all []proxy, seen map[string]cells, called map[string]map[int]calls, weighed map[string]memory) []Row {
 	var out []Row
 	for _, connections := range o.Connections {
 		for _, d := range all {
 			row := summarise(seen[d.key][connections], seen[reference][connections])
-			row.ToPlain = median(ratios(seen[d.key][connections], seen[serviceKey][connections]))
 			row.Key, row.Proxy, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
+			row.Calls = called[d.key][connections]
 			m := weighed[d.key]
 			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
 			out = append(out, row)
@@ -123,31 +159,40 @@ func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memo
 // summarise combines the rounds of one proxy. haproxy may be empty.
 func summarise(own, haproxy []cell) Row {
 	var row Row
-	var rates, p50, p99, p999 []float64
-	cpu := 0.0
+	var usage cpuUsage
 	good := 0
 	for _, c := range own {
-		rates = append(rates, c.rate())
-		p50, p99, p999 = append(p50, ms(c.p50)), append(p99, ms(c.p99)), append(p999, ms(c.p999))
-		cpu += float64(c.cpu.Microseconds())
+		usage = usage.plus(c.usage)
 		good += c.good()
 		row.Requests += c.requests
 		row.Errors += c.errors
 	}
-	row.Rate, row.Ratio = median(rates), median(ratios(own, haproxy))
-	row.P50, row.P99, row.P999 = median(p50), median(p99), median(p999)
-	if good > 0 {
-		row.CPU = cpu / float64(good)
-	}
+	row.Rate, row.Ratio = medianOf(own, cell.rate), median(ratios(own, haproxy, cell.rate))
+	row.P50, row.P99, row.P999 = medianOf(own, cell.p50ms), medianOf(own, cell.p99ms), medianOf(own, cell.p999ms)
+	row.Time = timePerRequest(usage, good)
 	return row
 }
 
-// ratios returns the ratio of the rates of each round that both have.
-func ratios(own, other []cell) []float64 {
+// medianOf returns the median of a figure over the rounds.
+func medianOf(rounds []cell, figure func(cell) float64) float64 {
+	return median(figures(rounds, figure))
+}
+
+// figures returns a figure of each round.
+func figures(rounds []cell, figure func(cell) float64) []float64 {
+	values := make([]float64, len(rounds))
+	for i, c := range rounds {
+		values[i] = figure(c)
+	}
+	return values
+}
+
+// ratios returns the ratio of a figure in each round that both have.
+func ratios(own, other []cell, figure func(cell) float64) []float64 {
 	var out []float64
 	for i, c := range own {
-		if i < len(other) && other[i].rate() > 0 {
-			out = append(out, c.rate()/other[i].rate())
+		if i < len(other) && figure(other[i]) > 0 {
+			out = append(out, figure(c)/figure(other[i]))
 		}
 	}
 	return out

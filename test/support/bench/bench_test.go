@@ -13,16 +13,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestQuick runs every measurement briefly with every proxy. It checks that the benchmark
+// TestSmoke runs every measurement briefly with every proxy. It checks that the benchmark
 // works and asserts no times.
-func TestQuick(t *testing.T) {
+func TestSmoke(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
 	}
 	// A Ctrl-C must not leave a lab behind. go test waits for this process.
 	ctx, stop := signal.NotifyContext(t.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	o := Quick()
+	o := Smoke()
 	o.Progress = t.Output()
 	var err error
 	if o.Binary = os.Getenv("HTTP01_PROXYD"); o.Binary == "" {
@@ -63,7 +63,10 @@ func checkRow(t *testing.T, o Options, row Row) {
 	if row.Key == "dnat" {
 		return // no process
 	}
-	if row.CPU <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
+	if row.Calls[allCalls] < row.Calls["close"] || row.Calls["close"] < 0.5 {
+		t.Errorf("%s: system calls %v", row.Proxy, row.Calls)
+	}
+	if row.Time.Proxy <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
 		t.Errorf("%s: CPU or memory is missing, or connections were closed: %+v", row.Proxy, row)
 	}
 }

@@ -26,6 +26,7 @@ func colour(key string) string {
 	return cmp.Or(map[string]string{
 		"http01-proxyd":        "#0072b2",
 		"http01-proxyd-tls":    "#56b4e9",
+		"http01-proxyd-nginx":  "#999999",
 		"http01-proxyd-before": "#000000",
 		"haproxy":              "#e69f00",
 		"haproxy-1":            "#f0e442",
@@ -48,7 +49,7 @@ func (r Report) Chart() string {
 	panels := []panel{
 		{"requests a second (more is better)", func(row Row) float64 { return row.Rate }, false, 0},
 		{"p99 latency in ms, logarithmic (less is better)", func(row Row) float64 { return row.P99 }, true, 1},
-		{"CPU µs a request, user and system (less is better)", func(row Row) float64 { return row.CPU }, false, 0},
+		{"CPU µs a request, user and system (less is better)", func(row Row) float64 { return row.Time.Proxy }, false, 0},
 	}
 	var s svg
 	height := legendTop + 30 + len(panels)*panelEvery

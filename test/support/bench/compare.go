@@ -11,12 +11,23 @@ import (
 	"time"
 )
 
-// cell is one run of wrk against one proxy.
+// cell is one run of the client against one proxy.
 type cell struct {
 	load
 
-	cpu    time.Duration // of the proxy's processes
-	others float64       // part of the machine's time that other programs used
+	usage  cpuUsage // during the run
+	others float64  // part of the machine's time that other programs used
+}
+
+// cpu returns the CPU time of the proxy for each request in µs, or 0 for the kernel's DNAT.
+func (c cell) cpu() float64 { return perRequest(c.usage.proxy, c.good()) }
+
+// perRequest divides a time by a number of requests. It returns µs, or 0 without requests.
+func perRequest(t time.Duration, requests int) float64 {
+	if requests == 0 {
+		return 0
+	}
+	return float64(t) / float64(time.Microsecond) / float64(requests)
 }
 
 // cells has the results of one proxy by connections and round.
@@ -25,10 +36,6 @@ type cells map[int][]cell
 // compare measures every proxy in every round. Each round starts with another proxy, so
 // that other load on the machine affects all alike.
 func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error) {
-	script, err := r.write(r.client, "oneshot.lua", oneshot)
-	if err != nil {
-		return nil, err
-	}
 	seen := map[string]cells{}
 	for _, d := range all {
 		seen[d.key] = cells{}
@@ -38,7 +45,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 		for i := range all {
 			d := all[(i+round)%len(all)]
 			seed++
-			if err := r.measureRound(ctx, d, script, seed*1000, seen[d.key]); err != nil {
+			if err := r.measureRound(ctx, d, seed*1000, seen[d.key]); err != nil {
 				return nil, fmt.Errorf("round %d, %s: %w", round+1, d.name, err)
 			}
 			r.logf("round %d of %d: %s %s", round+1, r.Rounds, d.name, r.lastRound(seen[d.key]))
@@ -48,7 +55,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 }
 
 // measureRound measures one proxy in one round.
-func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int, into cells) (err error) {
+func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (err error) {
 	if err := flushConnections(r.front); err != nil {
 		return err
 	}
@@ -58,34 +65,33 @@ func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int
 	}
 	defer func() { err = errors.Join(err, t.stop(context.WithoutCancel(ctx))) }()
 	if r.WarmUp > 0 {
-		if _, err := runWrk(ctx, r.client, script, r.vip, 64, r.WarmUp, seed); err != nil {
+		if _, err := r.runClient(ctx, goalConnections, r.WarmUp, seed); err != nil {
 			return err
 		}
 	}
 	for i, connections := range r.Connections {
-		before, err := t.spent()
+		before, err := r.spent(t)
 		if err != nil {
 			return err
 		}
-		l, err := runWrk(ctx, r.client, script, r.vip, connections, r.Cell, seed+i+1)
+		l, err := r.runClient(ctx, connections, r.Cell, seed+i+1)
 		if err != nil {
 			return err
 		}
-		after, err := t.spent()
+		after, err := r.spent(t)
 		if err != nil {
 			return err
 		}
-		into[connections] = append(into[connections], cell{
-			load: l, cpu: after.proxy - before.proxy, others: otherLoad(before, after, l.elapsed),
-		})
+		usage := after.since(before)
+		into[connections] = append(into[connections], cell{load: l, usage: usage, others: otherLoad(usage, l.elapsed)})
 	}
 	return nil
 }
 
 // otherLoad returns the part of all cores' time that other programs used. It includes a
 // little kernel time for our packets, which the kernel does not account to a process.
-func otherLoad(before, after cpuUsage, elapsed time.Duration) float64 {
-	other := (after.machine - before.machine) - (after.own - before.own)
+func otherLoad(usage cpuUsage, elapsed time.Duration) float64 {
+	other := usage.machine.busy() - usage.own
 	return max(0, float64(other)/float64(elapsed)/float64(runtime.NumCPU()))
 }
 
@@ -94,7 +100,8 @@ func (r *rig) lastRound(c cells) string {
 	var text strings.Builder
 	for _, connections := range r.Connections {
 		last := c[connections][len(c[connections])-1]
-		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms (other load %.0f %%)", connections, last.rate(), ms(last.p99), 100*last.others)
+		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms CPU %.1f µs (other load %.0f %%)",
+			connections, last.rate(), ms(last.p99), last.cpu(), 100*last.others)
 		if last.errors > 0 {
 			fmt.Fprintf(&text, " %d errors", last.errors)
 		}

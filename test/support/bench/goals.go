@@ -4,65 +4,198 @@ package bench
 
 import (
 	"fmt"
-	"math"
+	"slices"
+	"strconv"
 )
 
-// goalConnections is the number of connections for the goals.
+// pocGoal is the goal for requests/s relative to the proof of concept.
+const pocGoal = 4
+
+// goalConnections is the number of connections for goals that have only one.
 const goalConnections = 64
 
-// goalRow returns the row of a proxy that the goals refer to, or nil when it was not
+// Goal is a goal of the service, and what was measured.
+type Goal struct {
+	Figure  string
+	AtLeast bool // the bound is the lowest value; otherwise the highest
+	Bound   float64
+	Value   float64
+	Unit    string
+	Peer    string // the better peer; "" for a figure that is not relative to the better of several
+}
+
+// Met reports whether the goal is met.
+func (g Goal) Met() bool {
+	if g.AtLeast {
+		return g.Value >= g.Bound
+	}
+	return g.Value <= g.Bound
+}
+
+// peers returns the proxies that the service is compared with. HAProxy counts with as many
+// threads as are faster.
+func peers() []proxy {
+	return slices.DeleteFunc(Options{}.availableProxies(), func(d proxy) bool {
+		return !slices.Contains([]string{"haproxy", "haproxy-1", "nginx"}, d.key)
+	})
+}
+
+// goals compares the results with the service's goals. It omits figures that were not
 // measured.
-func (r Report) goalRow(key string) *Row {
+func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
+	var out []Goal
+	// The better peer is the one that the service compares worst with, in the median of the
+	// rounds. The best of several peers in each round would be biased by their noise.
+	better := func(name string, atLeast bool, connections int, figure func(cell) float64) {
+		goal := Goal{
+			Figure:  fmt.Sprintf("%s relative to the better of HAProxy and nginx, %s", name, counted(connections)),
+			AtLeast: atLeast, Bound: 1,
+		}
+		for _, peer := range peers() {
+			all := ratios(seen[serviceKey][connections], seen[peer.key][connections], figure)
+			if len(all) == 0 {
+				continue
+			}
+			if v := median(all); goal.Peer == "" || atLeast == (v < goal.Value) {
+				goal.Value, goal.Peer = v, peer.name
+			}
+		}
+		if goal.Peer != "" {
+			out = append(out, goal)
+		}
+	}
+	relative := func(name string, key, to string, bound float64) {
+		all := ratios(seen[key][goalConnections], seen[to][goalConnections], cell.rate)
+		if len(all) > 0 {
+			out = append(out, Goal{Figure: fmt.Sprintf("requests/s %s, %s", name, counted(goalConnections)), AtLeast: true, Bound: bound, Value: median(all)})
+		}
+	}
+	for _, connections := range []int{16, 64, 256} {
+		better("requests/s", true, connections, cell.rate)
+	}
+	for _, connections := range []int{1, 16, 64, 256} {
+		better("p99", false, connections, cell.p99ms)
+	}
+	better("CPU per request", false, goalConnections, cell.cpu)
+	relative("relative to the proof of concept", serviceKey, "poc", pocGoal)
+	relative("with TLS to the upstream relative to without", serviceKey+"-tls", serviceKey+"-nginx", 0.8)
+	if m := weighed[serviceKey]; m.idle > 0 {
+		out = append(out, Goal{Figure: "Pss idle", Bound: 15, Value: mib(m.idle), Unit: " MiB"},
+			Goal{
+				Figure: fmt.Sprintf("Pss with %s connections that sent half a request head", thousands(o.HalfHeads)),
+				Bound:  60, Value: mib(m.half), Unit: " MiB",
+			})
+	}
+	return out
+}
+
+// GoalTable compares the results with the service's goals.
+func (r Report) GoalTable() string {
+	g := grid{text: 1}
+	if len(r.Goals)+len(r.Costs) == 0 {
+		return ""
+	}
+	g.add("figure", "goal", "measured", "met")
+	for _, goal := range r.Goals {
+		sign, digits := "≤", 2
+		if goal.AtLeast {
+			sign = "≥"
+		}
+		if goal.Unit != "" {
+			digits = 1
+		}
+		measured := number(goal.Value, digits) + goal.Unit
+		if goal.Peer != "" {
+			measured += " (" + goal.Peer + ")"
+		}
+		g.add(goal.Figure, fmt.Sprintf("%s %.4g%s", sign, goal.Bound, goal.Unit), measured, yesOrNo(goal.Met()))
+	}
+	if len(r.Costs) > 0 {
+		ratio := r.Costs[0].Ratio
+		g.add("connections/s to the API's port with our table, "+r.Costs[0].Environment,
+			"contains 1.00", fmt.Sprintf("%.4f–%.4f", ratio.Low, ratio.High), yesOrNo(ratio.Contains(1)))
+	}
+	return g.String()
+}
+
+// RateLimit returns what limits the ratio of requests/s to the proof of concept, or "" if
+// the two were not measured.
+func (r Report) RateLimit() string {
+	own, poc := r.row(serviceKey, goalConnections), r.row("poc", goalConnections)
+	if own == nil || poc == nil || own.Time.Proxy == 0 {
+		return ""
+	}
+	return fmt.Sprintf("With the proof of concept, a request takes %.0f µs of all cores. "+
+		"For %d times its requests/s, a request with http01-proxyd must take %.0f µs. It takes %.0f µs: "+
+		"%.0f µs for client and upstream, and %.0f µs for http01-proxyd. "+
+		"The other %.0f µs are packets outside of these programs, other load and idle time. "+
+		"The proof of concept itself uses %.1f times the CPU time of http01-proxyd.",
+		poc.Time.all(), pocGoal, poc.Time.all()/pocGoal, own.Time.all(), own.Time.Client+own.Time.Upstream, own.Time.Proxy,
+		own.Time.all()-own.Time.Client-own.Time.Upstream-own.Time.Proxy, poc.Time.Proxy/own.Time.Proxy)
+}
+
+// row returns the row of a proxy, or nil when it was not measured.
+func (r Report) row(key string, connections int) *Row {
 	for i := range r.Rows {
-		if r.Rows[i].Key == key && r.Rows[i].Connections == goalConnections {
+		if r.Rows[i].Key == key && r.Rows[i].Connections == connections {
 			return &r.Rows[i]
 		}
 	}
 	return nil
 }
 
-// best combines the best figures of several proxies.
-func (r Report) best(keys ...string) Row {
-	out := Row{P99: math.Inf(1), CPU: math.Inf(1)}
-	for _, key := range keys {
-		if row := r.goalRow(key); row != nil {
-			out.Rate, out.P99, out.CPU = max(out.Rate, row.Rate), min(out.P99, row.P99), min(out.CPU, row.CPU)
-		}
-	}
-	return out
+// VersionRatio compares the service with an earlier one at one number of connections.
+type VersionRatio struct {
+	Connections    int
+	Rounds         int
+	Rate, P99, CPU Interval // the service's figure divided by the earlier one's
 }
 
-// GoalTable compares the results with the service's goals. It omits figures that were not
-// measured.
-func (r Report) GoalTable() string {
+// compareVersions compares the service with the binary of Options.Before. Two rounds at
+// least are needed.
+func compareVersions(o Options, seen map[string]cells) ([]VersionRatio, error) {
+	var out []VersionRatio
+	for _, connections := range o.Connections {
+		now, before := seen[serviceKey][connections], seen[serviceKey+"-before"][connections]
+		if len(before) < 2 {
+			continue
+		}
+		row := VersionRatio{Connections: connections, Rounds: len(now)}
+		for _, f := range []struct {
+			into   *Interval
+			figure func(cell) float64
+		}{{&row.Rate, cell.rate}, {&row.P99, cell.p99ms}, {&row.CPU, cell.cpu}} {
+			var err error
+			if *f.into, err = ratio(figures(now, f.figure), figures(before, f.figure)); err != nil {
+				return nil, fmt.Errorf("compare with the earlier http01-proxyd, %s: %w", counted(connections), err)
+			}
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// VersionTable returns the comparison with the earlier service.
+func (r Report) VersionTable() string {
 	g := grid{text: 1}
-	g.add("figure", "goal", "measured")
-	own := r.goalRow(serviceKey)
-	haproxy := r.best("haproxy", "haproxy-1")
-	either := r.best("haproxy", "haproxy-1", "nginx")
-	if own != nil && r.goalRow("haproxy") != nil && r.goalRow("nginx") != nil {
-		g.add("requests/s relative to the better of HAProxy and nginx, 64 connections", "≥ 1.0", number(own.Rate/either.Rate, 2))
-		g.add("p99 relative to the better of the two", "≤ 1.0", number(own.P99/either.P99, 2))
-		g.add("CPU per request relative to HAProxy", "≤ 1.0", number(own.CPU/haproxy.CPU, 2))
+	if len(r.Versions) == 0 {
+		return ""
 	}
-	if poc := r.goalRow("poc"); own != nil && poc != nil {
-		g.add("requests/s relative to the proof of concept", "≥ 4", number(own.Rate/poc.Rate, 2))
-	}
-	if secure := r.goalRow(serviceKey + "-tls"); secure != nil && secure.ToPlain > 0 {
-		g.add("requests/s with TLS to the upstream relative to without", "≥ 0.8", number(secure.ToPlain, 2))
-	}
-	if before := r.goalRow(serviceKey + "-before"); before != nil && before.ToPlain > 0 {
-		g.add("requests/s relative to the earlier http01-proxyd", "≥ 0.98", number(1/before.ToPlain, 3))
-	}
-	if own != nil && own.Idle > 0 {
-		g.add("Pss idle", "≤ 20 MiB", number(own.Idle, 1)+" MiB")
-		g.add(fmt.Sprintf("Pss with %s connections that sent half a request head", thousands(r.Options.HalfHeads)),
-			"≤ 80 MiB", number(own.Half, 1)+" MiB")
-	}
-	if len(r.Costs) > 0 {
-		ratio := r.Costs[0].Ratio
-		g.add("connections/s to the API's port with our table, "+r.Costs[0].Environment,
-			"contains 1.00", fmt.Sprintf("%.4f–%.4f", ratio.Low, ratio.High))
+	g.add("now to before", "connections", "rounds", "ratio", "95 % interval")
+	for _, v := range r.Versions {
+		for _, f := range []struct {
+			name  string
+			value Interval
+		}{{"requests/s", v.Rate}, {"p99", v.P99}, {"CPU per request", v.CPU}} {
+			g.add(f.name, strconv.Itoa(v.Connections), strconv.Itoa(v.Rounds), number(f.value.Mean, 3), fmt.Sprintf("%.3f–%.3f", f.value.Low, f.value.High))
+		}
 	}
 	return g.String()
+}
+
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }

@@ -50,12 +50,8 @@ func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error)
 		}
 		m.Versions = append(m.Versions, Version{d.name, text})
 	}
-	upstream, err := versionOf("nginx", "-v")(ctx, r)
-	if err != nil {
-		return m, fmt.Errorf("query the version of the upstream: %w", err)
-	}
-	client, err := versionOf("wrk", "-v")(ctx, r)
-	m.Versions = append(m.Versions, Version{"upstream", upstream}, Version{"client", client})
+	compiler, err := versionOf("gcc", "--version")(ctx, r)
+	m.Versions = append(m.Versions, Version{"client and upstream", "test/support/bench/lean, compiled by " + compiler})
 	return m, err
 }
 

@@ -12,10 +12,11 @@ type Options struct {
 	Binary      string        // the http01-proxyd to measure
 	Before      string        // another binary to compare with; none when empty
 	Proxies     []string      // keys of the proxies; all when empty
-	Connections []int         // numbers of wrk's connections, one run of wrk for each in every round
+	Connections []int         // numbers of the client's connections, one run for each in every round
 	Rounds      int           // number of rounds
-	Cell        time.Duration // length of one run of wrk, in whole seconds
-	WarmUp      time.Duration // duration of wrk before the first run, in whole seconds
+	Cell        time.Duration // duration of one run of the client
+	WarmUp      time.Duration // duration of the load before the first run
+	CallCell    time.Duration // duration of the count of system calls; 0 skips it
 	HalfHeads   int           // open connections for the second memory figure; 0 skips memory
 	Settle      time.Duration // delay before memory is read
 	Pairs       int           // pairs with and without the table, at least two; 0 skips the API
@@ -23,13 +24,14 @@ type Options struct {
 	Progress    io.Writer     // progress output
 }
 
-// Full has the options of `make bench`.
+// Full has the options of `make bench`, which take half an hour.
 func Full() Options {
 	return Options{
 		Connections: []int{1, 16, 64, 256},
-		Rounds:      7,
-		Cell:        3 * time.Second,
+		Rounds:      15,
+		Cell:        2 * time.Second,
 		WarmUp:      time.Second,
+		CallCell:    time.Second,
 		HalfHeads:   10000,
 		Settle:      3 * time.Second,
 		Pairs:       40,
@@ -38,12 +40,26 @@ func Full() Options {
 	}
 }
 
-// Quick has options that run every part once for a test.
-func Quick() Options {
+// Quick has options for a developer who measures a change: the service, an earlier one if
+// there is one, and its peers, in three minutes.
+func Quick(before bool) Options {
+	o := Full()
+	o.Proxies = []string{"haproxy", "nginx", serviceKey}
+	if before {
+		o.Proxies = append(o.Proxies, serviceKey+"-before")
+	}
+	o.Connections = []int{goalConnections}
+	o.Rounds, o.Cell, o.HalfHeads, o.Pairs = 15, time.Second, 0, 0
+	return o
+}
+
+// Smoke has options that run every part once for a test, without meaningful figures.
+func Smoke() Options {
 	return Options{
 		Connections: []int{16},
 		Rounds:      1,
 		Cell:        time.Second,
+		CallCell:    time.Second,
 		HalfHeads:   300,
 		Settle:      100 * time.Millisecond,
 		Pairs:       3,

@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-//go:embed upstream.conf.tmpl
-var upstreamTemplate string
+//go:embed nginx-upstream.conf.tmpl
+var nginxUpstreamTemplate string
 
 //go:embed node.nft
 var nodeRules string
@@ -34,9 +34,12 @@ type rig struct {
 	client   *lab.Node          // neighbour with the clients and the upstream
 	vip      netip.Addr         // the API VIP
 	upstream netip.Addr         // in place of the ingress VIP
+	nginx    netip.Addr         // of an upstream that has TLS too
 	programs map[string]string  // compiled programs by folder
 	accepted map[variant]string // configurations that the service accepted
 	trust    string             // path of the upstream's CA certificate
+
+	upstreamPIDs []int // one of them is used at a time
 }
 
 // extraConnections is the number of connections that proxies accept beyond those of the
@@ -48,7 +51,7 @@ const extraConnections = 1000
 func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 	r := &rig{
 		Options: o, lab: l, front: l.ControlPlane[0].Node, client: l.Pods[0],
-		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"),
+		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"), nginx: netip.MustParseAddr("10.128.0.61"),
 		programs: map[string]string{}, accepted: map[variant]string{},
 	}
 	// keepalived without CPU time would move the VIP under load.
@@ -61,19 +64,24 @@ func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 		node    *lab.Node
 		address netip.Addr
 		link    string
-	}{{r.front, r.vip, "pods"}, {r.client, r.upstream, "eth0"}} {
+	}{{r.front, r.vip, "pods"}, {r.client, r.upstream, "eth0"}, {r.client, r.nginx, "eth0"}} {
 		_, err := place.node.Run(ctx, "ip", "address", "add", place.address.String()+"/32", "dev", place.link)
 		if err != nil {
 			return nil, err
 		}
-		if err := manyConnections(place.node); err != nil {
+	}
+	for _, n := range []*lab.Node{r.front, r.client} {
+		if err := manyConnections(n); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := r.front.Input(ctx, nodeRules, "nft", "-f", "-"); err != nil {
 		return nil, fmt.Errorf("load the node's own table: %w", err)
 	}
-	return r, r.startUpstream(ctx)
+	if err := r.compileLean(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.startUpstreams(ctx)
 }
 
 // manyConnections keeps closed connections in TIME_WAIT from using up the ports, and raises
@@ -97,21 +105,31 @@ func manyConnections(n *lab.Node) error {
 	})
 }
 
-func (r *rig) startUpstream(ctx context.Context) error {
+func (r *rig) startUpstreams(ctx context.Context) error {
 	if err := r.writeIdentity(); err != nil {
 		return err
 	}
-	config, err := r.write(r.client, "upstream.conf", upstreamTemplate)
+	config, err := r.write(r.client, "nginx-upstream.conf", nginxUpstreamTemplate)
 	if err != nil {
 		return err
 	}
-	p, err := r.client.Start(lab.Command{Name: "upstream", Path: "nginx", Args: []string{"-c", config, "-g", "daemon off;"}})
-	if err != nil {
-		return err
+	for at, c := range map[netip.Addr]lab.Command{
+		r.upstream: {Name: "upstream", Path: r.programs[upstreamProgram], Args: []string{r.upstream.String(), "80", answer}},
+		r.nginx:    {Name: "nginx-upstream", Path: "nginx", Args: []string{"-c", config, "-g", "daemon off;"}},
+	} {
+		p, err := r.client.Start(c)
+		if err != nil {
+			return err
+		}
+		r.upstreamPIDs = append(r.upstreamPIDs, p.PID())
+		err = lab.Eventually(ctx, c.Name, func(ctx context.Context) error {
+			return errors.Join(p.Alive(), r.checkChallenge(ctx, at))
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return lab.Eventually(ctx, "the upstream", func(ctx context.Context) error {
-		return errors.Join(p.Alive(), r.checkChallenge(ctx, r.upstream))
-	})
+	return nil
 }
 
 // writeIdentity writes the upstream's certificate, signed by a CA of the benchmark.
@@ -145,7 +163,7 @@ func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	}
 	var out strings.Builder
 	err = tmpl.Execute(&out, map[string]any{
-		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + extraConnections,
+		"VIP": r.vip, "Upstream": r.upstream, "Nginx": r.nginx, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + extraConnections,
 	})
 	if err != nil {
 		return "", fmt.Errorf("render %s: %w", name, err)

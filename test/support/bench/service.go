@@ -17,7 +17,8 @@ const servicePort = 8888
 // variant selects how the service runs.
 type variant struct {
 	before bool // the binary to compare with
-	secure bool // TLS to the upstream
+	nginx  bool // nginx as the upstream
+	secure bool // TLS to it
 }
 
 // binary returns the binary of a variant.
@@ -66,8 +67,12 @@ func (r *rig) serviceConfigs(v variant) []string {
 	if text := r.accepted[v]; text != "" {
 		return []string{text}
 	}
+	upstream := r.upstream
+	if v.nginx {
+		upstream = r.nginx
+	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
-		r.vip, r.upstream, r.HalfHeads+extraConnections)
+		r.vip, upstream, r.HalfHeads+extraConnections)
 	if v.secure {
 		text = fmt.Sprintf("upstream: {scheme: https, trustedCA: %q}\n", r.trust) + text
 	}

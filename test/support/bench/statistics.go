@@ -43,7 +43,7 @@ func ratio(with, without []float64) (Interval, error) {
 	mean := 0.0
 	for i := range with {
 		if with[i] <= 0 || without[i] <= 0 {
-			return Interval{}, errors.New("one side of a pair made no connection")
+			return Interval{}, errors.New("a value of a pair is not positive")
 		}
 		logs[i] = math.Log(with[i] / without[i])
 		mean += logs[i] / float64(n)

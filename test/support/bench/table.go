@@ -73,7 +73,34 @@ func (r Report) Table() string {
 			half = fmt.Sprintf("%s (%s left open)", half, thousands(row.Open))
 		}
 		g.add(name, strconv.Itoa(row.Connections), thousands(int(row.Rate)), number(row.Ratio, 2),
-			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.CPU, 1), errs, number(row.Idle, 1), half)
+			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.Time.Proxy, 1), errs, number(row.Idle, 1), half)
+	}
+	return g.String()
+}
+
+// TimeTable returns where the time of all cores went, for each request.
+func (r Report) TimeTable() string {
+	g := grid{text: 1}
+	g.add("µs per request", "connections", "user", "system", "softirq", "idle", "steal", "all", "proxy", "client", "upstream", "system calls")
+	for _, row := range r.Rows {
+		t := row.Time
+		g.add(row.Proxy, strconv.Itoa(row.Connections), number(t.User, 1), number(t.System, 1), number(t.Softirq, 1), number(t.Idle, 1),
+			number(t.Steal, 1), number(t.all(), 1), number(t.Proxy, 1), number(t.Client, 1), number(t.Upstream, 1), number(row.Calls[allCalls], 1))
+	}
+	return g.String()
+}
+
+// CallTable returns the system calls of each proxy for each request.
+func (r Report) CallTable() string {
+	g := grid{text: 2}
+	g.add("proxy", "system calls per request", "connections", "all")
+	for _, row := range r.Rows {
+		if len(row.Calls) > 0 && (row.Connections == 1 || row.Connections == goalConnections) {
+			g.add(row.Proxy, row.Calls.describe(), strconv.Itoa(row.Connections), number(row.Calls[allCalls], 1))
+		}
+	}
+	if len(g.cells) == 1 {
+		return ""
 	}
 	return g.String()
 }
@@ -81,14 +108,13 @@ func (r Report) Table() string {
 // CostTable returns the effect of the table on the API.
 func (r Report) CostTable() string {
 	g := grid{text: 1}
+	if len(r.Costs) == 0 {
+		return ""
+	}
 	g.add("where", "pairs", "connections/s without", "with", "ratio", "95 % interval", "half-width", "contains 1.00")
 	for _, c := range r.Costs {
-		contains := "no"
-		if c.Ratio.Contains(1) {
-			contains = "yes"
-		}
 		g.add(c.Environment, strconv.Itoa(c.Pairs), thousands(int(c.Without)), thousands(int(c.With)), number(c.Ratio.Mean, 4),
-			fmt.Sprintf("%.4f–%.4f", c.Ratio.Low, c.Ratio.High), fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), contains)
+			fmt.Sprintf("%.4f–%.4f", c.Ratio.Low, c.Ratio.High), fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), yesOrNo(c.Ratio.Contains(1)))
 	}
 	return g.String()
 }

@@ -33,15 +33,39 @@ func TestParsePss(t *testing.T) {
 	}
 }
 
-func TestParseBusy(t *testing.T) {
-	got, err := parseBusy("cpu  100 10 200 9999 888 3 4 5 77 0\ncpu0 1 2\n")
-	if want := 3220 * time.Millisecond; err != nil || got != want {
-		t.Errorf("%v, %v, want %v", got, err, want)
+func TestParseMachineTime(t *testing.T) {
+	got, err := parseMachineTime("cpu  100 10 200 9999 888 3 4 5 77 0\ncpu0 1 2\n")
+	must(t, err)
+	want := machineTime{user: 110 * tick, system: 200 * tick, softirq: 7 * tick, idle: 10887 * tick, steal: 5 * tick}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got.busy() != 3220*time.Millisecond {
+		t.Errorf("busy for %v", got.busy())
 	}
 	for _, bad := range []string{"", "cpu 1 2 3", "cpu  x 10 200 9999 888 3 4 5 77 0\n"} {
-		if got, err := parseBusy(bad); err == nil {
-			t.Errorf("%q: %v", bad, got)
+		if got, err := parseMachineTime(bad); err == nil {
+			t.Errorf("%q: %+v", bad, got)
 		}
+	}
+}
+
+// TestUsage holds that the client's time is what the proxy and the upstream leave of the
+// benchmark's time.
+func TestUsage(t *testing.T) {
+	all := map[int]stat{
+		1: {cpu: 1000}, 10: {parent: 1, cpu: 1}, // init and this program, which waited for the client
+		20: {parent: 10, cpu: 20}, 21: {parent: 20, cpu: 200}, // the proxy and its child
+		30: {parent: 10, cpu: 3000}, 99: {parent: 1, cpu: 5000}, // the upstream, and a foreign process
+	}
+	before := usageOf(all, 10, 20, 30)
+	all[10], all[21], all[30] = stat{parent: 1, cpu: 41}, stat{parent: 20, cpu: 260}, stat{parent: 10, cpu: 3007}
+	got := usageOf(all, 10, 20, 30).since(before)
+	if want := (cpuUsage{proxy: 60, upstream: 7, own: 107}); got != want || got.client() != 40 {
+		t.Errorf("%+v with a client of %d, want %+v", got, got.client(), want)
+	}
+	if got := usageOf(all, 10, 0); got.proxy != 0 || got.upstream != 0 {
+		t.Errorf("without a process of the proxy: %+v", got)
 	}
 }
 
@@ -62,8 +86,8 @@ func TestFamily(t *testing.T) {
 	if bytes, err := own.pss(); err != nil || bytes == 0 {
 		t.Errorf("memory of the child: %d, %v", bytes, err)
 	}
-	s, err := own.spent()
-	if err != nil || s.proxy > s.own || s.own > s.machine {
+	s, err := (&rig{}).spent(own)
+	if err != nil || s.proxy > s.own || s.own > s.machine.busy() || s.machine.idle == 0 {
 		t.Errorf("spent: %+v, %v", s, err)
 	}
 }

@@ -16,7 +16,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // Snapshot is the state of a host without its processes, for comparison.
@@ -153,7 +155,7 @@ func (h *Host) files(ctx context.Context) (map[string]string, error) {
 		if skip {
 			return nil
 		}
-		about, err := describe(place, entry)
+		about, err := h.describe(place, entry)
 		if gone(err) {
 			return nil
 		}
@@ -179,7 +181,7 @@ func volatile(name string) (bool, error) {
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // describe returns the attributes of a file except its times.
-func describe(place string, entry fs.DirEntry) (string, error) {
+func (h *Host) describe(place string, entry fs.DirEntry) (string, error) {
 	info, err := entry.Info()
 	if err != nil {
 		return "", err
@@ -191,7 +193,7 @@ func describe(place string, entry fs.DirEntry) (string, error) {
 	about := fmt.Sprintf("%v %d:%d", info.Mode(), system.Uid, system.Gid)
 	switch info.Mode().Type() {
 	case 0:
-		sum, err := hash(place)
+		sum, err := h.hashes.of(place, system)
 		return fmt.Sprintf("%s %d bytes %s", about, info.Size(), sum), err
 	case fs.ModeSymlink:
 		target, err := os.Readlink(place)
@@ -199,6 +201,44 @@ func describe(place string, entry fs.DirEntry) (string, error) {
 	default:
 		return about, nil
 	}
+}
+
+// hashes remembers the hashes of files between snapshots, because almost all files of a
+// host never change.
+type hashes struct {
+	mu    sync.Mutex
+	known map[version]string
+}
+
+// version identifies the content of a file. The kernel sets the change time at each write,
+// and no program can set it (inode(7)).
+type version struct {
+	device, inode uint64
+	size          int64
+	changed       syscall.Timespec
+}
+
+// settled is far longer than the granularity of change times. A younger file can be written
+// again without another change time.
+const settled = 2 * time.Second
+
+// of returns the hash of a file, which it reads unless it has the hash of this version.
+func (h *hashes) of(place string, is *syscall.Stat_t) (string, error) {
+	v := version{is.Dev, is.Ino, is.Size, is.Ctim}
+	h.mu.Lock()
+	sum, found := h.known[v]
+	h.mu.Unlock()
+	if found {
+		return sum, nil
+	}
+	old := time.Since(time.Unix(is.Ctim.Unix())) > settled
+	sum, err := hash(place)
+	if err == nil && old {
+		h.mu.Lock()
+		h.known[v] = sum
+		h.mu.Unlock()
+	}
+	return sum, err
 }
 
 func hash(place string) (string, error) {
