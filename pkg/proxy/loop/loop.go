@@ -224,7 +224,7 @@ func epollWait(epoll int, events *[maxEvents]unix.EpollEvent, timeout time.Durat
 
 // milliseconds rounds up.
 func milliseconds(d time.Duration) uintptr {
-	return uintptr((d + time.Millisecond - 1) / time.Millisecond)
+	return uintptr((d + time.Millisecond - 1) / time.Millisecond) //nolint:gosec // from 0 to maxWait
 }
 
 // wake adds 1 to the counter of an event descriptor.

@@ -43,7 +43,10 @@ func Accept(fd int) (accepted int, remote netip.AddrPort, err error) {
 // LocalAddr returns the local address of a socket, unmapped.
 func LocalAddr(fd int) netip.AddrPort {
 	a := address{size: unix.SizeofSockaddrInet6}
-	_, _, _ = unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size))) //nolint:gosec // getsockname(2) takes pointers
+	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size))) //nolint:gosec // getsockname(2) takes pointers
+	if errno != 0 {
+		return netip.AddrPort{}
+	}
 	return a.addrPort()
 }
 
@@ -91,7 +94,10 @@ func peek(fd int) (int, error) {
 }
 
 // Close is close(2) of a socket without SO_LINGER, which does not block.
-func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+func Close(fd int) {
+	_, _, errno := unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+	_ = errno // the descriptor is free in any case (close(2))
+}
 
 // CloseWrite shuts down the sending side.
 func CloseWrite(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }

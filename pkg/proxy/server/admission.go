@@ -98,7 +98,7 @@ func (t *table) finishReading(c *connection, challenge bool) admission {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case c.stage == evicted && !(challenge && t.readmit(c)):
+	case c.stage == evicted && (!challenge || !t.readmit(c)):
 		return rejected
 	case challenge:
 		return t.place(c, answering)
@@ -139,36 +139,39 @@ func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int)
 		return overloaded, false, slotTimeout
 	}
 	if sourceFull {
-		if t.waiting >= t.limit/2 || own.lingering.First() != nil {
-			old, _ := t.evictionCandidate(&own.lingering, &own.late, now)
-			if old == nil {
-				old, _ = t.evictionCandidate(&own.lingering, &own.reading, now)
-			}
-			if old == nil {
-				return rejected, false, 0
-			}
-			t.evict(old, report.SourceLimit)
-		}
-		// One with a complete head, which has waited longer, can have got the slot.
-		if own.held() >= t.perSource && !(complete && t.yield(own)) {
-			return admitted, true, 0
+		if a, waiting = t.makeRoomInSource(own, complete, now); waiting || a != admitted {
+			return a, waiting, 0
 		}
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
-	for i := range 2 {
+	for range 2 {
 		if t.active() < t.limit {
 			break
 		}
 		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
-		if old == nil && i == 0 {
-			return overloaded, false, wait
-		}
 		if old == nil {
-			break
+			return overloaded, false, wait
 		}
 		t.evict(old, report.Evicted)
 	}
 	return admitted, false, 0
+}
+
+// makeRoomInSource makes room for a connection of a source at its bound, or has it wait
+// beyond the bound. The caller holds mu.
+func (t *table) makeRoomInSource(own *source, complete bool, now time.Time) (a admission, waiting bool) {
+	if t.waiting >= t.limit/2 || own.lingering.First() != nil {
+		old, _ := t.evictionCandidate(&own.lingering, &own.late, now)
+		if old == nil {
+			old, _ = t.evictionCandidate(&own.lingering, &own.reading, now)
+		}
+		if old == nil {
+			return rejected, false
+		}
+		t.evict(old, report.SourceLimit)
+	}
+	// One with a complete head, which has waited longer, can have got the slot.
+	return admitted, own.held() >= t.perSource && (!complete || !t.yield(own))
 }
 
 // evictionCandidate returns the connection whose client loses least: one that has

@@ -17,36 +17,36 @@
 // These are the states of a connection. Each except closed can also end, which leads to
 // closed.
 //
-//	state      | waits for                        | event     | next
-//	closed     | a client                         | accepted  | reading
-//	reading    | the head                         | forward   | sending
-//	reading    | the head                         | connects  | connecting
-//	reading    | the head                         | exceeds   | queueing
-//	reading    | the head                         | delegates | delegated
-//	reading    | the head                         | reply     | replying
-//	queueing   | a slot of its source             | forward   | sending
-//	queueing   | a slot of its source             | connects  | connecting
-//	queueing   | a slot of its source             | delegates | delegated
-//	queueing   | a slot of its source             | reply     | replying
-//	connecting | a connection to the ingress      | connected | sending
-//	connecting | a connection to the ingress      | delegates | delegated
-//	connecting | a connection to the ingress      | reply     | replying
-//	sending    | the ingress to take the request  | sent      | awaiting
-//	sending    | the ingress to take the request  | connects  | connecting
-//	sending    | the ingress to take the request  | delegates | delegated
-//	sending    | the ingress to take the request  | reply     | replying
-//	awaiting   | the head of the response         | responds  | relaying
-//	awaiting   | the head of the response         | connects  | connecting
-//	awaiting   | the head of the response         | delegates | delegated
-//	awaiting   | the head of the response         | reply     | replying
-//	relaying   | the body                         | blocks    | flushing
-//	relaying   | the body                         | reply     | replying
-//	relaying   | the body                         | drains    | draining
-//	flushing   | a slow client                    | flushed   | relaying
-//	delegated  | the goroutine                    | writes    | delivering
-//	delegated  | the goroutine                    | reply     | replying
-//	delegated  | the goroutine                    | drains    | draining
-//	delivering | a slow client                    | flushed   | delegated
-//	replying   | the client to take the response  | drains    | draining
-//	draining   | the client to close              |           |
+//	state      | event     | next       | waits for
+//	closed     | accepted  | reading    | a client
+//	reading    | forward   | sending    | the head
+//	reading    | connects  | connecting | the head
+//	reading    | exceeds   | queueing   | the head
+//	reading    | delegates | delegated  | the head
+//	reading    | reply     | replying   | the head
+//	queueing   | forward   | sending    | a slot of its source
+//	queueing   | connects  | connecting | a slot of its source
+//	queueing   | delegates | delegated  | a slot of its source
+//	queueing   | reply     | replying   | a slot of its source
+//	connecting | connected | sending    | a connection to the ingress
+//	connecting | delegates | delegated  | a connection to the ingress
+//	connecting | reply     | replying   | a connection to the ingress
+//	sending    | sent      | awaiting   | the ingress to take the request
+//	sending    | connects  | connecting | the ingress to take the request
+//	sending    | delegates | delegated  | the ingress to take the request
+//	sending    | reply     | replying   | the ingress to take the request
+//	awaiting   | responds  | relaying   | the head of the response
+//	awaiting   | connects  | connecting | the head of the response
+//	awaiting   | delegates | delegated  | the head of the response
+//	awaiting   | reply     | replying   | the head of the response
+//	relaying   | blocks    | flushing   | the body
+//	relaying   | reply     | replying   | the body
+//	relaying   | drains    | draining   | the body
+//	flushing   | flushed   | relaying   | a slow client
+//	delegated  | writes    | delivering | the goroutine
+//	delegated  | reply     | replying   | the goroutine
+//	delegated  | drains    | draining   | the goroutine
+//	delivering | flushed   | delegated  | a slow client
+//	replying   | drains    | draining   | the client to take the response
+//	draining   |           |            | the client to close
 package server

@@ -32,8 +32,8 @@ func TestTransitions(t *testing.T) {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		if len(cells) == 4 && cells[0] != "state" && cells[2] != "" {
-			want[cells[0]+" "+cells[2]] = cells[3]
+		if len(cells) == 4 && cells[0] != "state" && cells[1] != "" {
+			want[cells[0]+" "+cells[1]] = cells[2]
 		}
 	}
 	got := map[string]string{}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// acceptBatch bounds the connections that one event accepts, so that those that were
-	// accepted before have their turn.
+	// acceptBatch bounds the connections that are accepted for an event. Others have their turn
+	// afterwards.
 	acceptBatch = 8
 
 	minBackOff = 5 * time.Millisecond
