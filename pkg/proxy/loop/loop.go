@@ -33,6 +33,11 @@ const (
 	Closed = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 )
 
+const (
+	bothDirections = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+	isFirst        = 1 // in the part of the event that the kernel returns unchanged
+)
+
 // Handler is called on the thread of its loop.
 type Handler interface {
 	Ready(events uint32)
@@ -76,20 +81,26 @@ func (*wakeups) Ready(uint32) {}
 // Watch reports each change of a descriptor to h: edge-triggered, in both directions.
 // Closing the descriptor ends it.
 func (l *Loop) Watch(fd int, h Handler) error {
-	return l.add(fd, h, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET)
+	return l.addEvent(fd, h, unix.EpollEvent{Events: bothDirections})
+}
+
+// WatchFirst is Watch for a handler that comes before the other handlers of events that were
+// fetched at the same time.
+func (l *Loop) WatchFirst(fd int, h Handler) error {
+	return l.addEvent(fd, h, unix.EpollEvent{Events: bothDirections, Pad: isFirst})
 }
 
 // WatchShared reports to h while a listening socket, which several loops share, has
 // connections. The kernel wakes one loop for each.
 func (l *Loop) WatchShared(fd int, h Handler) error {
-	return l.add(fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
+	return l.addEvent(fd, h, unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE})
 }
 
-func (l *Loop) add(fd int, h Handler, events uint32) error {
+func (l *Loop) addEvent(fd int, h Handler, event unix.EpollEvent) error {
 	for fd >= len(l.handlers) {
 		l.handlers = append(l.handlers, make([]Handler, max(64, len(l.handlers)))...)
 	}
-	event := unix.EpollEvent{Events: events, Fd: int32(fd)} //nolint:gosec // a descriptor
+	event.Fd = int32(fd) //nolint:gosec // a descriptor
 	if errno := epollControl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); errno != 0 {
 		return fmt.Errorf("cannot watch a descriptor: %w", errno)
 	}
@@ -137,12 +148,8 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 			return err
 		}
 		l.now = time.Now()
-		for i := range l.events[:n] {
-			event := &l.events[i]
-			if h := l.handlers[event.Fd]; h != nil {
-				h.Ready(event.Events)
-			}
-		}
+		l.handle(l.events[:n], isFirst)
+		l.handle(l.events[:n], 0)
 		l.runPosted()
 		l.timers.advance(l.now)
 		if l.now.Sub(lastBeat) >= maxWait {
@@ -151,6 +158,19 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 		}
 	}
 	return nil
+}
+
+// handle calls the handlers of the events that are marked first, or of the others.
+func (l *Loop) handle(events []unix.EpollEvent, first int32) {
+	for i := range events {
+		event := &events[i]
+		if event.Pad != first {
+			continue
+		}
+		if h := l.handlers[event.Fd]; h != nil {
+			h.Ready(event.Events)
+		}
+	}
 }
 
 // wait returns the number of events. It first waits for a short time in a call that the

@@ -4,6 +4,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -134,7 +135,7 @@ func TestWatch(t *testing.T) {
 	if e := <-events; e&unix.EPOLLOUT == 0 || e&Readable != 0 {
 		t.Errorf("at first: %x", e)
 	}
-	if !IsQuiet(pair[0]) || HasUnread(pair[0]) {
+	if HasUnread(pair[0]) {
 		t.Error("bytes before they were sent")
 	}
 	if _, err := Write(pair[1], []byte("x")); err != nil {
@@ -144,12 +145,54 @@ func TestWatch(t *testing.T) {
 		t.Errorf("after a byte: %x", e)
 	}
 	Close(pair[1])
-	if e := <-events; e&Closed == 0 || IsQuiet(pair[0]) {
+	if e := <-events; e&Closed == 0 {
 		t.Errorf("after the end: %x", e)
 	}
 	on(l, func() {
 		l.Drop(pair[0])
 		Close(pair[0])
+	})
+}
+
+// TestWatchFirst: of events that are fetched at the same time, those of WatchFirst come
+// first, whatever the order in which they happened.
+func TestWatchFirst(t *testing.T) {
+	t.Parallel()
+	l := startLoop(t)
+	var pairs [2][2]int
+	var err error
+	for i := range pairs {
+		if pairs[i], err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order := make(chan int, 2)
+	report := func(i int) Handler {
+		return readyFunc(func(events uint32) {
+			if events&Readable != 0 {
+				order <- i
+			}
+		})
+	}
+	on(l, func() {
+		err = errors.Join(l.Watch(pairs[0][0], report(0)), l.WatchFirst(pairs[1][0], report(1)))
+		for i := range pairs {
+			_, werr := Write(pairs[i][1], []byte("x"))
+			err = errors.Join(err, werr)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := <-order, <-order; first != 1 || second != 0 {
+		t.Errorf("the handlers were called in the order %d, %d", first, second)
+	}
+	on(l, func() {
+		for _, p := range pairs {
+			l.Drop(p[0])
+			Close(p[0])
+			Close(p[1])
+		}
 	})
 }
 

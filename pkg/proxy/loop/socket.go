@@ -74,23 +74,9 @@ func transfer(call uintptr, fd int, p []byte) (int, error) {
 
 // HasUnread reports whether bytes have arrived. It may be called from any thread.
 func HasUnread(fd int) bool {
-	n, err := peek(fd)
-	return n > 0 && err == nil
-}
-
-// IsQuiet reports whether neither bytes nor the end have arrived.
-func IsQuiet(fd int) bool {
-	_, err := peek(fd)
-	return errors.Is(err, unix.EAGAIN)
-}
-
-func peek(fd int) (int, error) {
 	var one [1]byte
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // recvfrom(2) takes pointers
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return errno == 0 && n > 0
 }
 
 // Close is close(2) of a socket without SO_LINGER, which does not block.

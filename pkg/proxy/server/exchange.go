@@ -126,12 +126,16 @@ func (c *connection) linkReady(events uint32) {
 			c.transmit()
 		}
 	case sending:
-		c.transmit()
+		// A response can come before the end of the request. There is no second event for it.
+		if c.transmit(); c.state == awaiting {
+			c.readResponse()
+		}
 	case awaiting:
 		c.readResponse()
 	case relaying:
 		c.relayBody()
 	default: // the client is slow; the response waits
+		c.link.hasUnread = c.link.hasUnread || events&loop.Readable != 0
 	}
 }
 
@@ -186,7 +190,9 @@ func (c *connection) readResponse() {
 // exchange has ended, or waits for them.
 func (c *connection) readLink() bool {
 	first := !c.relay.HasReceived()
-	n, err := loop.Read(c.link.fd, c.relay.Space())
+	space := c.relay.Space()
+	n, err := loop.Read(c.link.fd, space)
+	c.link.hasUnread = n == len(space)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return false
@@ -276,8 +282,9 @@ func (c *connection) exchangeExpired() {
 }
 
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
+// Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
-	if l := c.link; c.relay.Reusable() {
+	if l := c.link; c.relay.Reusable() && !l.hasUnread {
 		c.link = nil
 		c.worker.keepLink(l)
 		return

@@ -27,8 +27,10 @@ type link struct {
 	addr   netip.AddrPort
 	owner  *connection // whose exchange uses it; nil while it is idle
 	reused bool
-	timer  loop.Timer
-	expire func() // drop
+	// hasUnread means that the event of bytes that may be unread has passed.
+	hasUnread bool
+	timer     loop.Timer
+	expire    func() // drop
 }
 
 // Ready implements loop.Handler.
@@ -49,30 +51,27 @@ func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 	}
 	l := &link{worker: w, fd: fd, addr: addr}
 	l.expire = l.drop
-	if err := w.Watch(fd, l); err != nil {
+	if err := w.WatchFirst(fd, l); err != nil {
 		loop.Close(fd)
 		return nil, err
 	}
 	return l, nil
 }
 
-// takeLink returns the last used idle connection, or nil. One with bytes, which would be
-// read as the next response, is not used.
+// takeLink returns the last used idle connection, or nil. The end of a connection, and bytes
+// that no request is waiting for, are events: they close an idle connection before a client
+// of the same round gets it. Nothing is tested again, which would be a system call for each
+// request. A connection whose end comes later is replaced (linkFailed).
 func (w *worker) takeLink(addr netip.AddrPort) *link {
-	for {
-		idle := w.links[addr]
-		if len(idle) == 0 {
-			return nil
-		}
-		l := idle[len(idle)-1]
-		w.links[addr] = idle[:len(idle)-1]
-		w.StopTimer(&l.timer)
-		if loop.IsQuiet(l.fd) {
-			l.reused = true
-			return l
-		}
-		l.close()
+	idle := w.links[addr]
+	if len(idle) == 0 {
+		return nil
 	}
+	l := idle[len(idle)-1]
+	w.links[addr] = idle[:len(idle)-1]
+	w.StopTimer(&l.timer)
+	l.reused = true
+	return l
 }
 
 // keepLink keeps a connection after a complete response. The longest idle one is closed

@@ -874,3 +874,36 @@ func TestHeadBytes(t *testing.T) {
 		})
 	}
 }
+
+// TestUnrequestedResponse: an ingress that sends an unrequested response on a kept
+// connection loses the connection. No client gets that response.
+func TestUnrequestedResponse(t *testing.T) {
+	t.Parallel()
+	const unrequested = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+	var mu sync.Mutex
+	var kept []*net.TCPConn
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		mu.Lock()
+		kept = append(kept, tcp)
+		mu.Unlock()
+		for readHead(r) != "" {
+			_, _ = io.WriteString(tcp, okResponse)
+		}
+	})
+	f := startServer(t, testSettings(), router)
+	for i := range 20 {
+		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
+			t.Fatalf("response %d is %q", i, got)
+		}
+		mu.Lock()
+		for _, tcp := range kept {
+			_, _ = io.WriteString(tcp, unrequested) // an error: the proxy has closed it
+		}
+		mu.Unlock()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(kept) < 20 {
+		t.Errorf("%d connections for 20 requests: one was used again", len(kept))
+	}
+}
