@@ -90,7 +90,7 @@ func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write its sockets and pipes"
 		sockets  = "query or shut down its sockets"
-		poller   = "Go's network poller"
+		poller   = "Go's network poller, and the proxy's event loops"
 		memory   = "Go's heap and stacks; nothing executable"
 		threads  = "Go's scheduler"
 		clocks   = "Go's timers"

@@ -203,7 +203,7 @@ func (h *Host) describe(place string, entry fs.DirEntry) (string, error) {
 	}
 }
 
-// hashes remembers the hashes of files between snapshots, because almost all files of a
+// hashes keeps the hashes of files between snapshots, because almost all files of a
 // host never change.
 type hashes struct {
 	mu    sync.Mutex
