@@ -5,12 +5,12 @@ package sandbox_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	llsyscall "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -60,7 +60,8 @@ type objects struct {
 	udp       net.PacketConn
 	abstract  net.Listener
 	pathname  net.Listener
-	other     *exec.Cmd // a process of the same user
+	other     *exec.Cmd // a process of the same user, which ends with this one
+	otherIn   io.Closer // its standard input
 }
 
 func newObjects() (*objects, error) {
@@ -69,22 +70,24 @@ func newObjects() (*objects, error) {
 		return nil, err
 	}
 	o.file = filepath.Join(o.dir, "file")
-	var errs [6]error
+	var errs [7]error
 	errs[0] = os.WriteFile(o.file, []byte("content"), 0o600)
 	o.tcp, errs[1] = net.Listen("tcp4", "127.0.0.1:0")
 	o.udp, errs[2] = net.ListenPacket("udp4", "127.0.0.1:0")
 	o.abstract, errs[3] = net.Listen("unix", fmt.Sprintf("@http01-landlock-%d", os.Getpid()))
 	o.pathname, errs[4] = net.Listen("unix", filepath.Join(o.dir, "socket"))
-	o.other = exec.Command("/proc/self/exe", "sleep")
-	o.other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	errs[5] = o.other.Start()
+	// Landlock also denies the signal that the kernel sends when a parent ends (prctl(2),
+	// PR_SET_PDEATHSIG). The end of a pipe needs none.
+	o.other = exec.Command("/proc/self/exe", "wait")
+	o.otherIn, errs[5] = o.other.StdinPipe()
+	errs[6] = o.other.Start()
 	return o, errors.Join(errs[:]...)
 }
 
 // objectsDir returns the directory of a child's objects. The parent removes it, because
-// Landlock denies that to the child.
+// Landlock denies that to the child. TMPDIR can be a directory that only root can use.
 func objectsDir(pid int) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("http01-landlock-%d", pid))
+	return fmt.Sprintf("/tmp/http01-landlock-%d", pid)
 }
 
 // access is an act on objects.

@@ -5,6 +5,7 @@ package sandbox_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -38,6 +39,7 @@ func childActions() map[string]func() int {
 		},
 		"confined": runConfined,
 		"sleep":    func() int { <-time.After(time.Hour); return 0 },
+		"wait":     func() int { _, err := io.Copy(io.Discard, os.Stdin); return exitCode(err) },
 		"fail":     func() int { return 3 },
 	}
 	maps.Copy(actions, sandbox.ForbiddenActions())
