@@ -202,6 +202,7 @@ func certManagerMessages(t *testing.T) []observed {
 		{"wrong status code '502', expected '200'", "The service gets no usable response of the ingress.", []findings.ID{findings.IngressRefused, findings.IngressUnreachable, findings.IngressTLSUntrusted}},
 		{"wrong status code '503', expected '200'", "The router has no route to a solver that is ready. In the first seconds this is normal.", []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
 		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey, findings.ResponseTrailingSpace, findings.ResponseTooLong}},
+		{"failed to read response body: …", "The response ends before its body is complete.", []findings.ID{findings.ResponseTruncated}},
 		{self + "…: connect: connection refused", "Nothing listens on port 80 of the address.", []findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.InputDrops}},
 		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.InputDrops, findings.ConntrackDrops}},
 		{self + "…: no such host", "The name has no record in the cluster's DNS.", []findings.ID{findings.DNSNoRecord, findings.DNSNoServer}},
