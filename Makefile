@@ -15,6 +15,8 @@
 # make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
 # make release         all files of a release: VERSION IMAGE_REPOSITORY
+# make sign            the signature of dist/SHA256SUMS: KEY
+# make verify          that signature and the checksums in dist: PUBLIC_KEY
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
@@ -39,10 +41,12 @@ SHELL           := bash
 GO              ?= go
 # Compilers and linters with a larger heap: an eighth to a third less CPU time.
 LARGE_HEAP      := GOGC=400 GOMEMLIMIT=3GiB
-export GOLANGCI_LINT_CACHE ?= $(CURDIR)/.cache/golangci-lint
 BIN             := $(CURDIR)/bin
 TOOLS           := $(CURDIR)/.cache/tools
 GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
+# The linter makes golangci-lint/ and goimports/ in the user's cache, which would be
+# leftovers of the tests beside it.
+LINT             = $(LARGE_HEAP) GOCACHE="$$($(GO) env GOCACHE)" XDG_CACHE_HOME=$(CURDIR)/.cache $(GOLANGCI_LINT)
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 VALE            := $(TOOLS)/vale-v3.22.0
 ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
@@ -74,10 +78,10 @@ lint: lint-go lint-shell lint-units lint-workflows lint-words
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
-	$(LARGE_HEAP) $(GOLANGCI_LINT) run ./...
+	$(LINT) run ./...
 	for module in build test test/rehearsal; do \
 		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && \
-		$(LARGE_HEAP) $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
+		$(LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 	cd test/support/bench/caddy && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) build -o /dev/null .
 	cd test/rehearsal/backoff && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
@@ -131,7 +135,7 @@ test-all: packages $(BIN)/suites
 	$(RUN_SUITES) -set all -fuzz $(SUITES)
 
 # The tests mostly wait, and the linters use the cores then. The priority is that of the
-# fuzzers. The linter's cache in the home directory would be a leftover of the tests.
+# fuzzers.
 ci: lint-beside test-all
 
 lint-beside: packages
@@ -246,6 +250,7 @@ vulncheck:
 SYSCALL_TESTS ?= ./support/lab -run 'TestCertificate$$|TestFailover$$|TestMetrics|TestExpiryWatch|TestReloadSignal|TestPortChange|TestDrain|TestRouterAnswers'
 
 syscalls: build
+	$(SUDO) test/install-packages all
 	cd test && $(SUDO) $(GO) run ./cmd/syscalls -binary $(BIN)/http01-proxyd $(GO) test -count=1 $(SYSCALL_TESTS)
 
 machineconfigs:

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -178,6 +179,9 @@ func (w *workstation) createOpenShift() {
 		}}
 		must(w.t, lab.Eventually(run, "the resource "+one.resource, func(ctx context.Context) error {
 			created, err := resource.Create(ctx, object.DeepCopy(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			if apierrors.IsAlreadyExists(err) {
+				created, err = resource.Get(ctx, one.name, metav1.GetOptions{})
+			}
 			if err == nil && one.status != nil {
 				created.Object["status"] = one.status
 				_, err = resource.UpdateStatus(ctx, created, metav1.UpdateOptions{})

@@ -299,6 +299,9 @@ func (r result) judge(length time.Duration) error {
 		switch {
 		case !known:
 			fmt.Printf("%-45s too few samples\n", s.Name)
+			if verdict {
+				errs = append(errs, fmt.Errorf("%s: too few samples", s.Name))
+			}
 			continue
 		case s.Grows || !verdict:
 		case trend.Growing():

@@ -47,6 +47,9 @@ func run(ctx context.Context, given string, length time.Duration, out string) er
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("no verdict: %w", context.Cause(ctx))
+	}
 	chart := soak.Chart(fmt.Sprintf("%v of accelerated life: %s", length, result.summary()), result.series)
 	if err := os.WriteFile(out, []byte(chart), 0o644); err != nil { //nolint:gosec // a picture for everyone
 		return fmt.Errorf("write the curves: %w", err)

@@ -53,6 +53,10 @@ func TestSandboxMatrix(t *testing.T) {
 	if errno != 0 {
 		abi = 0
 	}
+	// As go-landlock: version 5 without the fix of signals between threads (erratum 2).
+	if errata, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_ERRATA); abi > 5 && (errno != 0 || errata&2 == 0) {
+		abi = 5
+	}
 	for i, process := range matrix.Processes() {
 		want := make(map[string]matrix.Outcomes)
 		for _, act := range matrix.Acts() {

@@ -224,7 +224,7 @@ func (b *BGP) awaitSession(ctx context.Context, n *Node) error {
 		if err := b.bgpd[n.Name].Alive(); err != nil {
 			return err
 		}
-		text, err := n.Run(ctx, "vtysh", "--vty_socket", frrDir(n), "-c", "show bgp summary established json")
+		text, err := n.Run(ctx, "env", "HOME="+frrDir(n), "vtysh", "--vty_socket", frrDir(n), "-c", "show bgp summary established json")
 		if err != nil {
 			return err
 		}
@@ -336,7 +336,7 @@ func (b *BGP) AwaitRoutes(ctx context.Context) error {
 
 // nextHops returns the sorted next hops of the gateway's route to a VIP that BGP has added.
 func (b *BGP) nextHops(ctx context.Context, vip netip.Addr) ([]string, error) {
-	text, err := b.lab.Gateway.Run(ctx, "vtysh", "--vty_socket", frrDir(b.lab.Gateway), "-c",
+	text, err := b.lab.Gateway.Run(ctx, "env", "HOME="+frrDir(b.lab.Gateway), "vtysh", "--vty_socket", frrDir(b.lab.Gateway), "-c",
 		fmt.Sprintf("show %s route %v json", map[bool]string{true: "ip", false: "ipv6"}[vip.Is4()], netip.PrefixFrom(vip, vip.BitLen())))
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func matrixActs(controller, process int) []matrixAct {
 	}
 	create := func(directory string) func() error {
 		return func() error {
-			path := directory + "/matrix"
+			path := fmt.Sprintf("%s/matrix-%d", directory, os.Getpid())
 			fd, err := unix.Open(path, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 			if err == nil {
 				err = errors.Join(unix.Close(fd), unix.Unlink(path))
