@@ -44,6 +44,7 @@ type connection struct {
 	state       state
 	settings    *Settings
 	acceptedAt  time.Time // start of the wait for its head
+	drainBy     time.Time // ends that wait earlier; zero without Drain
 	timer       loop.Timer
 	expire      func() // expired
 	noticed     func() // stageChanged
@@ -225,8 +226,8 @@ func (c *connection) awaitHead() {
 
 func (c *connection) headDeadline() time.Time {
 	deadline := c.acceptedAt.Add(c.settings.HeadTimeout)
-	if by := c.worker.server.drainBy.Load(); by != nil && by.Before(deadline) {
-		return *by
+	if !c.drainBy.IsZero() && c.drainBy.Before(deadline) {
+		return c.drainBy
 	}
 	return deadline
 }
@@ -441,7 +442,7 @@ func (c *connection) release() {
 	c.releaseRequest()
 	c.settings, c.exchange, c.pending = nil, exchange{}, nil
 	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
-	c.out, c.evictionReason = c.out[:0], ""
+	c.out, c.evictionReason, c.drainBy = c.out[:0], "", time.Time{}
 	if cap(c.out) > maxKeptCapacity {
 		c.out = nil
 	}

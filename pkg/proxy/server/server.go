@@ -73,7 +73,6 @@ type Server struct {
 	recorder    Recorder
 	settings    atomic.Pointer[Settings]
 	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
-	drainBy     atomic.Pointer[time.Time]         // ends the wait for heads; nil before Drain
 	table       *table
 	workers     []*worker
 	longBuffers sync.Pool // of *[longBufferSize]byte
@@ -207,9 +206,8 @@ const drainHeadTimeout = time.Second
 // connections keep arriving.
 func (s *Server) Drain(ctx context.Context) (cut int) {
 	by := time.Now().Add(drainHeadTimeout)
-	s.drainBy.Store(&by)
 	for _, w := range s.workers {
-		w.Post(w.shortenHeads)
+		w.Post(func() { w.shortenHeads(by) })
 	}
 	for {
 		n, changed := s.table.inFlight()

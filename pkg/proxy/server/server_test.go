@@ -721,6 +721,28 @@ func TestServeAgain(t *testing.T) {
 	wantDrained(t, g)
 }
 
+// TestListenAfterDrain: a port that is opened again after Drain gives its clients all their
+// time for the head.
+func TestListenAfterDrain(t *testing.T) {
+	g := newServer(t, testSettings(), unusedUpstream{}, newRecorder(), func() {})
+	ln := newListener(t, "127.0.0.1:0")
+	stop := serveUntilStop(t, g, ln)
+	silent := dial(t, ln.addr)
+	nstest.Await(t, "the first one is accepted", func() bool { return g.InFlight() == 1 })
+	stop()
+	wantDrained(t, g) // when the time of the silent one is over
+	if got := readAll(t, silent); got != "" {
+		t.Errorf("answered %q", got)
+	}
+	serveUntilStop(t, g, ln)
+	tcp := dial(t, ln.addr)
+	nstest.Await(t, "its head is awaited", func() bool { return g.InFlight() == 1 })
+	send(t, tcp, "GET / HTTP/1.0\r\n\r\n")
+	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("answered %q", got)
+	}
+}
+
 // TestDrainWaits shows that Drain waits for a challenge in progress.
 func TestDrainWaits(t *testing.T) {
 	router, requested, proceed := delayedIngress(t)

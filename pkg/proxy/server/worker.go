@@ -82,10 +82,14 @@ func (w *worker) closeConnections() {
 	}
 }
 
-// shortenHeads bounds the wait for the heads that are being read.
-func (w *worker) shortenHeads() {
+// shortenHeads bounds the wait for the heads that are being read. Later connections have
+// all their time: a port can be opened again.
+func (w *worker) shortenHeads(by time.Time) {
 	for c := range w.connections.All {
-		if c.state == reading && c.isInTable {
+		if c.state != reading {
+			continue
+		}
+		if c.drainBy = by; c.isInTable {
 			c.await(c.headDeadline())
 		}
 	}
