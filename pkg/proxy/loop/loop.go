@@ -38,6 +38,14 @@ const (
 	isFirst        = 1 // in the part of the event that the kernel returns unchanged
 )
 
+// watch is a handler and the number of the watch, which the kernel returns with each event:
+// the event of a descriptor that was closed is not for the next one with its number.
+type watch struct {
+	Handler
+
+	number int32
+}
+
 // Handler is called on the thread of its loop.
 type Handler interface {
 	Ready(events uint32)
@@ -47,7 +55,7 @@ type Handler interface {
 // for Post, its methods may be called only on its own thread, or before Run.
 type Loop struct {
 	epoll, eventFD int
-	handlers       []Handler // by descriptor
+	handlers       []watch // by descriptor
 	events         [maxEvents]unix.EpollEvent
 	timers         wheel
 	now            time.Time
@@ -98,13 +106,15 @@ func (l *Loop) WatchShared(fd int, h Handler) error {
 
 func (l *Loop) addEvent(fd int, h Handler, event unix.EpollEvent) error {
 	for fd >= len(l.handlers) {
-		l.handlers = append(l.handlers, make([]Handler, max(64, len(l.handlers)))...)
+		l.handlers = append(l.handlers, make([]watch, max(64, len(l.handlers)))...)
 	}
+	number := (l.handlers[fd].number + 1) & (1<<30 - 1)
+	event.Pad |= number << 1
 	event.Fd = int32(fd) //nolint:gosec // a descriptor
 	if errno := epollControl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); errno != 0 {
 		return fmt.Errorf("cannot watch a descriptor: %w", errno)
 	}
-	l.handlers[fd] = h
+	l.handlers[fd] = watch{h, number}
 	return nil
 }
 
@@ -115,10 +125,10 @@ func (l *Loop) Unwatch(fd int) {
 }
 
 // Drop drops the handler of a closed descriptor. An event that was fetched before is
-// ignored, or is a hint for the next descriptor with this number.
+// ignored.
 func (l *Loop) Drop(fd int) {
 	if fd < len(l.handlers) {
-		l.handlers[fd] = nil
+		l.handlers[fd].Handler = nil
 	}
 }
 
@@ -164,11 +174,11 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 func (l *Loop) handle(events []unix.EpollEvent, first int32) {
 	for i := range events {
 		event := &events[i]
-		if event.Pad != first {
+		if event.Pad&isFirst != first {
 			continue
 		}
-		if h := l.handlers[event.Fd]; h != nil {
-			h.Ready(event.Events)
+		if w := l.handlers[event.Fd]; w.Handler != nil && w.number == event.Pad>>1 {
+			w.Ready(event.Events)
 		}
 	}
 }
@@ -180,10 +190,10 @@ func (l *Loop) handle(events []unix.EpollEvent, first int32) {
 func (l *Loop) wait() (int, error) {
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
-	if l.hasPosted() {
-		return 0, nil
+	most := time.Duration(0) // events are fetched too, so that they cannot be starved
+	if !l.hasPosted() {
+		most = l.timers.next(l.now, maxWait)
 	}
-	most := l.timers.next(l.now, maxWait)
 	n, errno := epollWaitBriefly(l.epoll, &l.events, min(most, briefWait))
 	if n == 0 && errno == 0 && most > briefWait {
 		n, errno = epollWait(l.epoll, &l.events, most-briefWait)

@@ -383,6 +383,7 @@ func (c *connection) linger() bool {
 	if !c.to(drains) {
 		return true
 	}
+	c.await(c.worker.Now().Add(lingerTime)) // once: what the client sends does not extend it
 	c.drain()
 	return true
 }
@@ -392,9 +393,6 @@ func (c *connection) drain() {
 	for c.discarded < lingerBytes {
 		n, err := loop.Read(c.fd, c.worker.scratch[:])
 		if errors.Is(err, unix.EAGAIN) {
-			if !c.watched || c.discarded == 0 {
-				c.await(c.worker.Now().Add(lingerTime))
-			}
 			return
 		}
 		if c.discarded += n; n == 0 {
@@ -414,6 +412,20 @@ func (c *connection) abort() {
 		c.worker.Drop(c.fd)
 		c.fd = -1
 	}
+}
+
+// cut ends the connection without a response, and records it unless that has happened.
+func (c *connection) cut() {
+	switch {
+	case c.state == draining: // recorded
+	case c.forwarded:
+		c.clientGone = true
+		c.finishRecord()
+	case c.state == reading || c.state == queueing:
+		c.worker.server.recorder.RecordRejection(report.ClientGone, report.OtherClient)
+	default: // replying: refuse has recorded it
+	}
+	c.leave()
 }
 
 // leave closes the connection, and keeps its memory for the next one. A delegate may still

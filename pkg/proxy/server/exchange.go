@@ -123,7 +123,10 @@ func (c *connection) linkReady(events uint32) {
 		if err := loop.ConnectResult(c.link.fd); err != nil {
 			c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
 		} else if c.to(connected) {
-			c.transmit()
+			// Bytes or the end can come with the connection. There is no second event for them.
+			if c.transmit(); c.state == awaiting && events&loop.Readable != 0 {
+				c.readResponse()
+			}
 		}
 	case sending:
 		// A response can come before the end of the request. There is no second event for it.
@@ -284,7 +287,7 @@ func (c *connection) exchangeExpired() {
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
 // Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
-	if l := c.link; c.relay.Reusable() && !l.hasUnread {
+	if l := c.link; c.relay.Reusable() && !l.hasUnread && !l.ended {
 		c.link = nil
 		c.worker.keepLink(l)
 		return

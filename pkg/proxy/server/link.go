@@ -29,12 +29,15 @@ type link struct {
 	reused bool
 	// hasUnread means that the event of bytes that may be unread has passed.
 	hasUnread bool
-	timer     loop.Timer
-	expire    func() // drop
+	// ended means that the event of its end has passed, which is not reported again.
+	ended  bool
+	timer  loop.Timer
+	expire func() // drop
 }
 
 // Ready implements loop.Handler.
 func (l *link) Ready(events uint32) {
+	l.ended = l.ended || events&loop.Closed != 0
 	switch {
 	case l.owner != nil:
 		l.owner.linkReady(events)

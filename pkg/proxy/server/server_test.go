@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -927,5 +928,107 @@ func TestUnrequestedResponse(t *testing.T) {
 	defer mu.Unlock()
 	if len(kept) < 20 {
 		t.Errorf("%d connections for 20 requests: one was used again", len(kept))
+	}
+}
+
+// TestLingerEnds: a client that has sent more before its response, and then nothing, is
+// closed within lingerTime. The head comes in two parts, so that the socket is watched.
+func TestLingerEnds(t *testing.T) {
+	t.Parallel()
+	requested, proceed := make(chan struct{}), make(chan struct{})
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for readHead(r) != "" {
+			close(requested)
+			<-proceed
+			_, _ = io.WriteString(tcp, okResponse)
+		}
+	})
+	f := startServer(t, testSettings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challengeRequest[:3])
+	nstest.Await(t, "a part of the head is read", func() bool { return f.ReadingHeads() == 1 })
+	send(t, tcp, challengeRequest[3:])
+	<-requested
+	send(t, tcp, "more")
+	close(proceed)
+	if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
+	nstest.Await(t, "the connection ends", func() bool { return f.InFlight() == 0 })
+}
+
+// TestIngressEndsConnection: an ingress that shuts down its side, with the connection or
+// with the response in one segment, is noticed at once. Otherwise a request would be sent
+// that nobody answers.
+func TestIngressEndsConnection(t *testing.T) {
+	t.Parallel()
+	for name, respond := range map[string]bool{"with the connection": false, "with the response": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+				if respond && readHead(r) != "" {
+					cork(t, tcp)
+					_, _ = io.WriteString(tcp, okResponse)
+				}
+				_ = tcp.CloseWrite()
+				_, _ = io.Copy(io.Discard, r)
+			})
+			f := startServer(t, testSettings(), router)
+			const requests = 50
+			var all []*net.TCPConn
+			for range requests {
+				tcp := dial(t, f.addr)
+				send(t, tcp, challengeRequest)
+				all = append(all, tcp)
+			}
+			want := "502"
+			if respond {
+				want = "200"
+			}
+			for i, tcp := range all {
+				if got := readAll(t, tcp); !strings.HasPrefix(got, "HTTP/1.1 "+want) {
+					t.Errorf("request %d: answered %q", i, got)
+				}
+			}
+		})
+	}
+}
+
+// cork has the next bytes wait for the end, so that both are in one segment.
+func cork(t *testing.T, tcp *net.TCPConn) {
+	t.Helper()
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCutIsRecorded: connections that Drain cuts are recorded, forwarded or not.
+func TestCutIsRecorded(t *testing.T) {
+	t.Parallel()
+	requested := make(chan struct{})
+	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			close(requested)
+			_, _ = r.ReadByte()
+		}
+	})
+	f := startServer(t, testSettings(), router)
+	send(t, dial(t, f.addr), challengeRequest)
+	<-requested
+	send(t, dial(t, f.addr), "GET")
+	nstest.Await(t, "a part of the head is read", func() bool { return f.ReadingHeads() == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if cut := f.Drain(ctx); cut != 2 {
+		t.Errorf("%d connections cut", cut)
+	}
+	challenges, rejections := f.rec.await(t, 2)
+	if len(challenges) != 1 || len(rejections) != 1 || challenges[0].Status != 0 || rejections[0] != report.ClientGone {
+		t.Errorf("reported %v and %v", challenges, rejections)
 	}
 }

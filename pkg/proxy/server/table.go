@@ -102,7 +102,11 @@ func (t *table) setStage(c *connection, s stage) {
 			c.source.reading.PushBack(&c.sourceEntry, c)
 		}
 	case lingering:
-		t.lingering.PushBack(&c.tableEntry, c)
+		if c.waiting { // its eviction would free no slot
+			t.late.PushBack(&c.tableEntry, c)
+		} else {
+			t.lingering.PushBack(&c.tableEntry, c)
+		}
 		if c.source != nil {
 			c.source.lingering.PushBack(&c.sourceEntry, c)
 		}

@@ -78,7 +78,7 @@ func (w *worker) closeAll() {
 func (w *worker) closeConnections() {
 	w.held = nil
 	for c := w.connections.First(); c != nil; c = w.connections.First() {
-		c.leave()
+		c.cut()
 	}
 }
 
