@@ -43,8 +43,8 @@ type connection struct {
 	isInTable   bool
 	state       state
 	settings    *Settings
-	acceptedAt  time.Time // start of the wait for its head
-	drainBy     time.Time // ends that wait earlier; zero without Drain
+	acceptedAt  time.Time     // start of the wait for its head
+	headTimeout time.Duration // of that wait; Drain shortens it
 	timer       loop.Timer
 	expire      func() // expired
 	noticed     func() // stageChanged
@@ -224,13 +224,7 @@ func (c *connection) awaitHead() {
 	c.await(c.headDeadline())
 }
 
-func (c *connection) headDeadline() time.Time {
-	deadline := c.acceptedAt.Add(c.settings.HeadTimeout)
-	if !c.drainBy.IsZero() && c.drainBy.Before(deadline) {
-		return c.drainBy
-	}
-	return deadline
-}
+func (c *connection) headDeadline() time.Time { return c.acceptedAt.Add(c.headTimeout) }
 
 // admit requests a slot for a new connection, whose head is complete or not.
 func (c *connection) admit(unbounded bool) {
@@ -454,7 +448,7 @@ func (c *connection) release() {
 	c.releaseRequest()
 	c.settings, c.exchange, c.pending = nil, exchange{}, nil
 	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
-	c.out, c.evictionReason, c.drainBy = c.out[:0], "", time.Time{}
+	c.out, c.evictionReason = c.out[:0], ""
 	if cap(c.out) > maxKeptCapacity {
 		c.out = nil
 	}

@@ -395,7 +395,7 @@ func TestUpstreamRequest(t *testing.T) {
 // TestWaitingMemory has many clients that wait for a response to the longest heads
 // that are forwarded whole.
 func TestWaitingMemory(t *testing.T) {
-	const clients, most = 256, 16 << 10 // a forwarded head of 7 KiB, the stack and the sockets; not the received head
+	const clients, most = 256, 16<<10 + raceOverhead // a forwarded head of 7 KiB, the stack and the sockets; not the received head
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := newServer(t, testSettings(), up, newRecorder(), func() {})
 	ln := newListener(t, "127.0.0.1:0")

@@ -89,7 +89,8 @@ func (w *worker) shortenHeads(by time.Time) {
 		if c.state != reading {
 			continue
 		}
-		if c.drainBy = by; c.isInTable {
+		c.headTimeout = min(c.headTimeout, by.Sub(c.acceptedAt))
+		if c.isInTable {
 			c.await(c.headDeadline())
 		}
 	}
@@ -210,6 +211,7 @@ func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {
 		c = newConnection(w)
 	}
 	c.fd, c.client, c.settings, c.acceptedAt = fd, client, w.server.settings.Load(), w.Now()
+	c.headTimeout = c.settings.HeadTimeout
 	w.connections.PushBack(&c.workerEntry, c)
 	return c
 }

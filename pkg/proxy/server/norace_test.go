@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package server_test
+
+// raceOverhead is the additional memory of a waiting challenge with the race detector.
+const raceOverhead = 0
