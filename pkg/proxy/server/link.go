@@ -63,8 +63,8 @@ func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 
 // takeLink returns the last used idle connection, or nil. The end of a connection, and bytes
 // that no request is waiting for, are events: they close an idle connection before a client
-// of the same round gets it. Nothing is tested again, which would be a system call for each
-// request. A connection whose end comes later is replaced (linkFailed).
+// gets it whose event was fetched at the same time. Nothing is tested again, which would be a
+// system call for each request. A connection whose end comes later is replaced (linkFailed).
 func (w *worker) takeLink(addr netip.AddrPort) *link {
 	idle := w.links[addr]
 	if len(idle) == 0 {

@@ -167,7 +167,11 @@ func (w *worker) acceptAgain() {
 	}
 	for _, a := range w.acceptors {
 		w.Unwatch(a.fd) // it may be watched
-		_ = w.WatchShared(a.fd, a)
+		if err := w.WatchShared(a.fd, a); err != nil {
+			w.server.recorder.RecordAcceptFailure(err)
+			w.pause(maxBackOff)
+			return
+		}
 	}
 }
 

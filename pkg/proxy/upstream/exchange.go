@@ -125,7 +125,7 @@ func (x *Relay) result(route upstreamRoute, cause Cause) error {
 func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
 	addrs := settings.inOrder(r.VIP.Addr(), redirected)
-	if r.Failed != nil && !redirected && len(addrs) > 0 {
+	if r.Failed != nil && !redirected && len(addrs) > 0 && addrs[0] == r.Failed.Addr { // else the settings have changed
 		first, addrs = r.Failed, addrs[1:]
 	}
 	for i, addr := range addrs {
