@@ -128,7 +128,7 @@ var testFunction = regexp.MustCompile(`^(Test|Fuzz|Example)($|[^a-z])`)
 // therefore need an eighth less CPU time. An interrupted go command removes its temporary
 // files; a killed one does not.
 func goCommand(ctx context.Context, root string, m module, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments of the table and of the modules
 	cmd.Dir, cmd.Env = filepath.Join(root, m.dir), append(environment(m), "GOGC=400")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = cleanupTimeout

@@ -52,7 +52,7 @@ func run(ctx context.Context, binary, document string, command []string) error {
 	if err := os.WriteFile(path, []byte(wrapper), 0o755); err != nil { //nolint:gosec // a program
 		return fmt.Errorf("write the program that traces: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the caller's command
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Env = append(os.Environ(), "HTTP01_PROXYD="+path)
 	failed := cmd.Run()

@@ -60,6 +60,7 @@ func TestRandomAttacks(t *testing.T) {
 
 // attackAtRandom runs one round, and returns the number of processes that ended in it.
 func attackAtRandom(t *testing.T, binary string, seed uint64) int {
+	t.Helper()
 	name := fmt.Sprintf("http01-fuzz:%d", seed)
 	if *startFlag != "" {
 		name += ":" + *startFlag
