@@ -44,8 +44,8 @@ LARGE_HEAP      := GOGC=400 GOMEMLIMIT=3GiB
 BIN             := $(CURDIR)/bin
 TOOLS           := $(CURDIR)/.cache/tools
 GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
-# The linter makes golangci-lint/ and goimports/ in the user's cache, which would be
-# leftovers of the tests beside it.
+# The linters make folders in the home directory, which would be leftovers of the tests
+# beside them.
 LINT             = $(LARGE_HEAP) GOCACHE="$$($(GO) env GOCACHE)" XDG_CACHE_HOME=$(CURDIR)/.cache $(GOLANGCI_LINT)
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 VALE            := $(TOOLS)/vale-v3.22.0
@@ -120,7 +120,7 @@ lint-words: build $(VALE)
 		done || exit 1; \
 	done && \
 	test -s "$$dir/http01-proxyd-check.txt" -a -s "$$dir/oc-http01-render.txt" && \
-	$(VALE) --output=line $$(git ls-files '*.md') "$$dir"
+	XDG_CONFIG_HOME=$(CURDIR)/.cache XDG_DATA_HOME=$(CURDIR)/.cache $(VALE) --output=line $$(git ls-files '*.md') "$$dir"
 
 # Which tests there are, how they are split, and what `make test` leaves out is in
 # test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
