@@ -9,24 +9,36 @@ type Node[T any] struct {
 	owner      *T
 }
 
-// List holds owners in the order of insertion. It is a ring through root, which has none.
+// List holds owners in the order of insertion. It is a ring through root, which has none. The
+// zero value is empty. A list must not be copied.
 type List[T any] struct{ root Node[T] }
 
-// Init makes the list empty.
-func (l *List[T]) Init() { l.root.prev, l.root.next = &l.root, &l.root }
-
 // First returns the owner that was inserted first, or nil.
-func (l *List[T]) First() *T { return l.root.next.owner }
+func (l *List[T]) First() *T {
+	if l.root.next == nil {
+		return nil
+	}
+	return l.root.next.owner
+}
 
 // PushBack inserts the node of an owner, which must be in no list.
 func (l *List[T]) PushBack(n *Node[T], owner *T) {
+	if l.root.next == nil {
+		l.root.prev, l.root.next = &l.root, &l.root
+	}
 	n.owner, n.prev, n.next = owner, l.root.prev, &l.root
 	n.prev.next, n.next.prev = n, n
 }
 
 // All iterates over the owners. The loop must not change the list.
 func (l *List[T]) All(yield func(*T) bool) {
-	for n := l.root.next; n != &l.root && yield(n.owner); n = n.next {
+	for n := l.root.next; n != nil && n.owner != nil && yield(n.owner); n = n.next {
+	}
+}
+
+// Backward iterates over the owners, the last one first. The loop must not change the list.
+func (l *List[T]) Backward(yield func(*T) bool) {
+	for n := l.root.prev; n != nil && n.owner != nil && yield(n.owner); n = n.prev {
 	}
 }
 

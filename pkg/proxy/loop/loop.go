@@ -33,11 +33,6 @@ const (
 	Closed = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 )
 
-const (
-	bothDirections = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
-	isFirst        = 1 // in the part of the event that the kernel returns unchanged
-)
-
 // watch is a handler and the number of the watch, which the kernel returns with each event:
 // the event of a descriptor that was closed is not for the next one with its number.
 type watch struct {
@@ -60,16 +55,17 @@ type Loop struct {
 	timers         wheel
 	now            time.Time
 
+	behind  bool        // the last fetch was full
 	waiting atomic.Bool // Post must end the wait
 	mu      sync.Mutex
 	posted  []func()
-	running []func() // the memory of the next posted
+	running []func() // posted before the last fetch; their memory is that of the next posted
 }
 
 // New returns a loop. Run closes its descriptors.
 func New() (*Loop, error) {
 	l := &Loop{now: time.Now()}
-	l.timers.init(l.now)
+	l.timers.begin = l.now
 	var err error
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("cannot create an epoll instance: %w", err)
@@ -89,28 +85,21 @@ func (*wakeups) Ready(uint32) {}
 // Watch reports each change of a descriptor to h: edge-triggered, in both directions.
 // Closing the descriptor ends it.
 func (l *Loop) Watch(fd int, h Handler) error {
-	return l.addEvent(fd, h, unix.EpollEvent{Events: bothDirections})
-}
-
-// WatchFirst is Watch for a handler that comes before the other handlers of events that were
-// fetched at the same time.
-func (l *Loop) WatchFirst(fd int, h Handler) error {
-	return l.addEvent(fd, h, unix.EpollEvent{Events: bothDirections, Pad: isFirst})
+	return l.watch(fd, h, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET)
 }
 
 // WatchShared reports to h while a listening socket, which several loops share, has
 // connections. The kernel wakes one loop for each.
 func (l *Loop) WatchShared(fd int, h Handler) error {
-	return l.addEvent(fd, h, unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE})
+	return l.watch(fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
 }
 
-func (l *Loop) addEvent(fd int, h Handler, event unix.EpollEvent) error {
+func (l *Loop) watch(fd int, h Handler, events uint32) error {
 	for fd >= len(l.handlers) {
 		l.handlers = append(l.handlers, make([]watch, max(64, len(l.handlers)))...)
 	}
-	number := (l.handlers[fd].number + 1) & (1<<30 - 1)
-	event.Pad |= number << 1
-	event.Fd = int32(fd) //nolint:gosec // a descriptor
+	number := l.handlers[fd].number + 1
+	event := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: number} //nolint:gosec // a descriptor
 	if errno := epollControl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); errno != 0 {
 		return fmt.Errorf("cannot watch a descriptor: %w", errno)
 	}
@@ -121,12 +110,16 @@ func (l *Loop) addEvent(fd int, h Handler, event unix.EpollEvent) error {
 // Unwatch ends WatchShared.
 func (l *Loop) Unwatch(fd int) {
 	_ = epollControl(l.epoll, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
-	l.Drop(fd)
+	l.drop(fd)
 }
 
-// Drop drops the handler of a closed descriptor. An event that was fetched before is
-// ignored.
-func (l *Loop) Drop(fd int) {
+// Close closes a descriptor, watched or not. An event that was fetched before is ignored.
+func (l *Loop) Close(fd int) {
+	l.drop(fd)
+	Close(fd)
+}
+
+func (l *Loop) drop(fd int) {
 	if fd < len(l.handlers) {
 		l.handlers[fd].Handler = nil
 	}
@@ -135,7 +128,11 @@ func (l *Loop) Drop(fd int) {
 // Now returns the time at which the current events were fetched.
 func (l *Loop) Now() time.Time { return l.now }
 
-// Post runs f on the thread of the loop. It may be called from any goroutine.
+// Behind reports whether more events may have happened before the last fetch than it returned.
+func (l *Loop) Behind() bool { return l.behind }
+
+// Post runs f on the thread of the loop, after the handlers of all events that have happened
+// before, unless the loop is Behind. It may be called from any goroutine.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	l.posted = append(l.posted, f)
@@ -157,10 +154,16 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 		if err != nil {
 			return err
 		}
-		l.now = time.Now()
-		l.handle(l.events[:n], isFirst)
-		l.handle(l.events[:n], 0)
-		l.runPosted()
+		l.now, l.behind = time.Now(), n == maxEvents
+		for _, event := range l.events[:n] {
+			if w := l.handlers[event.Fd]; w.Handler != nil && w.number == event.Pad {
+				w.Ready(event.Events)
+			}
+		}
+		for i, f := range l.running {
+			f()
+			l.running[i] = nil
+		}
 		l.timers.advance(l.now)
 		if l.now.Sub(lastBeat) >= maxWait {
 			lastBeat = l.now
@@ -170,62 +173,28 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 	return nil
 }
 
-// handle calls the handlers of the events that are marked first, or of the others.
-func (l *Loop) handle(events []unix.EpollEvent, first int32) {
-	for i := range events {
-		event := &events[i]
-		if event.Pad&isFirst != first {
-			continue
-		}
-		if w := l.handlers[event.Fd]; w.Handler != nil && w.number == event.Pad>>1 {
-			w.Ready(event.Events)
-		}
-	}
-}
-
-// wait returns the number of events. It first waits for a short time in a call that the
-// scheduler does not see, in which most events come under load. The scheduler's monitor
-// thread would look every 20 µs for a loop that waits, which takes a tenth of the proxy's
-// time. Garbage collection waits for that call, at most briefWait.
+// wait fetches events and what was posted before, and returns the number of events. It first
+// waits for a short time in a call that the scheduler does not see, in which most events come
+// under load. The scheduler's monitor thread would look every 20 µs for a loop that waits,
+// which takes a tenth of the proxy's time. A signal of garbage collection ends that call.
 func (l *Loop) wait() (int, error) {
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
-	most := time.Duration(0) // events are fetched too, so that they cannot be starved
-	if !l.hasPosted() {
+	l.mu.Lock()
+	l.posted, l.running = l.running[:0], l.posted
+	l.mu.Unlock()
+	most := time.Duration(0)
+	if len(l.running) == 0 {
 		most = l.timers.next(l.now, maxWait)
 	}
 	n, errno := epollWaitBriefly(l.epoll, &l.events, min(most, briefWait))
 	if n == 0 && errno == 0 && most > briefWait {
 		n, errno = epollWait(l.epoll, &l.events, most-briefWait)
 	}
-	if errno == unix.EINTR { // by a signal of the runtime
-		return 0, nil
+	if errno != 0 && errno != unix.EINTR { // by a signal of the runtime
+		return 0, fmt.Errorf("cannot wait for events: %w", errno)
 	}
-	return n, waitError(errno)
-}
-
-func waitError(errno unix.Errno) error {
-	if errno == 0 {
-		return nil
-	}
-	return fmt.Errorf("cannot wait for events: %w", errno)
-}
-
-func (l *Loop) hasPosted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.posted) > 0
-}
-
-// runPosted runs what was posted until now. What that posts runs in the next round.
-func (l *Loop) runPosted() {
-	l.mu.Lock()
-	l.posted, l.running = l.running[:0], l.posted
-	l.mu.Unlock()
-	for i, f := range l.running {
-		f()
-		l.running[i] = nil
-	}
+	return n, nil
 }
 
 func epollControl(epoll, operation, fd int, event *unix.EpollEvent) unix.Errno {

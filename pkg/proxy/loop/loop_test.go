@@ -50,7 +50,7 @@ func TestWheel(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	l := &Loop{}
 	now := time.Unix(0, 0)
-	l.timers.init(now)
+	l.timers.begin = now
 	var timers [50]Timer
 	var due [len(timers)]time.Time // zero: stopped
 	fired := 0
@@ -123,10 +123,8 @@ func (f readyFunc) Ready(events uint32) { f(events) }
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	l := startLoop(t)
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := socketPair(t)
+	var err error
 	events := make(chan uint32, 8)
 	on(l, func() { err = l.Watch(pair[0], readyFunc(func(e uint32) { events <- e })) })
 	if err != nil {
@@ -148,50 +146,107 @@ func TestWatch(t *testing.T) {
 	if e := <-events; e&Closed == 0 {
 		t.Errorf("after the end: %x", e)
 	}
-	on(l, func() {
-		l.Drop(pair[0])
-		Close(pair[0])
-	})
+	on(l, func() { l.Close(pair[0]) })
 }
 
-// TestWatchFirst: of events that are fetched at the same time, those of WatchFirst come
-// first, whatever the order in which they happened.
-func TestWatchFirst(t *testing.T) {
-	t.Parallel()
-	l := startLoop(t)
-	var pairs [2][2]int
-	var err error
-	for i := range pairs {
-		if pairs[i], err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	order := make(chan int, 2)
-	report := func(i int) Handler {
-		return readyFunc(func(events uint32) {
-			if events&Readable != 0 {
-				order <- i
-			}
-		})
-	}
-	on(l, func() {
-		err = errors.Join(l.Watch(pairs[0][0], report(0)), l.WatchFirst(pairs[1][0], report(1)))
-		for i := range pairs {
-			_, werr := Write(pairs[i][1], []byte("x"))
-			err = errors.Join(err, werr)
-		}
-	})
+// socketPair returns two connected sockets.
+func socketPair(t *testing.T) (pair [2]int) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, second := <-order, <-order; first != 1 || second != 0 {
-		t.Errorf("the handlers were called in the order %d, %d", first, second)
+	return pair
+}
+
+// TestPostRunsAfterEvents: the handlers of events that have happened before Post come before
+// its function, unless the loop is behind. It then reports so.
+func TestPostRunsAfterEvents(t *testing.T) {
+	t.Parallel()
+	for name, connections := range map[string]int{"all are fetched": maxEvents - 2, "the loop is behind": maxEvents + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := startLoop(t)
+			read, before, behind := 0, 0, false
+			done := make(chan struct{})
+			var pairs [][2]int
+			for range connections {
+				pairs = append(pairs, socketPair(t))
+			}
+			on(l, func() {
+				for _, pair := range pairs {
+					_, werr := Write(pair[1], []byte("x"))
+					err := errors.Join(werr, l.Watch(pair[0], readyFunc(func(events uint32) {
+						if events&Readable != 0 {
+							read++
+						}
+					})))
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				l.Post(func() {
+					defer close(done)
+					before, behind = read, l.Behind()
+				})
+			})
+			<-done
+			if behind != (connections > maxEvents) || !behind && before != connections {
+				t.Errorf("%d of %d handlers were called before; behind: %t", before, connections, behind)
+			}
+			on(l, func() {
+				for _, pair := range pairs {
+					l.Close(pair[0])
+					Close(pair[1])
+				}
+			})
+		})
+	}
+}
+
+// TestStaleEvent: a handler closes the descriptor of another event that was fetched at the
+// same time, and its number is given to the next one at once. That one does not get the event.
+func TestStaleEvent(t *testing.T) {
+	t.Parallel()
+	l := startLoop(t)
+	pairs := [3][2]int{socketPair(t), socketPair(t), socketPair(t)}
+	// Either of the first two can come first. It replaces the other one by the third.
+	replaced, stale := make(chan error, 1), make(chan uint32, 8)
+	handler := func(other int) Handler {
+		return readyFunc(func(events uint32) {
+			if events&Readable == 0 || len(replaced) > 0 {
+				return
+			}
+			l.Close(other)
+			number, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, other)
+			if err == nil && number != other {
+				err = errors.New("another number was free")
+			}
+			replaced <- errors.Join(err, l.Watch(number, readyFunc(func(events uint32) { stale <- events })))
+		})
 	}
 	on(l, func() {
-		for _, p := range pairs {
-			l.Drop(p[0])
-			Close(p[0])
-			Close(p[1])
+		for i := range 2 {
+			_, werr := Write(pairs[i][1], []byte("x"))
+			if err := errors.Join(werr, l.Watch(pairs[i][0], handler(pairs[1-i][0]))); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	on(l, func() {
+		if len(replaced) == 0 {
+			t.Error("the events were not fetched")
+		} else if err := <-replaced; err != nil {
+			t.Error(err)
+		}
+	})
+	if events := <-stale; events&Readable != 0 {
+		t.Errorf("the next one got the event %x", events)
+	}
+	on(l, func() {
+		for _, pair := range pairs {
+			l.Close(pair[0])
+			Close(pair[1])
 		}
 	})
 }
@@ -267,10 +322,7 @@ func TestConnect(t *testing.T) {
 			return err
 		}
 		<-ready
-		defer on(l, func() {
-			l.Drop(fd)
-			Close(fd)
-		})
+		defer on(l, func() { l.Close(fd) })
 		return ConnectResult(fd)
 	}
 	if err := attempt(); err != nil {

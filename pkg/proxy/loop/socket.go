@@ -88,10 +88,9 @@ func Close(fd int) {
 // CloseWrite shuts down the sending side.
 func CloseWrite(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
 
-// Reset closes a connection with a reset (tcp(7), SO_LINGER).
-func Reset(fd int) {
+// ResetOnClose has Close send a reset (tcp(7), SO_LINGER).
+func ResetOnClose(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-	Close(fd)
 }
 
 // Connect begins a connection with buffers of a size in bytes for each direction; the

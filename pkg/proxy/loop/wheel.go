@@ -28,13 +28,6 @@ type wheel struct {
 	count int
 }
 
-func (w *wheel) init(now time.Time) {
-	w.begin = now
-	for i := range w.slots {
-		w.slots[i].Init()
-	}
-}
-
 func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
 
 // SetTimer has f called once at a time or shortly after, in place of what was set
@@ -67,7 +60,6 @@ func (w *wheel) advance(now time.Time) {
 // fire calls the functions of the timers of a slot, which can set and stop others.
 func (w *wheel) fire(slot *List[Timer], until int64) {
 	var due List[Timer]
-	due.Init()
 	for t := slot.First(); t != nil; t = slot.First() {
 		t.node.Remove()
 		due.PushBack(&t.node, t)

@@ -402,8 +402,8 @@ func (c *connection) drain() {
 // (tcp(7), SO_LINGER). A client sees at once that it can retry.
 func (c *connection) abort() {
 	if c.fd >= 0 {
-		loop.Reset(c.fd)
-		c.worker.Drop(c.fd)
+		loop.ResetOnClose(c.fd)
+		c.worker.Close(c.fd)
 		c.fd = -1
 	}
 }
@@ -432,8 +432,7 @@ func (c *connection) leave() {
 		w.server.table.remove(c)
 	}
 	if c.fd >= 0 {
-		w.Drop(c.fd)
-		loop.Close(c.fd)
+		w.Close(c.fd)
 		c.fd = -1
 	}
 	c.closeExchange()

@@ -34,8 +34,6 @@ type exchange struct {
 
 	direct      upstream.Direct
 	link        *link
-	relay       *upstream.Relay
-	requestSent int       // bytes
 	firstByteBy time.Time // of the response
 	shown       error     // what the response shows
 
@@ -85,20 +83,25 @@ func (c *connection) forward() {
 	if c.direct.Others > 0 {
 		c.firstByteBy = begin.Add(c.settings.Timeout * 3 / 4) // leaves time for them
 	}
-	c.relay = c.worker.newRelay()
 	if c.link = c.worker.takeLink(c.direct.Addr); c.link == nil {
 		c.connect()
 		return
 	}
 	c.link.owner = c
 	if c.to(forward) {
-		c.transmit()
+		c.worker.SetTimer(&c.timer, c.firstByteBy, c.expire)
+		c.worker.Post(c.link.begin)
 	}
+}
+
+// reconnect replaces a kept connection that cannot be used again.
+func (c *connection) reconnect() {
+	c.closeLink()
+	c.connect()
 }
 
 // connect begins a new connection to the ingress.
 func (c *connection) connect() {
-	c.requestSent = 0
 	l, err := c.worker.connect(c.direct.Addr)
 	if err != nil {
 		c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
@@ -129,6 +132,12 @@ func (c *connection) linkReady(events uint32) {
 			}
 		}
 	case sending:
+		if c.link.sent == 0 && c.link.reused { // beginRequest sends
+			if events&loop.Readable != 0 {
+				c.reconnect()
+			}
+			return
+		}
 		// A response can come before the end of the request. There is no second event for it.
 		if c.transmit(); c.state == awaiting {
 			c.readResponse()
@@ -144,8 +153,9 @@ func (c *connection) linkReady(events uint32) {
 
 // transmit sends the request.
 func (c *connection) transmit() {
-	for c.requestSent < len(c.request.Head) {
-		n, err := loop.Write(c.link.fd, c.request.Head[c.requestSent:])
+	l := c.link
+	for l.sent < len(c.request.Head) {
+		n, err := loop.Write(l.fd, c.request.Head[l.sent:])
 		if errors.Is(err, unix.EAGAIN) {
 			break
 		}
@@ -153,10 +163,10 @@ func (c *connection) transmit() {
 			c.linkFailed(err)
 			return
 		}
-		c.requestSent += n
+		l.sent += n
 	}
 	c.worker.SetTimer(&c.timer, c.firstByteBy, c.expire)
-	if c.requestSent == len(c.request.Head) {
+	if l.sent == len(c.request.Head) {
 		c.to(sent)
 	}
 }
@@ -169,12 +179,12 @@ func (c *connection) readResponse() {
 			return
 		}
 		var err error
-		if complete, err = c.relay.ParseHead(); err != nil {
+		if complete, err = c.link.ParseHead(); err != nil {
 			c.linkFailed(err)
 			return
 		}
 	}
-	shown, follow, err := c.direct.Begin(c.relay, &c.request)
+	shown, follow, err := c.direct.Begin(&c.link.Relay, &c.request)
 	switch {
 	case err != nil:
 		c.linkFailed(err)
@@ -192,22 +202,23 @@ func (c *connection) readResponse() {
 // readLink reads the next bytes of the response. Without any it returns false; the
 // exchange has ended, or waits for them.
 func (c *connection) readLink() bool {
-	first := !c.relay.HasReceived()
-	space := c.relay.Space()
-	n, err := loop.Read(c.link.fd, space)
-	c.link.hasUnread = n == len(space)
+	l := c.link
+	first := !l.HasReceived()
+	space := l.Space()
+	n, err := loop.Read(l.fd, space)
+	l.hasUnread = n == len(space)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return false
 	case n == 0 && err == nil:
-		err = c.relay.End()
+		err = l.End()
 	default:
 	}
 	if err != nil {
 		c.linkFailed(err)
 		return false
 	}
-	if c.relay.Received(n); first && c.direct.Others > 0 {
+	if l.Received(n); first && c.direct.Others > 0 {
 		c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
 	}
 	return true
@@ -215,7 +226,7 @@ func (c *connection) readLink() bool {
 
 // relayBody relays the response until the ingress or the client has to be awaited.
 func (c *connection) relayBody() {
-	x := c.relay
+	x := c.link
 	for {
 		if err := x.Advance(); err != nil {
 			c.linkFailed(err)
@@ -232,8 +243,9 @@ func (c *connection) relayBody() {
 			c.pending, c.written = nil, 0
 		}
 		if x.Done() || c.clientGone {
+			status := x.Status()
 			c.releaseLink()
-			c.exchanged(x.Status(), c.direct.Addr, c.shown)
+			c.exchanged(status, c.direct.Addr, c.shown)
 			return
 		}
 		if !c.readLink() {
@@ -246,7 +258,7 @@ func (c *connection) relayBody() {
 func (c *connection) unblocked() {
 	c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
 	if c.to(flushed) {
-		c.relay.Sent(c.written)
+		c.link.Sent(c.written)
 		c.pending, c.written = nil, 0
 		c.relayBody()
 	}
@@ -256,23 +268,26 @@ func (c *connection) unblocked() {
 // a kept connection, the request is sent again on a new one: GET and HEAD are idempotent
 // (RFC 9110 section 9.2.2).
 func (c *connection) linkFailed(err error) {
-	if c.link.reused && !c.relay.HasReceived() && upstream.IsConnectionLost(err) {
-		c.closeLink()
-		c.connect()
+	if c.link.reused && !c.link.HasReceived() && upstream.IsConnectionLost(err) {
+		c.reconnect()
 		return
 	}
-	c.exchangeFailed(c.relay.Failure(c.direct.Addr, err))
+	c.exchangeFailed(c.link.Failure(c.direct.Addr, err))
 }
 
 // exchangeFailed tries the other addresses, or answers.
 func (c *connection) exchangeFailed(e *upstream.Error) {
+	status, received := 0, false
+	if c.link != nil {
+		status, received = c.link.Status(), c.link.HasReceived()
+	}
 	c.closeLink()
-	if c.direct.Others > 0 && !c.relay.HasReceived() {
+	if c.direct.Others > 0 && !received {
 		c.request.Failed = e
 		c.delegate()
 		return
 	}
-	c.exchanged(c.relay.Status(), c.direct.Addr, e)
+	c.exchanged(status, c.direct.Addr, e)
 }
 
 // exchangeExpired ends an exchange whose time is used up.
@@ -281,13 +296,13 @@ func (c *connection) exchangeExpired() {
 		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
 		return
 	}
-	c.exchangeFailed(c.relay.Failure(c.direct.Addr, os.ErrDeadlineExceeded))
+	c.exchangeFailed(c.link.Failure(c.direct.Addr, os.ErrDeadlineExceeded))
 }
 
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
 // Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
-	if l := c.link; c.relay.Reusable() && !l.hasUnread && !l.ended {
+	if l := c.link; l.Reusable() && !l.hasUnread && !l.ended {
 		c.link = nil
 		c.worker.keepLink(l)
 		return
@@ -305,10 +320,6 @@ func (c *connection) closeLink() {
 // closeExchange ends an exchange in any state.
 func (c *connection) closeExchange() {
 	c.closeLink()
-	if c.relay != nil {
-		c.worker.releaseRelay(c.relay)
-		c.relay = nil
-	}
 	if c.state == delivering {
 		c.delivery <- delivery{c.written, net.ErrClosed}
 	}

@@ -4,7 +4,6 @@ package server
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
@@ -12,27 +11,32 @@ import (
 )
 
 const (
-	// maxIdle bounds the idle connections of one address and worker. A burst of requests
-	// needs one for each, and a new one costs more than the request.
+	// maxIdle bounds the idle connections of a worker. A burst of requests needs one for
+	// each, and a new one costs more than the request.
 	maxIdle = 256
 	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
 	idleTimeout = 5 * time.Second
 )
 
-// link is a connection to the ingress.
+// link is a connection to the ingress, with the response that it carries.
 type link struct {
+	upstream.Relay
+
 	worker *worker
 	fd     int
 	addr   netip.AddrPort
-	owner  *connection // whose exchange uses it; nil while it is idle
+	owner  *connection     // whose exchange uses it; nil while it is idle
+	idle   loop.Node[link] // among the idle ones of its worker
+	sent   int             // bytes of the request
 	reused bool
 	// hasUnread means that the event of bytes that may be unread has passed.
 	hasUnread bool
 	// ended means that the event of its end has passed, which is not reported again.
 	ended  bool
 	timer  loop.Timer
-	expire func() // drop
+	expire func() // close
+	begin  func() // beginRequest
 }
 
 // Ready implements loop.Handler.
@@ -42,7 +46,7 @@ func (l *link) Ready(events uint32) {
 	case l.owner != nil:
 		l.owner.linkReady(events)
 	case events&loop.Readable != 0:
-		l.drop() // its end, or bytes that no request is waiting for
+		l.close() // its end, or bytes that no request is waiting for
 	}
 }
 
@@ -53,54 +57,63 @@ func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 		return nil, err
 	}
 	l := &link{worker: w, fd: fd, addr: addr}
-	l.expire = l.drop
-	if err := w.WatchFirst(fd, l); err != nil {
-		loop.Close(fd)
+	l.expire, l.begin = l.close, l.beginRequest
+	if err := w.Watch(fd, l); err != nil {
+		l.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// takeLink returns the last used idle connection, or nil. The end of a connection, and bytes
-// that no request is waiting for, are events: they close an idle connection before a client
-// gets it whose event was fetched at the same time. Nothing is tested again, which would be a
-// system call for each request. A connection whose end comes later is replaced (linkFailed).
+// takeLink returns the last used idle connection to an address, or nil.
 func (w *worker) takeLink(addr netip.AddrPort) *link {
-	idle := w.links[addr]
-	if len(idle) == 0 {
-		return nil
+	for l := range w.idle.Backward {
+		if l.addr == addr {
+			w.unlist(l)
+			l.reused = true
+			return l
+		}
 	}
-	l := idle[len(idle)-1]
-	w.links[addr] = idle[:len(idle)-1]
-	w.StopTimer(&l.timer)
-	l.reused = true
-	return l
+	return nil
 }
 
 // keepLink keeps a connection after a complete response. The longest idle one is closed
 // when there is no room.
 func (w *worker) keepLink(l *link) {
-	l.owner = nil
-	if idle := w.links[l.addr]; len(idle) >= maxIdle {
-		idle[0].drop()
+	if w.idleCount == maxIdle {
+		w.idle.First().close()
 	}
-	w.links[l.addr] = append(w.links[l.addr], l)
+	l.Reset()
+	l.owner, l.sent = nil, 0
+	w.idleCount++
+	w.idle.PushBack(&l.idle, l)
 	w.SetTimer(&l.timer, w.Now().Add(idleTimeout), l.expire)
 }
 
-// drop closes an idle connection.
-func (l *link) drop() {
-	w := l.worker
-	w.StopTimer(&l.timer)
-	if rest := slices.DeleteFunc(w.links[l.addr], func(other *link) bool { return other == l }); len(rest) > 0 {
-		w.links[l.addr] = rest
-	} else {
-		delete(w.links, l.addr) // an address that is no longer configured
+// unlist removes a connection from the idle ones, if it is one.
+func (w *worker) unlist(l *link) {
+	if l.idle.Remove() {
+		w.idleCount--
+		w.StopTimer(&l.timer)
 	}
-	l.close()
 }
 
 func (l *link) close() {
-	l.worker.Drop(l.fd)
-	loop.Close(l.fd)
+	l.owner = nil
+	l.worker.unlist(l)
+	l.worker.Close(l.fd)
+}
+
+// beginRequest sends the request on a kept connection. It is posted, so that all events come
+// first that had happened when the request was complete: the end of the connection, or bytes
+// that no request is waiting for, which its client would take for the response. Only a loop
+// that is behind has to look for them, which is a system call.
+func (l *link) beginRequest() {
+	switch c := l.owner; {
+	case c == nil: // closed meanwhile
+	case l.worker.Behind() && loop.HasUnread(l.fd):
+		c.reconnect()
+	default:
+		c.transmit()
+	}
 }

@@ -46,18 +46,7 @@ type (
 
 func newTable() *table {
 	t := &table{sources: make(map[sourceKey]*source), paused: make(map[*worker]bool)}
-	t.sourcePool.New = func() any {
-		s := new(source)
-		s.reading.Init()
-		s.late.Init()
-		s.lingering.Init()
-		s.queue.Init()
-		return s
-	}
-	t.reading.Init()
-	t.late.Init()
-	t.lingering.Init()
-	t.busy.Init()
+	t.sourcePool.New = func() any { return new(source) }
 	return t
 }
 

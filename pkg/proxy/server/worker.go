@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 const (
@@ -41,9 +40,9 @@ type worker struct {
 	resumed   func() // w.acceptAgain
 
 	connections loop.List[connection] // all, in the order of their arrival
-	links       map[netip.AddrPort][]*link
+	idle        loop.List[link]       // in the order of their last use
+	idleCount   int
 	free        []*connection
-	relays      []*upstream.Relay
 	scratch     [scratchSize]byte
 	host        string // of the last request
 }
@@ -53,8 +52,7 @@ func newWorker(s *Server) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff, links: make(map[netip.AddrPort][]*link)}
-	w.connections.Init()
+	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff}
 	w.resumed = w.acceptAgain
 	return w, nil
 }
@@ -68,10 +66,8 @@ func (w *worker) run(ctx context.Context, beat func()) error {
 
 func (w *worker) closeAll() {
 	w.closeConnections()
-	for _, idle := range w.links {
-		for _, l := range idle {
-			loop.Close(l.fd)
-		}
+	for l := w.idle.First(); l != nil; l = w.idle.First() {
+		l.close()
 	}
 }
 
@@ -218,22 +214,6 @@ func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {
 	c.headTimeout = c.settings.HeadTimeout
 	w.connections.PushBack(&c.workerEntry, c)
 	return c
-}
-
-func (w *worker) newRelay() *upstream.Relay {
-	n := len(w.relays)
-	if n == 0 {
-		return new(upstream.Relay)
-	}
-	x := w.relays[n-1]
-	w.relays = w.relays[:n-1]
-	return x
-}
-
-func (w *worker) releaseRelay(x *upstream.Relay) {
-	if x.Reset(); len(w.relays) < maxFree {
-		w.relays = append(w.relays, x)
-	}
 }
 
 // hostString returns a Host field as a string. Most requests have that of the last one.
