@@ -3,6 +3,8 @@
 package server
 
 import (
+	"sync"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
@@ -55,6 +57,21 @@ func (s *Server) countMatching(in *connectionList, like func(*connection) bool) 
 		}
 	}
 	return n
+}
+
+// Pause stops the event loops until resume is called.
+func (s *Server) Pause() (resume func()) {
+	resumed := make(chan struct{})
+	var paused sync.WaitGroup
+	for _, w := range s.workers {
+		paused.Add(1)
+		w.Post(func() {
+			paused.Done()
+			<-resumed
+		})
+	}
+	paused.Wait()
+	return func() { close(resumed) }
 }
 
 // Sources returns the number of counted sources.

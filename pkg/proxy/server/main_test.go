@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -163,6 +164,13 @@ func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *te
 		up.Close()
 	})
 	return f
+}
+
+// startServerWithOneLoop is startServer with one event loop. No other test may run beside it.
+func startServerWithOneLoop(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	return startServer(t, s, routers...)
 }
 
 // newServer returns a server whose event loops run until the test ends.

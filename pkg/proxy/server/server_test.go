@@ -931,6 +931,42 @@ func TestUnrequestedResponse(t *testing.T) {
 	}
 }
 
+// TestUnrequestedResponseOfBusyLoop: bytes that no request waits for are noticed before a kept
+// connection is used, also when their event is fetched after that of the request: with the next
+// events, or after these too.
+func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
+	const batch = 64 // events that a loop fetches at once
+	for name, others := range map[string]int{"in the next batch": batch + batch/2, "after the next batch": 2*batch + batch/2} {
+		t.Run(name, func(t *testing.T) {
+			connected := make(chan *net.TCPConn, 2)
+			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+				connected <- tcp
+				answerAll(tcp, r)
+			})
+			f := startServerWithOneLoop(t, testSettings(), router)
+			if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
+				t.Fatalf("answered %q", got)
+			}
+			client := openHalfSent(t, f, "127.0.0.2")
+			var busy []*net.TCPConn
+			for range others {
+				busy = append(busy, openHalfSent(t, f, "127.0.0.2"))
+			}
+			resume := f.Pause()
+			send(t, client, challengeRequest[3:4]) // the first event
+			for _, tcp := range busy {
+				send(t, tcp, " ")
+			}
+			send(t, <-connected, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong") // the last event
+			send(t, client, challengeRequest[4:])
+			resume()
+			if got := readAll(t, client); !strings.HasSuffix(got, "token.key") {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+}
+
 // TestLingerEnds: a client that has sent more before its response, and then nothing, is
 // closed within lingerTime. The head comes in two parts, so that the socket is watched.
 func TestLingerEnds(t *testing.T) {

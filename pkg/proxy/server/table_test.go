@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +84,33 @@ func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	c.noticed = func() {}
 	c.fd, c.client = fd, netip.AddrPortFrom(from, 1)
 	return c, client
+}
+
+// TestIdleConnectionsAreBounded: a worker keeps maxIdle connections to the ingress, whatever
+// their addresses. The one that was used last is taken first.
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	c, _ := newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
+	w := c.worker
+	addrs := [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.6:80"), netip.MustParseAddrPort("[2001:db8::6]:80")}
+	var all []*link
+	for i := range 2 * maxIdle {
+		fd, err := unix.Dup(c.fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &link{worker: w, fd: fd, addr: addrs[i/maxIdle]}
+		w.keepLink(l)
+		all = append(all, l)
+	}
+	if kept := slices.Collect(w.idle.All); !slices.Equal(kept, all[maxIdle:]) {
+		t.Errorf("%d connections are kept, want the last %d", len(kept), maxIdle)
+	}
+	if w.takeLink(addrs[0]) != nil || w.takeLink(addrs[1]) != all[len(all)-1] || w.idleCount != maxIdle-1 {
+		t.Errorf("%d idle connections are left", w.idleCount)
+	}
+	w.closeAll()
+	loop.Close(all[len(all)-1].fd)
 }
 
 // isIn reports whether a connection was admitted.
