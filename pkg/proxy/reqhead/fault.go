@@ -2,7 +2,10 @@
 
 package reqhead
 
-import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+import (
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
 
 // OnlyChallenges is the response to every request that is not a challenge. Its bytes
 // are part of the interface of the service.
@@ -45,43 +48,44 @@ const (
 // Response is the response to a fault: status line, body and, for some faults, one field
 // with the CRLF before it. It repeats nothing that the client sent.
 type Response struct {
-	Status int
-	Phrase string // RFC 9110 section 15, RFC 6585 section 5
-	Text   string
-	Field  string
+	Status    int
+	Phrase    string // RFC 9110 section 15, RFC 6585 section 5
+	Text      string
+	Field     string
+	Rejection report.Rejection // how the fault is counted
 }
 
 // Response returns the response to a fault other than None.
 func (f Fault) Response() Response {
 	const badRequest = "Bad Request"
 	return [...]Response{
-		BadRequestLine: {400, badRequest, "malformed request line", ""},
-		BadLineEnd:     {400, badRequest, "malformed line end", ""},
-		UnknownVersion: {505, "HTTP Version Not Supported", "HTTP version not supported", ""},
-		BadField:       {400, badRequest, "malformed field", ""},
-		FoldedField:    {400, badRequest, "folded field", ""},
-		TooManyFields:  {431, "Request Header Fields Too Large", "too many fields", ""},
-		BadHost:        {400, badRequest, "malformed Host", ""},
-		MissingHost:    {400, badRequest, "missing Host", ""},
-		RepeatedHost:   {400, badRequest, "repeated Host", ""},
-		BadLength:      {400, badRequest, "malformed Content-Length", ""},
-		BadFraming:     {400, badRequest, "contradictory message framing", ""},
+		BadRequestLine: {400, badRequest, "malformed request line", "", report.BadRequest},
+		BadLineEnd:     {400, badRequest, "malformed line end", "", report.BadRequest},
+		UnknownVersion: {505, "HTTP Version Not Supported", "HTTP version not supported", "", report.BadRequest},
+		BadField:       {400, badRequest, "malformed field", "", report.BadRequest},
+		FoldedField:    {400, badRequest, "folded field", "", report.BadRequest},
+		TooManyFields:  {431, "Request Header Fields Too Large", "too many fields", "", report.TooLarge},
+		BadHost:        {400, badRequest, "malformed Host", "", report.BadRequest},
+		MissingHost:    {400, badRequest, "missing Host", "", report.BadRequest},
+		RepeatedHost:   {400, badRequest, "repeated Host", "", report.BadRequest},
+		BadLength:      {400, badRequest, "malformed Content-Length", "", report.BadRequest},
+		BadFraming:     {400, badRequest, "contradictory message framing", "", report.BadRequest},
 
-		NotChallenge:     {400, badRequest, OnlyChallenges, ""},
-		ForeignHost:      {400, badRequest, OnlyChallenges, ""},
-		MethodNotAllowed: {405, "Method Not Allowed", "only GET and HEAD are allowed", "\r\nAllow: GET, HEAD"}, // RFC 9110 section 15.5.6
-		UnknownCoding:    {501, "Not Implemented", "unknown transfer coding", ""},
-		BodyNotAllowed:   {413, "Content Too Large", "a challenge request has no body", ""},
-		UnknownExpect:    {417, "Expectation Failed", "unknown expectation", ""},
-		BytesAfterHead:   {400, badRequest, "unexpected bytes after the request head", ""},
+		NotChallenge:     {400, badRequest, OnlyChallenges, "", report.NotChallenge},
+		ForeignHost:      {400, badRequest, OnlyChallenges, "", report.ForeignHost},
+		MethodNotAllowed: {405, "Method Not Allowed", "only GET and HEAD are allowed", "\r\nAllow: GET, HEAD", report.BadMethod}, // RFC 9110 section 15.5.6
+		UnknownCoding:    {501, "Not Implemented", "unknown transfer coding", "", report.BadRequest},
+		BodyNotAllowed:   {413, "Content Too Large", "a challenge request has no body", "", report.BadRequest},
+		UnknownExpect:    {417, "Expectation Failed", "unknown expectation", "", report.BadRequest},
+		BytesAfterHead:   {400, badRequest, "unexpected bytes after the request head", "", report.BadRequest},
 		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop among
 		// resources (RFC 5842 section 7.2). With the field, the first proxy on the route,
 		// perhaps this one, can report why there is no response.
-		Loop:              {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " + httpfield.LoopDetected},
-		LineTooLong:       {414, "URI Too Long", "request line too long", ""},
-		HeadTooLarge:      {431, "Request Header Fields Too Large", "request head too large", ""},
-		HeadTimeout:       {408, "Request Timeout", "request head not received in time", ""},
-		HeadNotTerminated: {400, badRequest, "incomplete request head", ""},
+		Loop:              {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " + httpfield.LoopDetected, report.Loop},
+		LineTooLong:       {414, "URI Too Long", "request line too long", "", report.TooLarge},
+		HeadTooLarge:      {431, "Request Header Fields Too Large", "request head too large", "", report.TooLarge},
+		HeadTimeout:       {408, "Request Timeout", "request head not received in time", "", report.HeadTimeout},
+		HeadNotTerminated: {400, badRequest, "incomplete request head", "", report.ClientGone},
 	}[f]
 }
 

@@ -58,35 +58,35 @@ const (
 func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxWait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.joinSource(c)
 	waiting := false
 	if !unbounded {
 		if a, waiting, maxWait = t.makeRoom(c, s == answering, c.acceptedAt, maxEvicted); a != admitted {
+			t.leaveSource(c)
 			if a == overloaded {
 				t.paused[c.worker] = true
 			}
 			return a, maxWait
 		}
 	}
-	t.count++
-	if t.perSource > 0 {
-		t.joinSource(c)
-		t.setWaiting(c, waiting)
-	}
+	c.stage, c.waiting = answering, waiting
+	t.count(c, 1)
 	return t.place(c, s), 0
 }
 
 // place puts c into a stage. A request beyond the bound of its source waits for a slot.
 // The caller holds mu.
 func (t *table) place(c *connection, s stage) admission {
-	if s == answering && c.waiting {
+	waiting := c.waiting
+	if s == answering && waiting {
 		if !t.yield(c.source) {
-			t.setStage(c, queued)
+			t.move(c, queued, true)
 			t.grant(c.source) // noticed continues if there is one
 			return waits
 		}
-		t.setWaiting(c, false)
+		waiting = false
 	}
-	t.setStage(c, s)
+	t.move(c, s, waiting)
 	return admitted
 }
 
@@ -103,7 +103,7 @@ func (t *table) finishReading(c *connection, challenge bool) admission {
 	case challenge:
 		return t.place(c, answering)
 	default:
-		t.setStage(c, answering)
+		t.move(c, answering, c.waiting)
 		return admitted
 	}
 }
@@ -115,37 +115,32 @@ func (t *table) finishReading(c *connection, challenge bool) admission {
 func (t *table) readmit(c *connection) bool {
 	// c leaves the evicted connections when another one joins them.
 	a, waiting, _ := t.makeRoom(c, true, c.worker.Now(), maxEvicted+1)
-	if a == rejected || a == overloaded && t.active() >= t.limit+maxEvicted {
+	if a == rejected || a == overloaded && t.all.slots >= t.limit+maxEvicted {
 		return false
 	}
-	t.uncountEvicted(c)
-	t.setWaiting(c, waiting)
+	t.move(c, answering, waiting)
 	return true
 }
 
 // makeRoom evicts connections until c fits, or returns what to do with c. c is not in
-// flight yet, or evicted. complete means that its head is. Candidates are connections that were accepted before now.
-// limit bounds the evicted connections. The caller holds mu.
+// flight yet, or evicted. complete means that its head is. Candidates are connections that
+// were accepted before now. limit bounds the evicted connections. The caller holds mu.
 func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int) (a admission, waiting bool, maxWait time.Duration) {
-	var own *source
-	if t.perSource > 0 {
-		own = t.sources[sourceKeyOf(c.client.Addr())]
-	}
-	sourceFull := own != nil && own.held() >= t.perSource
-	if !sourceFull && t.active() < t.limit {
+	hasRoom := t.hasRoom(c.source)
+	if hasRoom && t.all.slots < t.limit {
 		return admitted, false, 0
 	}
-	if t.evicted >= limit {
+	if t.all.evicted >= limit {
 		return overloaded, false, slotTimeout
 	}
-	if sourceFull {
-		if a, waiting = t.makeRoomInSource(own, complete, now); waiting || a != admitted {
+	if !hasRoom {
+		if a, waiting = t.makeRoomInSource(c.source, complete, now); waiting || a != admitted {
 			return a, waiting, 0
 		}
 	}
 	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
-		if t.active() < t.limit {
+		if t.all.slots < t.limit {
 			break
 		}
 		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
@@ -160,7 +155,7 @@ func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int)
 // makeRoomInSource makes room for a connection of a source at its bound, or has it wait
 // beyond the bound. The caller holds mu.
 func (t *table) makeRoomInSource(own *source, complete bool, now time.Time) (a admission, waiting bool) {
-	if t.waiting >= t.limit/2 || own.lingering.First() != nil {
+	if t.all.waiting >= t.limit/2 || own.lingering.First() != nil {
 		old, _ := t.evictionCandidate(&own.lingering, &own.late, now)
 		if old == nil {
 			old, _ = t.evictionCandidate(&own.lingering, &own.reading, now)
@@ -171,7 +166,7 @@ func (t *table) makeRoomInSource(own *source, complete bool, now time.Time) (a a
 		t.evict(old, report.SourceLimit)
 	}
 	// One with a complete head, which has waited longer, can have got the slot.
-	return admitted, own.held() >= t.perSource && (!complete || !t.yield(own))
+	return admitted, !t.hasRoom(own) && (!complete || !t.yield(own))
 }
 
 // evictionCandidate returns the connection whose client loses least: one that has
@@ -194,7 +189,7 @@ func (t *table) evictionCandidate(lingering, reading *connectionList, before tim
 		if !loop.HasUnread(c.fd) {
 			return c, 0
 		}
-		t.setStage(c, readingHead)
+		t.move(c, readingHead, c.waiting)
 	}
 	return nil, unreadRetryDelay
 }
@@ -202,24 +197,10 @@ func (t *table) evictionCandidate(lingering, reading *connectionList, before tim
 // evict ends the wait for the client of c. The worker of c does the rest, so that evict
 // never waits. The caller holds mu.
 func (t *table) evict(c *connection, why report.Rejection) {
-	t.setWaiting(c, false)
-	t.setStage(c, evicted)
+	t.move(c, evicted, false)
 	c.evictionReason = why
-	t.evicted++
-	if c.source != nil {
-		c.source.evicted++
-		t.grant(c.source)
-	}
+	t.grant(c.source)
 	c.worker.Post(c.noticed)
-}
-
-// uncountEvicted removes c from the number of evicted connections. The caller holds
-// mu.
-func (t *table) uncountEvicted(c *connection) {
-	t.evicted--
-	if c.source != nil {
-		c.source.evicted--
-	}
 }
 
 // stageOf returns the stage of c, which another worker can change, and the reason of an

@@ -40,7 +40,6 @@ type connection struct {
 	workerEntry listNode
 	fd          int
 	watched     bool // by the loop
-	isInTable   bool
 	state       state
 	settings    *Settings
 	acceptedAt  time.Time     // start of the wait for its head
@@ -53,10 +52,9 @@ type connection struct {
 	stage                   stage
 	evictionReason          report.Rejection // set with stage evicted
 	waiting                 bool             // beyond the bound of its source
-	source                  *source          // nil while PerSource is 0
+	source                  *source          // nil while it is not in flight; only its worker changes it
 	tableEntry, sourceEntry listNode
 
-	vip    netip.Addr
 	client netip.AddrPort
 
 	inlineBuf  [firstReadSize]byte
@@ -82,21 +80,22 @@ func newConnection(w *worker) *connection {
 	return c
 }
 
-// to moves the connection to the state after an event. A defect ends the connection.
-func (c *connection) to(e event) bool {
-	state, ok := c.state.after(e)
-	if !ok {
+// to moves the connection to another state. A defect ends the connection.
+func (c *connection) to(s state) bool {
+	if !c.state.leadsTo(s) {
 		c.abort()
 		c.leave()
 		return false
 	}
-	c.state = state
+	c.state = s
 	return true
 }
 
+func (c *connection) isInFlight() bool { return c.source != nil }
+
 // start reads what the client has sent with the handshake, and admits the connection.
 func (c *connection) start() {
-	if c.to(accepted) {
+	if c.to(reading) {
 		c.read()
 	}
 }
@@ -116,9 +115,12 @@ func (c *connection) Ready(uint32) {
 	}
 }
 
+// setTimer bounds a wait.
+func (c *connection) setTimer(until time.Time) { c.worker.SetTimer(&c.timer, until, c.expire) }
+
 // await waits for the client until a time.
 func (c *connection) await(until time.Time) {
-	c.worker.SetTimer(&c.timer, until, c.expire)
+	c.setTimer(until)
 	if c.watched {
 		return
 	}
@@ -139,11 +141,8 @@ func (c *connection) read() {
 		case errors.Is(err, unix.EAGAIN):
 			c.awaitHead()
 			return
-		case err != nil:
-			c.endWithoutResponse(report.ClientGone)
-			return
-		case n == 0 && len(c.buf) == 0:
-			c.endWithoutResponse(report.ClientGone)
+		case err != nil, n == 0 && len(c.buf) == 0:
+			c.reject(report.ClientGone)
 			return
 		case n == 0:
 			c.refuse(reqhead.HeadNotTerminated)
@@ -199,29 +198,27 @@ func (c *connection) releaseRequest() {
 
 // judge validates a complete head, and forwards or refuses the request.
 func (c *connection) judge() {
-	if fault := c.head.Validate(c.settings.allowsHost, len(c.buf)-c.headLength); fault != reqhead.None {
+	fault := c.head.Validate(c.settings.allowsHost, len(c.buf)-c.headLength)
+	switch {
+	case fault != reqhead.None:
 		c.refuse(fault)
-		return
-	}
-	if !c.isInTable {
+	case c.isInFlight():
+		c.continueWith(c.worker.server.table.finishReading(c, true))
+	default:
 		c.admit(false)
-		return
 	}
-	c.continueWith(c.worker.server.table.finishReading(c, true))
 }
 
 // awaitHead waits for more of the head.
 func (c *connection) awaitHead() {
-	if !c.isInTable {
+	if !c.isInFlight() {
 		c.admit(false)
-		return
-	}
-	if stage, reason := c.worker.server.table.stageOf(c); stage == evicted {
+	} else if stage, reason := c.worker.server.table.stageOf(c); stage == evicted {
 		c.abort()
-		c.endWithoutResponse(reason)
-		return
+		c.reject(reason)
+	} else {
+		c.await(c.headDeadline())
 	}
-	c.await(c.headDeadline())
 }
 
 func (c *connection) headDeadline() time.Time { return c.acceptedAt.Add(c.headTimeout) }
@@ -232,8 +229,7 @@ func (c *connection) admit(unbounded bool) {
 	if c.headLength > 0 {
 		stage = answering
 	}
-	a, maxWait := c.worker.server.table.admit(c, stage, unbounded)
-	switch c.isInTable = a == admitted || a == waits; {
+	switch a, maxWait := c.worker.server.table.admit(c, stage, unbounded); {
 	case a == overloaded:
 		c.worker.hold(c, maxWait)
 	case a == admitted && stage == readingHead:
@@ -249,7 +245,7 @@ func (c *connection) continueWith(a admission) {
 	case admitted:
 		c.forward()
 	case waits:
-		if c.to(exceeds) {
+		if c.to(queueing) {
 			c.await(c.headDeadline())
 		}
 	default:
@@ -258,14 +254,14 @@ func (c *connection) continueWith(a admission) {
 			reason = report.SourceLimit
 		}
 		c.abort()
-		c.endWithoutResponse(reason)
+		c.reject(reason)
 	}
 }
 
 // stageChanged continues after another connection has evicted this one or left it a slot. It
 // may be late: c can be another connection by now.
 func (c *connection) stageChanged() {
-	if !c.isInTable {
+	if !c.isInFlight() {
 		return
 	}
 	switch stage, _ := c.worker.server.table.stageOf(c); {
@@ -284,13 +280,13 @@ func (c *connection) expired() {
 	switch c.state {
 	case reading:
 		if len(c.buf) == 0 {
-			c.endWithoutResponse(report.HeadTimeout)
+			c.reject(report.HeadTimeout)
 			return
 		}
 		c.refuse(reqhead.HeadTimeout)
 	case queueing:
 		c.abort()
-		c.endWithoutResponse(report.SourceLimit)
+		c.reject(report.SourceLimit)
 	case connecting, sending, awaiting, relaying:
 		c.exchangeExpired()
 	case flushing, delivering, replying:
@@ -308,17 +304,18 @@ func (c *connection) refuse(fault reqhead.Fault) {
 	if parsed {
 		kind = clientKindOf(c.head.UserAgent())
 	}
-	c.worker.server.recorder.RecordRejection(rejectionOf(fault), kind)
-	if c.isInTable {
+	response := fault.Response()
+	c.worker.server.recorder.RecordRejection(response.Rejection, kind)
+	if c.isInFlight() {
 		c.worker.server.table.finishReading(c, false)
 	}
 	c.expectsMore = !parsed || c.head.HasBody()
-	c.respond(fault.Response(), parsed && c.head.IsHead())
+	c.respond(response, parsed && c.head.IsHead())
 }
 
-// endWithoutResponse ends a connection whose client is gone, has sent nothing, or gets a
-// reset.
-func (c *connection) endWithoutResponse(reason report.Rejection) {
+// reject ends a connection without a response: its client is gone, has sent nothing, or gets
+// a reset.
+func (c *connection) reject(reason report.Rejection) {
 	c.worker.server.recorder.RecordRejection(reason, report.OtherClient)
 	c.leave()
 }
@@ -366,15 +363,14 @@ func (c *connection) linger() bool {
 		return false
 	}
 	t := c.worker.server.table
-	if c.isInTable {
+	if c.isInFlight() {
 		if !t.startLingering(c) {
 			return false
 		}
 	} else if a, _ := t.admit(c, lingering, false); a != admitted {
 		return false
 	}
-	c.isInTable = true
-	if !c.to(drains) {
+	if !c.to(draining) {
 		return true
 	}
 	c.await(c.worker.Now().Add(lingerTime)) // once: what the client sends does not extend it
@@ -427,8 +423,7 @@ func (c *connection) cut() {
 func (c *connection) leave() {
 	w := c.worker
 	w.StopTimer(&c.timer)
-	if c.isInTable {
-		c.isInTable = false
+	if c.isInFlight() {
 		w.server.table.remove(c)
 	}
 	if c.fd >= 0 {
@@ -437,7 +432,7 @@ func (c *connection) leave() {
 	}
 	c.closeExchange()
 	c.workerEntry.Remove()
-	c.state, _ = c.state.after(ends)
+	c.state = closed
 	if !c.hasDelegate {
 		c.release()
 	}
@@ -453,27 +448,5 @@ func (c *connection) release() {
 	}
 	if w := c.worker; len(w.free) < maxFree {
 		w.free = append(w.free, c)
-	}
-}
-
-// rejectionOf returns how a fault is counted.
-func rejectionOf(f reqhead.Fault) report.Rejection {
-	switch f {
-	case reqhead.NotChallenge:
-		return report.NotChallenge
-	case reqhead.ForeignHost:
-		return report.ForeignHost
-	case reqhead.MethodNotAllowed:
-		return report.BadMethod
-	case reqhead.LineTooLong, reqhead.HeadTooLarge, reqhead.TooManyFields:
-		return report.TooLarge
-	case reqhead.HeadTimeout:
-		return report.HeadTimeout
-	case reqhead.HeadNotTerminated:
-		return report.ClientGone
-	case reqhead.Loop:
-		return report.Loop
-	default:
-		return report.BadRequest
 	}
 }

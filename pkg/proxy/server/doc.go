@@ -17,36 +17,21 @@
 // These are the states of a connection. Each except closed can also end, which leads to
 // closed.
 //
-//	state      | event     | next       | waits for
-//	closed     | accepted  | reading    | a client
-//	reading    | forward   | sending    | the head
-//	reading    | connects  | connecting | the head
-//	reading    | exceeds   | queueing   | the head
-//	reading    | delegates | delegated  | the head
-//	reading    | reply     | replying   | the head
-//	queueing   | forward   | sending    | a slot of its source
-//	queueing   | connects  | connecting | a slot of its source
-//	queueing   | delegates | delegated  | a slot of its source
-//	queueing   | reply     | replying   | a slot of its source
-//	connecting | connected | sending    | a connection to the ingress
-//	connecting | delegates | delegated  | a connection to the ingress
-//	connecting | reply     | replying   | a connection to the ingress
-//	sending    | sent      | awaiting   | the ingress to take the request
-//	sending    | connects  | connecting | the ingress to take the request
-//	sending    | delegates | delegated  | the ingress to take the request
-//	sending    | reply     | replying   | the ingress to take the request
-//	awaiting   | responds  | relaying   | the head of the response
-//	awaiting   | connects  | connecting | the head of the response
-//	awaiting   | delegates | delegated  | the head of the response
-//	awaiting   | reply     | replying   | the head of the response
-//	relaying   | blocks    | flushing   | the body
-//	relaying   | reply     | replying   | the body
-//	relaying   | drains    | draining   | the body
-//	flushing   | flushed   | relaying   | a slow client
-//	delegated  | writes    | delivering | the goroutine
-//	delegated  | reply     | replying   | the goroutine
-//	delegated  | drains    | draining   | the goroutine
-//	delivering | flushed   | delegated  | a slow client
-//	replying   | drains    | draining   | the client to take the response
-//	draining   |           |            | the client to close
+//	state      | next                                             | waits for
+//	closed     | reading                                          | a client
+//	reading    | queueing connecting sending delegated replying   | the head
+//	queueing   | connecting sending delegated replying            | a slot of its source
+//	connecting | sending delegated replying                       | a connection to the ingress
+//	sending    | connecting awaiting delegated replying           | the ingress to take the request
+//	awaiting   | connecting relaying delegated replying           | the head of the response
+//	relaying   | flushing replying draining                       | the body
+//	flushing   | relaying                                         | a slow client
+//	delegated  | delivering replying draining                     | the goroutine
+//	delivering | delegated                                        | a slow client
+//	replying   | draining                                         | the client to take the response
+//	draining   |                                                  | the client to close
+//
+// sending and awaiting lead back to connecting when the ingress has closed a kept connection,
+// or has sent bytes on it that no request is waiting for. delegated follows a failure while
+// other addresses remain. The proxy itself responds in replying.
 package server

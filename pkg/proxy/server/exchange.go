@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -26,7 +27,6 @@ const challengePort = 80
 // exchange is the part of a connection that a forwarded request uses.
 type exchange struct {
 	forwarded bool
-	isHead    bool // the method is HEAD
 	record    report.Challenge
 	failure   *cause.Failure
 	selfTest  *protocol.SelfTest // that the request belongs to, or nil
@@ -47,14 +47,17 @@ func (c *connection) forward() {
 	begin := c.worker.Now()
 	deadline := begin.Add(c.settings.Timeout)
 	c.forwarded, c.writeBy = true, deadline.Add(responseWriteTimeout)
-	c.vip = loop.LocalAddr(c.fd).Addr()
-	c.out = c.head.Append(c.out[:0], c.client.Addr(), c.vip)
-	c.isHead = c.head.IsHead()
+	vip := loop.LocalAddr(c.fd).Addr()
+	c.out = c.head.Append(c.out[:0], c.client.Addr(), vip)
+	method := "GET"
+	if c.head.IsHead() {
+		method = "HEAD"
+	}
 	c.record = report.Challenge{
 		Time:        begin,
-		VIP:         c.vip,
+		VIP:         vip,
 		Client:      c.client,
-		Method:      methodOf(c.isHead),
+		Method:      method,
 		Host:        c.worker.hostString(c.head.Host()),
 		Token:       tokenHash(c.head.Token()),
 		TokenPrefix: tokenPrefix(c.head.Token()),
@@ -65,17 +68,17 @@ func (c *connection) forward() {
 	target := len(c.head.Method()) + 1 // as Append writes it
 	c.request = upstream.Request{
 		Deadline: deadline,
-		VIP:      netip.AddrPortFrom(c.vip, challengePort),
+		VIP:      netip.AddrPortFrom(vip, challengePort),
 		Client:   c.client,
 		Head:     c.out,
 		Host:     c.record.Host[:len(c.head.Hostname())],
 		Target:   c.out[target : target+len(c.head.Target())],
-		IsHead:   c.isHead,
+		IsHead:   c.head.IsHead(),
 		HTTP10:   c.head.Minor() == 0,
 	}
 	c.releaseRequest()
 	var ok bool
-	if c.direct, ok = c.worker.server.upstream.Direct(c.vip); !ok {
+	if c.direct, ok = c.worker.server.upstream.Direct(vip); !ok {
 		c.delegate()
 		return
 	}
@@ -88,8 +91,8 @@ func (c *connection) forward() {
 		return
 	}
 	c.link.owner = c
-	if c.to(forward) {
-		c.worker.SetTimer(&c.timer, c.firstByteBy, c.expire)
+	if c.to(sending) {
+		c.setTimer(c.firstByteBy)
 		c.worker.Post(c.link.begin)
 	}
 }
@@ -108,11 +111,11 @@ func (c *connection) connect() {
 		return
 	}
 	c.link, l.owner = l, c
-	if by := c.worker.Now().Add(c.direct.ConnectTimeout); c.to(connects) {
+	if by := c.worker.Now().Add(c.direct.ConnectTimeout); c.to(connecting) {
 		if c.firstByteBy.Before(by) {
 			by = c.firstByteBy
 		}
-		c.worker.SetTimer(&c.timer, by, c.expire)
+		c.setTimer(by)
 	}
 }
 
@@ -125,7 +128,7 @@ func (c *connection) linkReady(events uint32) {
 		}
 		if err := loop.ConnectResult(c.link.fd); err != nil {
 			c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
-		} else if c.to(connected) {
+		} else if c.to(sending) {
 			// Bytes or the end can come with the connection. There is no second event for them.
 			if c.transmit(); c.state == awaiting && events&loop.Readable != 0 {
 				c.readResponse()
@@ -165,9 +168,9 @@ func (c *connection) transmit() {
 		}
 		l.sent += n
 	}
-	c.worker.SetTimer(&c.timer, c.firstByteBy, c.expire)
+	c.setTimer(c.firstByteBy)
 	if l.sent == len(c.request.Head) {
-		c.to(sent)
+		c.to(awaiting)
 	}
 }
 
@@ -193,7 +196,7 @@ func (c *connection) readResponse() {
 		c.request.Redirected = true
 		c.delegate()
 	default:
-		if c.shown = shown; c.to(responds) {
+		if c.shown = shown; c.to(relaying) {
 			c.relayBody()
 		}
 	}
@@ -219,7 +222,7 @@ func (c *connection) readLink() bool {
 		return false
 	}
 	if l.Received(n); first && c.direct.Others > 0 {
-		c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
+		c.setTimer(c.request.Deadline)
 	}
 	return true
 }
@@ -234,7 +237,7 @@ func (c *connection) relayBody() {
 		}
 		if c.pending = x.Output(); len(c.pending) > 0 {
 			if !c.flush() {
-				if c.to(blocks) {
+				if c.to(flushing) {
 					c.await(c.writeBy)
 				}
 				return
@@ -256,8 +259,8 @@ func (c *connection) relayBody() {
 
 // unblocked continues to relay after the client has taken what was pending.
 func (c *connection) unblocked() {
-	c.worker.SetTimer(&c.timer, c.request.Deadline, c.expire)
-	if c.to(flushed) {
+	c.setTimer(c.request.Deadline)
+	if c.to(relaying) {
 		c.link.Sent(c.written)
 		c.pending, c.written = nil, 0
 		c.relayBody()
@@ -334,11 +337,14 @@ func (c *connection) exchanged(code int, from netip.AddrPort, err error) {
 		c.finish()
 		return
 	}
-	status, reason, truncated := 502, "the upstream request failed", code != 0
+	answer, truncated := reqhead.Response{Status: 502, Phrase: "Bad Gateway", Text: "the upstream request failed"}, code != 0
 	var failed *upstream.Error
 	if errors.As(err, &failed) {
 		id, f := string(failed.Cause), failed.Failure()
-		status, reason, truncated = failed.ClientStatus, cause.Reply(id), failed.Truncated()
+		answer.Text, truncated = cause.Reply(id), failed.Truncated()
+		if failed.ClientStatus == 504 {
+			answer.Status, answer.Phrase = 504, "Gateway Timeout"
+		}
 		c.record.Cause, c.failure = id, &f
 	}
 	switch {
@@ -347,8 +353,8 @@ func (c *connection) exchanged(code int, from netip.AddrPort, err error) {
 		c.abort()
 		c.leave()
 	case code == 0:
-		c.record.Status = status
-		c.respond(upstreamFailed(status, reason), c.isHead)
+		c.record.Status = answer.Status
+		c.respond(answer, c.request.IsHead)
 	default:
 		c.finish()
 	}
@@ -380,7 +386,7 @@ func (c *connection) finishRecord() {
 // or another address. The goroutine never uses the socket of the client.
 func (c *connection) delegate() {
 	c.worker.StopTimer(&c.timer)
-	if !c.to(delegates) {
+	if !c.to(delegated) {
 		return
 	}
 	c.hasDelegate, c.delivery = true, make(chan delivery, 1)
@@ -425,7 +431,7 @@ var _ io.Writer = delegate{}
 
 // deliver writes bytes of a delegate.
 func (c *connection) deliver(p []byte) {
-	if c.state != delegated || !c.to(writes) {
+	if c.state != delegated || !c.to(delivering) {
 		c.delivery <- delivery{0, net.ErrClosed}
 		return
 	}
@@ -444,30 +450,23 @@ func (c *connection) delivered() {
 		result.err = errClientGone
 	}
 	c.pending, c.written = nil, 0
-	if c.to(flushed) {
+	if c.to(delegated) {
 		c.delivery <- result
 	}
 }
 
 // respond sends a response of this proxy.
-func (c *connection) respond(r response, isHead bool) {
+func (c *connection) respond(r reqhead.Response, isHead bool) {
 	now := time.Now()
 	c.out = appendResponse(c.out[:0], r, now, isHead)
 	c.pending, c.written, c.writeBy = c.out, 0, now.Add(responseWriteTimeout)
 	switch {
-	case !c.to(reply):
+	case !c.to(replying):
 	case c.flush():
 		c.finish()
 	default:
 		c.await(c.writeBy)
 	}
-}
-
-func methodOf(isHead bool) string {
-	if isHead {
-		return "HEAD"
-	}
-	return "GET"
 }
 
 // maxTokenPrefix bounds the part of a token that a log may contain.

@@ -30,7 +30,7 @@ func (s *Server) HasWaiting() bool { return s.Held() > 0 }
 func (s *Server) Waiting() int {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	return s.table.waiting
+	return s.table.all.waiting
 }
 
 // ReadingHeads returns the number of connections whose partial head was read.
@@ -39,7 +39,17 @@ func (s *Server) ReadingHeads() int {
 		info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err == nil && info.Bytes_received > 0 && !loop.HasUnread(c.fd)
 	}
-	return s.countMatching(&s.table.reading, read) + s.countMatching(&s.table.late, read)
+	n := s.countMatching(&s.table.reading, read)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for _, of := range s.table.sources {
+		for c := range of.late.All {
+			if read(c) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Lingering returns the number of connections that have their response and still

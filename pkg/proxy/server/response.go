@@ -9,19 +9,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
-type response = reqhead.Response
-
-// upstreamFailed is the response, 502 or 504, for a request whose exchange with the
-// ingress failed.
-func upstreamFailed(status int, text string) response {
-	if status == 504 {
-		return response{Status: status, Phrase: "Gateway Timeout", Text: text}
-	}
-	return response{Status: status, Phrase: "Bad Gateway", Text: text}
-}
-
 // appendResponse appends a response of this proxy.
-func appendResponse(b []byte, r response, now time.Time, isHead bool) []byte {
+func appendResponse(b []byte, r reqhead.Response, now time.Time, isHead bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = append(b, ' ')

@@ -190,7 +190,7 @@ func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
 // announcement applies to one request.
 func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
 	t := s.selfTest.Load()
-	if t == nil || t.VIP != c.vip || t.Token != string(c.head.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
+	if t == nil || t.VIP != c.record.VIP || t.Token != string(c.head.Token()) || !s.selfTest.CompareAndSwap(t, nil) {
 		return nil
 	}
 	return t

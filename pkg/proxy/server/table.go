@@ -27,11 +27,9 @@ type table struct {
 	mu        sync.Mutex
 	limit     int
 	perSource int // 0: no bound
-	count     int // in flight
-	evicted   int // of these, in stage evicted
-	waiting   int // of these, beyond the bound of their source
-	// Each connection is in one of these lists. The first one has waited longest.
-	reading, late, lingering, busy connectionList // late: waits for its head beyond the bound of its source
+	all       tally
+	// Connections with a slot that can be evicted. The first one has waited longest.
+	reading, lingering connectionList
 
 	sources    map[sourceKey]*source
 	sourcePool sync.Pool        // of *source
@@ -43,6 +41,34 @@ type (
 	connectionList = loop.List[connection]
 	listNode       = loop.Node[connection]
 )
+
+// tally counts connections in flight.
+type tally struct {
+	slots   int // have a slot: the bounds count them
+	waiting int // beyond the bound of their source
+	evicted int // in stage evicted
+}
+
+func (n *tally) total() int { return n.slots + n.waiting + n.evicted }
+
+func (n *tally) add(c *connection, difference int) {
+	switch {
+	case c.stage == evicted:
+		n.evicted += difference
+	case c.waiting:
+		n.waiting += difference
+	default:
+		n.slots += difference
+	}
+}
+
+// source holds the connections in flight of one source.
+type source struct {
+	sourceKey
+	tally
+	// The first one of each list has waited longest. late: for its head, beyond the bound.
+	reading, late, lingering, queue connectionList
+}
 
 func newTable() *table {
 	t := &table{sources: make(map[sourceKey]*source), paused: make(map[*worker]bool)}
@@ -68,42 +94,36 @@ func (t *table) inFlight() (n int, changed <-chan struct{}) {
 	if t.changed == nil {
 		t.changed = make(chan struct{})
 	}
-	return t.count, t.changed
+	return t.all.total(), t.changed
 }
 
-// active returns the number of connections that the limit counts. The caller holds mu.
-func (t *table) active() int { return t.count - t.evicted - t.waiting }
+// count adds c to the counts, or removes it. The caller holds mu.
+func (t *table) count(c *connection, difference int) {
+	t.all.add(c, difference)
+	c.source.add(c, difference)
+}
 
-// setStage moves c to the lists of a stage. The caller holds mu.
-func (t *table) setStage(c *connection, s stage) {
-	c.stage = s
+// move puts c into a stage, with a slot or waiting beyond the bound of its source. The caller
+// holds mu.
+func (t *table) move(c *connection, s stage, waiting bool) {
+	t.count(c, -1)
 	c.tableEntry.Remove()
 	c.sourceEntry.Remove()
-	switch s {
-	case readingHead:
-		if c.waiting {
-			t.late.PushBack(&c.tableEntry, c)
-			c.source.late.PushBack(&c.sourceEntry, c)
-			return
-		}
+	c.stage, c.waiting = s, waiting
+	t.count(c, 1)
+	switch {
+	case s == readingHead && waiting:
+		c.source.late.PushBack(&c.sourceEntry, c)
+	case s == readingHead:
 		t.reading.PushBack(&c.tableEntry, c)
-		if c.source != nil {
-			c.source.reading.PushBack(&c.sourceEntry, c)
-		}
-	case lingering:
-		if c.waiting { // its eviction would free no slot
-			t.late.PushBack(&c.tableEntry, c)
-		} else {
+		c.source.reading.PushBack(&c.sourceEntry, c)
+	case s == queued:
+		c.source.queue.PushBack(&c.sourceEntry, c)
+	case s == lingering:
+		c.source.lingering.PushBack(&c.sourceEntry, c)
+		if !waiting { // otherwise its eviction would free no slot
 			t.lingering.PushBack(&c.tableEntry, c)
 		}
-		if c.source != nil {
-			c.source.lingering.PushBack(&c.sourceEntry, c)
-		}
-	case queued: // only with a source
-		t.busy.PushBack(&c.tableEntry, c)
-		c.source.queue.PushBack(&c.sourceEntry, c)
-	default:
-		t.busy.PushBack(&c.tableEntry, c)
 	}
 }
 
@@ -115,7 +135,7 @@ func (t *table) startLingering(c *connection) bool {
 	if c.stage == evicted {
 		return false
 	}
-	t.setStage(c, lingering)
+	t.move(c, lingering, c.waiting)
 	t.signalChange()
 	return true
 }
@@ -123,14 +143,10 @@ func (t *table) startLingering(c *connection) bool {
 func (t *table) remove(c *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.stage == evicted {
-		t.uncountEvicted(c)
-	}
+	t.count(c, -1)
 	c.tableEntry.Remove()
 	c.sourceEntry.Remove()
-	t.setWaiting(c, false)
 	t.leaveSource(c)
-	t.count--
 	t.signalChange()
 }
 
@@ -171,18 +187,7 @@ func sourceKeyOf(a netip.Addr) sourceKey {
 	return sourceKey{network: high, ipv6: true}
 }
 
-// source holds the connections in flight of one source.
-type source struct {
-	sourceKey
-	count, evicted, waiting   int            // all of them, those in stage evicted, and those beyond the bound
-	reading, lingering, queue connectionList // the oldest first
-	late                      connectionList // wait for their heads beyond the bound
-}
-
-// held returns the number of connections that the bound counts.
-func (s *source) held() int { return s.count - s.evicted - s.waiting }
-
-// joinSource adds c to its source. The caller holds mu.
+// joinSource finds the source of c. The caller holds mu.
 func (t *table) joinSource(c *connection) {
 	from := sourceKeyOf(c.client.Addr())
 	s := t.sources[from]
@@ -191,18 +196,15 @@ func (t *table) joinSource(c *connection) {
 		s.sourceKey = from
 		t.sources[from] = s
 	}
-	s.count++
 	c.source = s
 }
 
-// leaveSource removes c from its source, and deletes a source without connections.
+// leaveSource deletes a source without connections, or gives the slot of c to another one.
 // The caller holds mu.
 func (t *table) leaveSource(c *connection) {
 	s := c.source
-	if c.source = nil; s == nil {
-		return
-	}
-	if s.count--; s.count == 0 {
+	c.source = nil
+	if s.total() == 0 {
 		delete(t.sources, s.sourceKey)
 		t.sourcePool.Put(s)
 		return
@@ -210,43 +212,25 @@ func (t *table) leaveSource(c *connection) {
 	t.grant(s)
 }
 
-// setWaiting counts c as beyond the bound of its source, or not. The caller holds mu.
-func (t *table) setWaiting(c *connection, waiting bool) {
-	if c.waiting == waiting || c.source == nil {
-		return
-	}
-	difference := 1
-	if !waiting {
-		difference = -1
-	}
-	c.waiting = waiting
-	c.source.waiting += difference
-	t.waiting += difference
-}
-
 // yield moves the connection of a source that has waited longest for its head beyond the
 // bound. It reports whether there is one: its slot is free for a complete head. The caller
 // holds mu.
 func (t *table) yield(s *source) bool {
 	c := s.reading.First()
-	if c == nil {
-		return false
+	if c != nil {
+		t.move(c, readingHead, true)
 	}
-	t.setWaiting(c, true)
-	t.setStage(c, readingHead)
-	return true
+	return c != nil
 }
+
+// hasRoom reports whether the bound of a source leaves a slot. The caller holds mu.
+func (t *table) hasRoom(s *source) bool { return t.perSource == 0 || s.slots < t.perSource }
 
 // grant gives free slots of a source to those of its connections that have waited longest
 // with a complete head. The caller holds mu.
 func (t *table) grant(s *source) {
-	for t.perSource == 0 || s.held() < t.perSource {
-		c := s.queue.First()
-		if c == nil {
-			return
-		}
-		t.setWaiting(c, false)
-		t.setStage(c, answering)
+	for c := s.queue.First(); c != nil && t.hasRoom(s); c = s.queue.First() {
+		t.move(c, answering, false)
 		c.worker.Post(c.noticed)
 	}
 }

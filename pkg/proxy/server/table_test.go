@@ -159,8 +159,8 @@ func TestTableCounts(t *testing.T) {
 	for _, c := range in {
 		l.remove(c)
 	}
-	if l.count != 0 || l.evicted != 0 || len(l.sources) != 0 {
-		t.Errorf("in the end: %d in flight, %d leaving, %d sources", l.count, l.evicted, len(l.sources))
+	if l.all != (tally{}) || len(l.sources) != 0 {
+		t.Errorf("in the end: %+v, %d sources", l.all, len(l.sources))
 	}
 }
 
@@ -174,52 +174,79 @@ func without(list []*connection, c *connection) []*connection {
 	return rest
 }
 
+// checkTable compares the counts and lists of the table with its connections.
 func checkTable(t *testing.T, l *table, in []*connection) {
 	t.Helper()
-	leaves, waiting := 0, 0
-	of := map[*source][3]int{} // all, evicted, beyond the bound
+	all, of := tally{}, map[*source]tally{}
+	inTable, inSource := map[*connectionList][]*connection{}, map[*connectionList][]*connection{}
 	for _, c := range in {
-		sums := of[c.source]
-		sums[0]++
-		if c.stage == evicted {
-			leaves++
-			sums[1]++
-		}
-		if c.waiting {
-			sums[2]++
-			waiting++
-		}
-		if c.stage == queued && !c.waiting {
+		sum := of[c.source]
+		switch {
+		case c.stage == evicted:
+			all.evicted++
+			sum.evicted++
+		case c.waiting:
+			all.waiting++
+			sum.waiting++
+		case c.stage == queued:
 			t.Fatal("a request within the bound waits for a slot")
+		default:
+			all.slots++
+			sum.slots++
 		}
-		of[c.source] = sums
-	}
-	listed := 0
-	for list, s := range map[*connectionList]stage{&l.reading: readingHead, &l.late: readingHead, &l.lingering: lingering, &l.busy: answering} {
-		for c := range list.All {
-			listed++
-			if c.stage != s && (list != &l.late || c.stage != lingering || !c.waiting) && (s != answering || c.stage != evicted && c.stage != queued) {
-				t.Errorf("a connection in stage %d among those of %d", c.stage, s)
+		of[c.source] = sum
+		list, own := (*connectionList)(nil), (*connectionList)(nil)
+		switch c.stage {
+		case readingHead:
+			list, own = &l.reading, &c.source.reading
+			if c.waiting {
+				own = &c.source.late
 			}
+		case lingering:
+			list, own = &l.lingering, &c.source.lingering
+		case queued:
+			own = &c.source.queue
+		default:
+		}
+		if list != nil && !c.waiting {
+			inTable[list] = append(inTable[list], c)
+		}
+		if own != nil {
+			inSource[own] = append(inSource[own], c)
 		}
 	}
-	if l.count != len(in) || listed != len(in) || l.evicted != leaves {
-		t.Fatalf("%d in flight, %d listed, %d leaving; want %d and %d", l.count, listed, l.evicted, len(in), leaves)
+	if l.all != all {
+		t.Fatalf("%+v in flight, want %+v", l.all, all)
 	}
-	if l.waiting != waiting {
-		t.Fatalf("%d beyond a bound, want %d", l.waiting, waiting)
-	}
-	delete(of, nil)
 	if len(l.sources) != len(of) {
 		t.Fatalf("%d sources, want %d", len(l.sources), len(of))
 	}
-	for s, sums := range of {
-		if s.count != sums[0] || s.evicted != sums[1] || s.waiting != sums[2] {
-			t.Fatalf("a source of %d, %d leaving, %d waiting; want %v", s.count, s.evicted, s.waiting, sums)
+	checkList(t, &l.reading, inTable)
+	checkList(t, &l.lingering, inTable)
+	for s, sum := range of {
+		if s.tally != sum {
+			t.Fatalf("%+v of a source, want %+v", s.tally, sum)
 		}
-		if s.queue.First() != nil && l.perSource > 0 && s.held() < l.perSource {
-			t.Fatalf("a request waits, and %d of %d slots of its source are taken", s.held(), l.perSource)
+		if s.queue.First() != nil && l.hasRoom(s) {
+			t.Fatalf("a request waits, and %d of %d slots of its source are taken", s.slots, l.perSource)
 		}
+		for _, list := range []*connectionList{&s.reading, &s.late, &s.lingering, &s.queue} {
+			checkList(t, list, inSource)
+		}
+	}
+}
+
+// checkList compares a list, in any order.
+func checkList(t *testing.T, list *connectionList, want map[*connectionList][]*connection) {
+	t.Helper()
+	listed := slices.Collect(list.All)
+	for _, c := range want[list] {
+		if !slices.Contains(listed, c) {
+			t.Fatalf("a connection in stage %d is not in its list", c.stage)
+		}
+	}
+	if len(listed) != len(want[list]) {
+		t.Fatalf("%d connections in a list, want %d", len(listed), len(want[list]))
 	}
 }
 
@@ -290,8 +317,8 @@ func TestEvictionsAreBounded(t *testing.T) {
 	}
 	c := newTestConnection(t, from)
 	c.acceptedAt = time.Unix(maxEvicted+1, 0)
-	if a, _ := l.admit(c, readingHead, false); a != overloaded || l.count != maxEvicted+1 || !l.paused[c.worker] {
-		t.Fatalf("%d in flight, the next one: %d", l.count, a)
+	if a, _ := l.admit(c, readingHead, false); a != overloaded || l.all.total() != maxEvicted+1 || !l.paused[c.worker] {
+		t.Fatalf("%d in flight, the next one: %d", l.all.total(), a)
 	}
 	c.worker.resumed = func() {}
 	if l.finishReading(all[0], false) != rejected || all[0].evictionReason != report.Evicted {
@@ -335,8 +362,7 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 			}
 			if test.perSource > 0 { // the second waits beyond the bound
 				l.evict(c[0], report.SourceLimit)
-				l.setWaiting(c[1], false)
-				l.setStage(c[1], readingHead)
+				l.move(c[1], readingHead, false)
 			}
 			if test.others != readingHead {
 				l.finishReading(c[1], true)
@@ -350,7 +376,7 @@ func TestHeadOfEvictedConnection(t *testing.T) {
 			if c[0].stage != test.want || c[1].stage != test.other {
 				t.Errorf("stages %d and %d, want %d and %d", c[0].stage, c[1].stage, test.want, test.other)
 			}
-			if active := l.count - l.evicted; active != test.active {
+			if active := l.all.slots + l.all.waiting; active != test.active {
 				t.Errorf("%d connections are in flight besides the evicted ones, want %d", active, test.active)
 			}
 			checkTable(t, l, c[:])
@@ -395,6 +421,44 @@ func TestQueueOfSource(t *testing.T) {
 	}
 }
 
+// TestEvictionsFreeSlots: a connection beyond the bound of its source, which waits for its head
+// or lingers, has no slot of all. It is not evicted for one, since none would become free.
+func TestEvictionsFreeSlots(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]func(l *table, c *connection){
+		"waits for its head": func(*table, *connection) {},
+		"lingers": func(l *table, c *connection) {
+			l.finishReading(c, false) // it is refused
+			l.startLingering(c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newTable()
+			l.setLimits(2, 1)
+			var c [4]*connection
+			for i, from := range []string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"} {
+				c[i] = newTestConnection(t, netip.MustParseAddr(from))
+				c[i].acceptedAt = time.Unix(int64(i), 0)
+			}
+			l.admit(c[0], answering, false)
+			l.admit(c[1], readingHead, false) // beyond the bound
+			finish(l, c[1])
+			l.admit(c[2], answering, false)
+			if a, _ := l.admit(c[3], readingHead, false); a != overloaded || c[1].stage == evicted || !c[1].waiting {
+				t.Errorf("admission %d; the one beyond the bound is in stage %d", a, c[1].stage)
+			}
+			checkTable(t, l, c[:3])
+			// One of the source may be evicted for the next one of the source.
+			c[3].client = c[0].client
+			if a, _ := l.admit(c[3], readingHead, false); a != admitted || c[1].stage != evicted || c[1].evictionReason != report.SourceLimit || !c[3].waiting {
+				t.Errorf("of its source: admission %d; stages %d and %d", a, c[1].stage, c[3].stage)
+			}
+			checkTable(t, l, c[:])
+		})
+	}
+}
+
 // TestBoundsAlwaysHold runs random operations with fixed limits.
 func TestBoundsAlwaysHold(t *testing.T) {
 	t.Parallel()
@@ -426,12 +490,12 @@ func TestBoundsAlwaysHold(t *testing.T) {
 				in, idle = without(in, c), append(idle, c)
 			}
 		}
-		if active := l.count - l.evicted; active > limit+maxEvicted {
+		if active := l.all.slots + l.all.waiting; active > limit+maxEvicted {
 			t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, limit+maxEvicted)
 		}
 		for _, s := range l.sources {
-			if s.held() > perSource {
-				t.Fatalf("%d connections of one source, want at most %d", s.count-s.evicted, perSource)
+			if s.slots > perSource {
+				t.Fatalf("%d connections of one source, want at most %d", s.slots, perSource)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (w *worker) shortenHeads(by time.Time) {
 			continue
 		}
 		c.headTimeout = min(c.headTimeout, by.Sub(c.acceptedAt))
-		if c.isInTable {
+		if c.isInFlight() {
 			c.await(c.headDeadline())
 		}
 	}
