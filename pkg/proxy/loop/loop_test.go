@@ -62,13 +62,14 @@ func TestWheel(t *testing.T) {
 			due[i] = time.Time{}
 		case 1, 2:
 			due[i] = now.Add(time.Duration(random.Int64N(int64(5 * time.Second))))
-			l.SetTimer(&timers[i], due[i], func() {
+			timers[i].Expired = func() {
 				if due[i].IsZero() || now.Before(due[i]) {
 					t.Fatalf("timer %d fires at %v, want %v", i, now, due[i])
 				}
 				due[i] = time.Time{}
 				fired++
-			})
+			}
+			l.SetTimer(&timers[i], due[i])
 		default:
 			if wait := l.timers.next(now, time.Hour); random.IntN(2) == 0 && wait < time.Minute {
 				now = now.Add(wait)
@@ -102,12 +103,15 @@ func TestTimerThatSetsAnother(t *testing.T) {
 	fired := make(chan int, 3)
 	var first, second Timer
 	on(l, func() {
-		l.SetTimer(&first, l.Now(), func() {
+		first.Expired = func() {
 			fired <- 1
-			l.SetTimer(&first, l.Now(), func() { fired <- 2 })
-			l.SetTimer(&second, l.Now().Add(time.Hour), func() { fired <- 3 })
+			first.Expired = func() { fired <- 2 }
+			l.SetTimer(&first, l.Now())
+			second.Expired = func() { fired <- 3 }
+			l.SetTimer(&second, l.Now().Add(time.Hour))
 			l.StopTimer(&second)
-		})
+		}
+		l.SetTimer(&first, l.Now())
 	})
 	if got := []int{<-fired, <-fired}; !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("fired %v", got)

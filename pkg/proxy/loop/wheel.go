@@ -12,11 +12,12 @@ const (
 	slots = 512
 )
 
-// Timer calls a function once, on the thread of its loop. The zero value is stopped.
+// Timer calls Expired once, on the thread of its loop. It begins stopped.
 type Timer struct {
+	Expired func()
+
 	node Node[Timer]
 	tick int64
-	f    func()
 }
 
 // wheel holds timers in slots by their tick. Setting, moving and stopping one takes
@@ -30,12 +31,12 @@ type wheel struct {
 
 func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
 
-// SetTimer has f called once at a time or shortly after, in place of what was set
+// SetTimer has t expire at a time or shortly after, in place of the time that was set
 // before. A time that has passed is the next round.
-func (l *Loop) SetTimer(t *Timer, at time.Time, f func()) {
+func (l *Loop) SetTimer(t *Timer, at time.Time) {
 	l.StopTimer(t)
 	w := &l.timers
-	t.f, t.tick = f, max(w.tickOf(at)+1, w.last+1)
+	t.tick = max(w.tickOf(at)+1, w.last+1)
 	w.slots[t.tick%slots].PushBack(&t.node, t)
 	w.count++
 }
@@ -71,7 +72,7 @@ func (w *wheel) fire(slot *List[Timer], until int64) {
 			continue
 		}
 		w.count--
-		t.f()
+		t.Expired()
 	}
 }
 

@@ -45,7 +45,6 @@ type connection struct {
 	acceptedAt  time.Time     // start of the wait for its head
 	headTimeout time.Duration // of that wait; Drain shortens it
 	timer       loop.Timer
-	expire      func() // expired
 	noticed     func() // stageChanged
 
 	// The table's mutex guards these.
@@ -75,7 +74,7 @@ type connection struct {
 
 func newConnection(w *worker) *connection {
 	c := &connection{worker: w}
-	c.expire, c.noticed = c.expired, c.stageChanged
+	c.timer.Expired, c.noticed = c.expired, c.stageChanged
 	c.buf = c.inlineBuf[:0]
 	return c
 }
@@ -116,7 +115,7 @@ func (c *connection) Ready(uint32) {
 }
 
 // setTimer bounds a wait.
-func (c *connection) setTimer(until time.Time) { c.worker.SetTimer(&c.timer, until, c.expire) }
+func (c *connection) setTimer(until time.Time) { c.worker.SetTimer(&c.timer, until) }
 
 // await waits for the client until a time.
 func (c *connection) await(until time.Time) {

@@ -82,10 +82,7 @@ func (c *connection) forward() {
 		c.delegate()
 		return
 	}
-	c.firstByteBy = deadline
-	if c.direct.Others > 0 {
-		c.firstByteBy = begin.Add(c.settings.Timeout * 3 / 4) // leaves time for them
-	}
+	c.firstByteBy = upstream.FirstByteDeadline(deadline, c.direct.Others)
 	if c.link = c.worker.takeLink(c.direct.Addr); c.link == nil {
 		c.connect()
 		return

@@ -33,10 +33,9 @@ type link struct {
 	// hasUnread means that the event of bytes that may be unread has passed.
 	hasUnread bool
 	// ended means that the event of its end has passed, which is not reported again.
-	ended  bool
-	timer  loop.Timer
-	expire func() // close
-	begin  func() // beginRequest
+	ended bool
+	timer loop.Timer // of idleTimeout
+	begin func()     // beginRequest
 }
 
 // Ready implements loop.Handler.
@@ -57,7 +56,7 @@ func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 		return nil, err
 	}
 	l := &link{worker: w, fd: fd, addr: addr}
-	l.expire, l.begin = l.close, l.beginRequest
+	l.timer.Expired, l.begin = l.close, l.beginRequest
 	if err := w.Watch(fd, l); err != nil {
 		l.close()
 		return nil, err
@@ -87,7 +86,7 @@ func (w *worker) keepLink(l *link) {
 	l.owner, l.sent = nil, 0
 	w.idleCount++
 	w.idle.PushBack(&l.idle, l)
-	w.SetTimer(&l.timer, w.Now().Add(idleTimeout), l.expire)
+	w.SetTimer(&l.timer, w.Now().Add(idleTimeout))
 }
 
 // unlist removes a connection from the idle ones, if it is one.

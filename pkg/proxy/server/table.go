@@ -158,7 +158,7 @@ func (t *table) signalChange() {
 	}
 	for w := range t.paused {
 		delete(t.paused, w)
-		w.Post(w.resumed)
+		w.Post(w.resume.Expired)
 	}
 }
 

@@ -320,7 +320,7 @@ func TestEvictionsAreBounded(t *testing.T) {
 	if a, _ := l.admit(c, readingHead, false); a != overloaded || l.all.total() != maxEvicted+1 || !l.paused[c.worker] {
 		t.Fatalf("%d in flight, the next one: %d", l.all.total(), a)
 	}
-	c.worker.resumed = func() {}
+	c.worker.resume.Expired = func() {}
 	if l.finishReading(all[0], false) != rejected || all[0].evictionReason != report.Evicted {
 		t.Errorf("the first leaves for %q", all[0].evictionReason)
 	}

@@ -36,8 +36,7 @@ type worker struct {
 	acceptors []*acceptor
 	held      []*connection // accepted, but without a slot: nothing more is accepted
 	backOff   time.Duration
-	resume    loop.Timer
-	resumed   func() // w.acceptAgain
+	resume    loop.Timer // calls acceptAgain
 
 	connections loop.List[connection] // all, in the order of their arrival
 	idle        loop.List[link]       // in the order of their last use
@@ -53,7 +52,7 @@ func newWorker(s *Server) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff}
-	w.resumed = w.acceptAgain
+	w.resume.Expired = w.acceptAgain
 	return w, nil
 }
 
@@ -149,7 +148,7 @@ func (w *worker) pause(maxWait time.Duration) {
 	for _, a := range w.acceptors {
 		w.Unwatch(a.fd)
 	}
-	w.SetTimer(&w.resume, time.Now().Add(maxWait), w.resumed)
+	w.SetTimer(&w.resume, time.Now().Add(maxWait))
 }
 
 func (w *worker) acceptAgain() {
