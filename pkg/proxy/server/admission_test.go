@@ -3,6 +3,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -194,6 +195,57 @@ func TestWaitForSlotEnds(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	wantNoConnections(t, f)
+}
+
+// TestAcceptedWithoutSlot: connections that were accepted while all slots are taken have no
+// timer of their own. Each one is served when those before it have used up their time.
+func TestAcceptedWithoutSlot(t *testing.T) {
+	const clients = 12
+	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			_, _ = r.ReadByte() // never answers
+		}
+	})
+	s := testSettings()
+	s.MaxConnections, s.Timeout = 1, 50*time.Millisecond
+	f := startServer(t, s, router)
+	var all [clients]*net.TCPConn
+	for i := range all {
+		all[i] = dial(t, f.addr)
+		send(t, all[i], challengeRequest)
+	}
+	nstest.Await(t, "one waits for a slot", func() bool { return f.HasWaiting() || f.InFlight() == 0 })
+	for _, tcp := range all {
+		if got := readAll(t, tcp); !strings.HasPrefix(got, "HTTP/1.1 504 ") {
+			t.Errorf("answered %q", got)
+		}
+	}
+	if challenges, _ := f.rec.await(t, clients); len(challenges) != clients {
+		t.Errorf("%d challenges were recorded, want %d", len(challenges), clients)
+	}
+	wantNoConnections(t, f)
+}
+
+// TestHeadBeyondBoundEnds: a connection beyond the bound of its source has headTimeout for its
+// head, like others.
+func TestHeadBeyondBoundEnds(t *testing.T) {
+	router, requested, proceed := delayedIngress(t)
+	s := testSettings()
+	s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
+	f := startServer(t, s, router)
+	first := dialFrom(t, "127.0.0.2", f.addr)
+	send(t, first, challengeRequest)
+	<-requested
+	second := dialFrom(t, "127.0.0.2", f.addr)
+	send(t, second, "GET")
+	if got := readAll(t, second); !strings.HasPrefix(got, "HTTP/1.1 408 ") {
+		t.Errorf("answered %q", got)
+	}
+	wantRejection(t, f, report.HeadTimeout)
+	close(proceed)
+	if got := readAll(t, first); !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
 }
 
 // TestEviction: when all slots are taken, the connection that has waited longest

@@ -212,11 +212,18 @@ func (c *connection) judge() {
 func (c *connection) awaitHead() {
 	if !c.isInFlight() {
 		c.admit(false)
-	} else if stage, reason := c.worker.server.table.stageOf(c); stage == evicted {
+		return
+	}
+	switch stage, reason := c.worker.server.table.stageOf(c); {
+	case stage == evicted:
 		c.abort()
 		c.reject(reason)
-	} else {
+	case c.worker.Now().Before(c.headDeadline()):
 		c.await(c.headDeadline())
+	case len(c.buf) == 0:
+		c.reject(report.HeadTimeout)
+	default:
+		c.refuse(reqhead.HeadTimeout)
 	}
 }
 
@@ -278,11 +285,7 @@ func (c *connection) stageChanged() {
 func (c *connection) expired() {
 	switch c.state {
 	case reading:
-		if len(c.buf) == 0 {
-			c.reject(report.HeadTimeout)
-			return
-		}
-		c.refuse(reqhead.HeadTimeout)
+		c.read() // its head may have arrived, and its worker be late
 	case queueing:
 		c.abort()
 		c.reject(report.SourceLimit)

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"net/netip"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -82,6 +83,36 @@ func (s *Server) Pause() (resume func()) {
 	}
 	paused.Wait()
 	return func() { close(resumed) }
+}
+
+// ExpireHead ends the wait for the head of a client as its timer would, once n bytes of it were
+// read. It reports whether it has.
+func (s *Server) ExpireHead(client netip.AddrPort, n int) bool {
+	return s.expire(client, func(c *connection) bool { return c.state == reading && c.isInFlight() && len(c.buf) == n })
+}
+
+// ExpireExchange ends the wait for the ingress as its timer would, once the client has a part of
+// the response, or none. It reports whether it has.
+func (s *Server) ExpireExchange(client netip.AddrPort, part bool) bool {
+	return s.expire(client, func(c *connection) bool {
+		return (c.state == sending || c.state == awaiting || c.state == relaying) && (c.link.Status() != 0) == part
+	})
+}
+
+func (s *Server) expire(client netip.AddrPort, waits func(*connection) bool) (expired bool) {
+	for _, w := range s.workers {
+		w.perform(func() {
+			for c := range w.connections.All {
+				if c.client == client && waits(c) {
+					expired, c.headTimeout = true, 0
+					w.StopTimer(&c.timer)
+					c.expired()
+					return
+				}
+			}
+		})
+	}
+	return expired
 }
 
 // Sources returns the number of counted sources.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,10 +31,12 @@ func (c *choices) below(n int) int {
 
 // scriptedClient is one client, and how the router answers it.
 type scriptedClient struct {
-	kind     int // of the request: 0 and 1 are challenges, 2 is refused, 3 ends early
+	kind     int // of the request: 0 and 1 are challenges, 2 is refused, 3 ends early, 4 stops early
+	head     int // bytes of its head that a client of kind 4 sends
 	response int // of the router, index of responses()
 	cut      int // bytes of the response that the router sends; at most all
 	piece    int // bytes of each write of the router
+	stall    int // 1: the router then waits, and does not close the connection
 	pieces   []string
 	tcp      *net.TCPConn
 }
@@ -58,16 +61,53 @@ func (s *scriptedClient) request() string {
 		return "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 	case 3:
 		return "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHo"
+	case 4:
+		return "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHo"[:s.head]
 	default:
-		return fmt.Sprintf("GET /.well-known/acme-challenge/%d-%d-%d HTTP/1.1\r\nHost: a\r\n\r\n", s.response, s.cut, s.piece)
+		return fmt.Sprintf("GET /.well-known/acme-challenge/%d-%d-%d-%d HTTP/1.1\r\nHost: a\r\n\r\n", s.response, s.cut, s.piece, s.stall)
+	}
+}
+
+// whole is the complete response of the router.
+func (s *scriptedClient) whole() string {
+	return responses()[s.response][0] + responses()[s.response][1]
+}
+
+// sends reports whether the router sends a part of a body, with which a response begins.
+func (s *scriptedClient) sends() bool {
+	first := len(responses()[s.response][0])
+	if s.response == 1 {
+		first += len("9\r\n")
+	}
+	return s.cut > first
+}
+
+// stalls reports whether only a timer ends the exchange.
+func (s *scriptedClient) stalls() bool {
+	complete := s.response < 2 && s.cut == len(s.whole()) || s.response == 3 && s.cut >= len("HTTP/1.1 2x0 OK\r\n")
+	return s.kind < 2 && s.stall == 1 && !complete
+}
+
+// expire has the timer of a client expire that waits for nothing else. This is an event like
+// others: it comes when the connection is in the state whose wait it ends. Until then it
+// reports false.
+func (s *scriptedClient) expire(server *testServer) bool {
+	client := s.tcp.LocalAddr().(*net.TCPAddr).AddrPort()
+	switch {
+	case s.kind == 4:
+		return server.ExpireHead(client, s.head)
+	case s.stalls():
+		return server.ExpireExchange(client, s.sends())
+	default:
+		return true
 	}
 }
 
 // answerScripted is the router.
 func answerScripted(tcp *net.TCPConn, r *bufio.Reader) {
 	for {
-		var response, cut, piece int
-		if _, err := fmt.Sscanf(readHead(r), "GET /.well-known/acme-challenge/%d-%d-%d ", &response, &cut, &piece); err != nil {
+		var response, cut, piece, stall int
+		if _, err := fmt.Sscanf(readHead(r), "GET /.well-known/acme-challenge/%d-%d-%d-%d ", &response, &cut, &piece, &stall); err != nil {
 			return
 		}
 		parts := responses()[response]
@@ -80,6 +120,9 @@ func answerScripted(tcp *net.TCPConn, r *bufio.Reader) {
 			rest = rest[n:]
 		}
 		if cut < len(text) || response > 1 {
+			if stall == 1 {
+				_, _ = r.ReadByte() // until the proxy closes the connection
+			}
 			return
 		}
 	}
@@ -97,11 +140,7 @@ func (s *scriptedClient) check(t *testing.T) {
 		}
 		_ = r.Body.Close()
 	}
-	head, whole := len(responses()[s.response][0]), responses()[s.response][0]+responses()[s.response][1]
-	first := head // bytes of a response without a part of its body
-	if s.response == 1 {
-		first += len("9\r\n")
-	}
+	head, whole := len(responses()[s.response][0]), s.whole()
 	switch {
 	case s.kind == 2:
 		if status != 400 || body != reqhead.OnlyChallenges || err != nil {
@@ -111,7 +150,15 @@ func (s *scriptedClient) check(t *testing.T) {
 		if status != 400 || err != nil {
 			t.Errorf("half a head: %q, %v", text, err)
 		}
-	case s.response == 2 && s.cut >= head:
+	case s.kind == 4:
+		if s.head == 0 && len(text) > 0 || s.head > 0 && status != 408 || err != nil {
+			t.Errorf("%d bytes of a head in time: %q, %v", s.head, text, err)
+		}
+	case s.stalls() && !s.sends():
+		if status != 504 || err != nil {
+			t.Errorf("%d bytes of response %d in time: %q, %v", s.cut, s.response, text, err)
+		}
+	case s.response == 2 && s.cut >= head && !s.stalls():
 		if status != 200 || body != whole[head:s.cut] || err != nil {
 			t.Errorf("a body until the end: %q, %v", text, err)
 		}
@@ -119,7 +166,7 @@ func (s *scriptedClient) check(t *testing.T) {
 		if status != 200 || body != fuzzBody || err != nil {
 			t.Errorf("a whole response: %q, %v", text, err)
 		}
-	case s.response < 2 && s.cut > first:
+	case s.response < 3 && s.sends():
 		if err == nil {
 			t.Errorf("a part of a response looks whole: %q", text)
 		}
@@ -130,12 +177,13 @@ func (s *scriptedClient) check(t *testing.T) {
 	}
 }
 
-// FuzzConnections has clients that send their requests in pieces, in any order, and a router
-// that answers in pieces or breaks off. Each client gets what a model predicts, each connection
-// is recorded once, and nothing stays.
+// FuzzConnections has clients that send their requests in pieces, in any order, or not in time,
+// and a router that answers in pieces, breaks off or stalls. Each client gets what a model
+// predicts, each connection is recorded once, and nothing stays.
 func FuzzConnections(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{3, 1, 0, 0, 255, 3, 0, 1, 255, 1, 0, 2, 30, 2, 0, 3, 9, 1})
+	f.Add([]byte{3, 0, 4, 0, 0, 0, 0, 40, 2, 3, 9, 0, 2, 30, 5, 1, 0, 1, 0, 0, 1, 50, 30, 1, 0, 1, 0, 1, 2, 255, 7, 1})
 	f.Add([]byte{2, 0, 2, 5, 20, 3, 1, 7, 1, 0, 40, 2, 3, 1, 2, 1, 2, 0, 1, 2})
 	f.Fuzz(func(t *testing.T, input []byte) {
 		c := &choices{input}
@@ -145,14 +193,13 @@ func FuzzConnections(f *testing.F) {
 		server := startServer(t, settings, startIngress(t, "127.0.0.1:0", answerScripted))
 		var order []int
 		for i := range clients {
-			s := &scriptedClient{kind: c.below(4), response: c.below(4)}
+			s := &scriptedClient{kind: c.below(5), response: c.below(4)}
 			if settings.PerSource > 0 {
 				s.kind = min(s.kind, 2) // half a head would be evicted
 			}
-			whole := len(responses()[s.response][0]) + len(responses()[s.response][1])
-			s.cut, s.piece = min(c.below(256), whole), 1+c.below(32)
+			s.cut, s.piece, s.stall, s.head = min(c.below(256), len(s.whole())), 1+c.below(32), c.below(2), c.below(45)
 			rest := s.request()
-			for settings.PerSource == 0 && len(s.pieces) < c.below(4) {
+			for settings.PerSource == 0 && len(s.pieces) < c.below(4) && rest != "" {
 				n := c.below(len(rest))
 				s.pieces, rest = append(s.pieces, rest[:n]), rest[n:]
 			}
@@ -176,6 +223,11 @@ func FuzzConnections(f *testing.F) {
 				_ = s.tcp.CloseWrite()
 			}
 		}
+		waiting := slices.Clone(clients) // a stalled one can wait for the slot of another one
+		nstest.Await(t, "every timer has expired", func() bool {
+			waiting = slices.DeleteFunc(waiting, func(s *scriptedClient) bool { return s.expire(server) })
+			return len(waiting) == 0
+		})
 		for _, s := range clients {
 			s.check(t)
 		}
