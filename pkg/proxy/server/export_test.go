@@ -4,7 +4,7 @@ package server
 
 import (
 	"net/netip"
-	"sync"
+	"testing"
 
 	"golang.org/x/sys/unix"
 
@@ -70,20 +70,37 @@ func (s *Server) countMatching(in *connectionList, like func(*connection) bool) 
 	return n
 }
 
-// Pause stops the event loops until resume is called.
-func (s *Server) Pause() (resume func()) {
-	resumed := make(chan struct{})
-	var paused sync.WaitGroup
-	for _, w := range s.workers {
-		paused.Add(1)
-		w.Post(func() {
-			paused.Done()
-			<-resumed
-		})
+// Pause stops the only event loop between two batches of events. resume has it fetch the next
+// batch, and stops it again before the handlers. release ends that.
+func (s *Server) Pause(tb testing.TB) (resume, release func()) {
+	tb.Helper()
+	paused, resumed, fetched, released := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	w := s.workers[0]
+	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // it is ready
+	if err != nil {
+		tb.Fatal(err)
 	}
-	paused.Wait()
-	return func() { close(resumed) }
+	w.Post(func() {
+		err = w.Watch(fd, handlerFunc(func() {
+			close(fetched)
+			<-released
+			w.Close(fd)
+		}))
+		close(paused)
+		<-resumed
+	})
+	if <-paused; err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
+		close(resumed)
+		<-fetched
+	}, func() { close(released) }
 }
+
+type handlerFunc func()
+
+func (f handlerFunc) Ready(uint32) { f() }
 
 // ExpireHead ends the wait for the head of a client as its timer would, once n bytes of it were
 // read. It reports whether it has.

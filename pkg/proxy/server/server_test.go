@@ -932,11 +932,17 @@ func TestUnrequestedResponse(t *testing.T) {
 }
 
 // TestUnrequestedResponseOfBusyLoop: bytes that no request waits for are noticed before a kept
-// connection is used, also when their event is fetched after that of the request: with the next
-// events, or after these too.
+// connection is used, also when their event is fetched after that of the request.
 func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 	const batch = 64 // events that a loop fetches at once
-	for name, others := range map[string]int{"in the next batch": batch + batch/2, "after the next batch": 2*batch + batch/2} {
+	for name, test := range map[string]struct {
+		others  int  // events between that of the request and that of the bytes
+		arrives bool // the bytes arrive when the event of the request was fetched
+	}{
+		"arrives meanwhile":    {0, true},
+		"in the next batch":    {batch + batch/2, false},
+		"after the next batch": {2*batch + batch/2, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			connected := make(chan *net.TCPConn, 2)
 			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
@@ -947,19 +953,26 @@ func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 			if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
 				t.Fatalf("answered %q", got)
 			}
+			kept := <-connected
+			unrequested := func() { send(t, kept, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong") }
 			client := openHalfSent(t, f, "127.0.0.2")
 			var busy []*net.TCPConn
-			for range others {
+			for range test.others {
 				busy = append(busy, openHalfSent(t, f, "127.0.0.2"))
 			}
-			resume := f.Pause()
-			send(t, client, challengeRequest[3:4]) // the first event
+			resume, release := f.Pause(t)
+			send(t, client, challengeRequest[3:])
 			for _, tcp := range busy {
 				send(t, tcp, " ")
 			}
-			send(t, <-connected, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong") // the last event
-			send(t, client, challengeRequest[4:])
+			if !test.arrives {
+				unrequested()
+			}
 			resume()
+			if test.arrives {
+				unrequested()
+			}
+			release()
 			if got := readAll(t, client); !strings.HasSuffix(got, "token.key") {
 				t.Errorf("answered %q", got)
 			}
