@@ -500,20 +500,21 @@ func (s *proxySupervisor) sendListener(port uint16) {
 	s.listeners.add(port, fresh)
 }
 
-// reservedDescriptors are for everything but requests.
+// reservedDescriptors are for everything but requests, and for evicted connections.
 const reservedDescriptors = 256
 
 // boundConnections limits maxConnections by the descriptor limit of the process. A
 // request takes two descriptors: to the client and to the ingress. Half as many clients
-// can wait for a slot of their source. A client that is queued in the backlog is better
-// off than one that is accepted and gets a 502.
+// can wait for a slot of their source, and a quarter as many descriptors are for idle
+// connections to the ingress. A client that is queued in the backlog is better off than one
+// that is accepted and gets a 502.
 func (s *proxySupervisor) boundConnections(maxConnections int) int {
-	needed := uint64(2*maxConnections + maxConnections/2 + reservedDescriptors) //nolint:gosec // bounded by pkg/config
+	needed := uint64(2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors) //nolint:gosec // bounded by pkg/config
 	limit, err := s.descriptorLimit(needed)
 	if err != nil || limit >= needed {
 		return maxConnections
 	}
-	reduced := max(1, (int(limit)-reservedDescriptors)*2/5) //nolint:gosec // below needed
+	reduced := max(1, (int(limit)-reservedDescriptors)*4/11) //nolint:gosec // below needed
 	if s.reducedConnections != reduced {
 		s.reducedConnections = reduced
 		s.log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",

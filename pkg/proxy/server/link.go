@@ -12,7 +12,8 @@ import (
 
 const (
 	// maxIdle bounds the idle connections of a worker. A burst of requests needs one for
-	// each, and a new one costs more than the request.
+	// each, and a new one costs more than the request. All workers have an eighth of
+	// MaxConnections at most: the controller reserves descriptors for a quarter.
 	maxIdle = 256
 	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
@@ -79,7 +80,7 @@ func (w *worker) takeLink(addr netip.AddrPort) *link {
 // keepLink keeps a connection after a complete response. The longest idle one is closed
 // when there is no room.
 func (w *worker) keepLink(l *link) {
-	if w.idleCount == maxIdle {
+	if most := w.server.settings.Load().MaxConnections / (8 * maxWorkers); w.idleCount > min(maxIdle-1, most) {
 		w.idle.First().close()
 	}
 	l.Reset()

@@ -87,30 +87,35 @@ func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 }
 
 // TestIdleConnectionsAreBounded: a worker keeps maxIdle connections to the ingress, whatever
-// their addresses. The one that was used last is taken first.
+// their addresses, and fewer if there are fewer slots. The one that was used last is taken
+// first.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	c, _ := newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
-	w := c.worker
-	addrs := [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.6:80"), netip.MustParseAddrPort("[2001:db8::6]:80")}
-	var all []*link
-	for i := range 2 * maxIdle {
-		fd, err := unix.Dup(c.fd)
-		if err != nil {
-			t.Fatal(err)
+	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 512: 33, 1: 1} {
+		c, _ := newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
+		w := c.worker
+		w.server = &Server{}
+		w.server.settings.Store(&Settings{MaxConnections: maxConnections})
+		addrs := [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.6:80"), netip.MustParseAddrPort("[2001:db8::6]:80")}
+		var all []*link
+		for i := range 2 * maxIdle {
+			fd, err := unix.Dup(c.fd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &link{worker: w, fd: fd, addr: addrs[i/maxIdle]}
+			w.keepLink(l)
+			all = append(all, l)
 		}
-		l := &link{worker: w, fd: fd, addr: addrs[i/maxIdle]}
-		w.keepLink(l)
-		all = append(all, l)
+		if kept := slices.Collect(w.idle.All); !slices.Equal(kept, all[len(all)-want:]) || w.idleCount != want {
+			t.Errorf("for %d clients, %d connections are kept, want the last %d", maxConnections, len(kept), want)
+		}
+		if w.takeLink(addrs[0]) != nil || w.takeLink(addrs[1]) != all[len(all)-1] || w.idleCount != want-1 {
+			t.Errorf("%d idle connections are left", w.idleCount)
+		}
+		w.closeAll()
+		loop.Close(all[len(all)-1].fd)
 	}
-	if kept := slices.Collect(w.idle.All); !slices.Equal(kept, all[maxIdle:]) {
-		t.Errorf("%d connections are kept, want the last %d", len(kept), maxIdle)
-	}
-	if w.takeLink(addrs[0]) != nil || w.takeLink(addrs[1]) != all[len(all)-1] || w.idleCount != maxIdle-1 {
-		t.Errorf("%d idle connections are left", w.idleCount)
-	}
-	w.closeAll()
-	loop.Close(all[len(all)-1].fd)
 }
 
 // isIn reports whether a connection was admitted.
