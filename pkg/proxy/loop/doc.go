@@ -6,6 +6,9 @@
 // The raw system calls of the proxy are here and nowhere else. They are raw so that the
 // scheduler does not see them: its monitor thread looks for long calls, as often as every
 // 20 µs under load, and took a tenth of the proxy's time. Garbage collection stops all
-// threads, and would wait for a raw call. So only a call that does not block may be raw, or
-// one that waits for a millisecond at most. The scheduler sees longer waits.
+// threads, and waits for a raw call. So only a call that does not block may be raw, or one
+// that a signal ends: the runtime sends a thread SIGURG to stop it, and epoll_pwait is never
+// restarted after a handler (signal(7)). Without these signals (GODEBUG=asyncpreemptoff=1) a
+// stop would last until the wait is over, which is a millisecond at most. The scheduler sees
+// longer waits.
 package loop

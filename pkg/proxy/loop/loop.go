@@ -20,7 +20,7 @@ const (
 	maxEvents = 64
 	// maxWait bounds a wait without events, so that the loop reports that it runs.
 	maxWait = time.Second
-	// briefWait is the first part of a wait. Garbage collection can be late by as much.
+	// briefWait is the first part of a wait, which the scheduler does not see.
 	briefWait = time.Millisecond
 )
 
@@ -173,10 +173,8 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 	return nil
 }
 
-// wait fetches events and what was posted before, and returns the number of events. It first
-// waits for a short time in a call that the scheduler does not see, in which most events come
-// under load. The scheduler's monitor thread would look every 20 µs for a loop that waits,
-// which takes a tenth of the proxy's time. A signal of garbage collection ends that call.
+// wait fetches events and what was posted before, and returns the number of events. Under
+// load, most come in the first, brief wait.
 func (l *Loop) wait() (int, error) {
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
@@ -187,38 +185,24 @@ func (l *Loop) wait() (int, error) {
 	if len(l.running) == 0 {
 		most = l.timers.next(l.now, maxWait)
 	}
-	n, errno := epollWaitBriefly(l.epoll, &l.events, min(most, briefWait))
+	events := uintptr(unsafe.Pointer(&l.events)) //nolint:gosec // epoll_pwait(2) takes a pointer; l is on the heap, and stays
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), events, maxEvents, milliseconds(min(most, briefWait)), 0, 0)
 	if n == 0 && errno == 0 && most > briefWait {
-		n, errno = epollWait(l.epoll, &l.events, most-briefWait)
+		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), events, maxEvents, milliseconds(most-briefWait), 0, 0)
 	}
-	if errno != 0 && errno != unix.EINTR { // by a signal of the runtime
+	switch errno {
+	case 0:
+		return int(n), nil
+	case unix.EINTR: // by a signal of the runtime
+		return 0, nil
+	default:
 		return 0, fmt.Errorf("cannot wait for events: %w", errno)
 	}
-	return n, nil
 }
 
 func epollControl(epoll, operation, fd int, event *unix.EpollEvent) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(epoll), uintptr(operation), uintptr(fd), uintptr(unsafe.Pointer(event)), 0, 0) //nolint:gosec // epoll_ctl(2) takes a pointer
 	return errno
-}
-
-// epollWaitBriefly waits for events. The scheduler does not see the call.
-func epollWaitBriefly(epoll int, events *[maxEvents]unix.EpollEvent, timeout time.Duration) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(events)), maxEvents, milliseconds(timeout), 0, 0) //nolint:gosec // epoll_pwait(2) takes a pointer
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-// epollWait waits for events. The scheduler sees the call: it neither holds up garbage
-// collection nor keeps a processor.
-func epollWait(epoll int, events *[maxEvents]unix.EpollEvent, timeout time.Duration) (int, unix.Errno) {
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(events)), maxEvents, milliseconds(timeout), 0, 0) //nolint:gosec // epoll_pwait(2) takes a pointer
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
 }
 
 // milliseconds rounds up.

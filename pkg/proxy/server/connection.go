@@ -4,13 +4,16 @@ package server
 
 import (
 	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -289,8 +292,10 @@ func (c *connection) expired() {
 	case queueing:
 		c.abort()
 		c.reject(report.SourceLimit)
-	case connecting, sending, awaiting, relaying:
-		c.exchangeExpired()
+	case connecting:
+		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
+	case sending, awaiting, relaying:
+		c.linkFailed(os.ErrDeadlineExceeded)
 	case flushing, delivering, replying:
 		c.clientGone = true
 		c.unblock()
@@ -432,7 +437,10 @@ func (c *connection) leave() {
 		w.Close(c.fd)
 		c.fd = -1
 	}
-	c.closeExchange()
+	c.closeLink()
+	if c.state == delivering {
+		c.delivery <- delivery{c.written, net.ErrClosed}
+	}
 	c.workerEntry.Remove()
 	c.state = closed
 	if !c.hasDelegate {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -290,15 +289,6 @@ func (c *connection) exchangeFailed(e *upstream.Error) {
 	c.exchanged(status, c.direct.Addr, e)
 }
 
-// exchangeExpired ends an exchange whose time is used up.
-func (c *connection) exchangeExpired() {
-	if c.state == connecting {
-		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
-		return
-	}
-	c.exchangeFailed(c.link.Failure(c.direct.Addr, os.ErrDeadlineExceeded))
-}
-
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
 // Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
@@ -314,14 +304,6 @@ func (c *connection) closeLink() {
 	if c.link != nil {
 		c.link.close()
 		c.link = nil
-	}
-}
-
-// closeExchange ends an exchange in any state.
-func (c *connection) closeExchange() {
-	c.closeLink()
-	if c.state == delivering {
-		c.delivery <- delivery{c.written, net.ErrClosed}
 	}
 }
 

@@ -151,13 +151,11 @@ func (w *worker) pause(maxWait time.Duration) {
 	w.SetTimer(&w.resume, time.Now().Add(maxWait))
 }
 
+// acceptAgain requests slots for the connections that are held, and accepts others if all
+// have one.
 func (w *worker) acceptAgain() {
 	w.StopTimer(&w.resume)
-	for _, c := range w.takeHeld() {
-		c.acceptedAt = w.Now() // its time begins with a slot
-		c.admit(false)
-	}
-	if len(w.held) > 0 {
+	if w.admitHeld(false); len(w.held) > 0 {
 		return
 	}
 	for _, a := range w.acceptors {
@@ -189,16 +187,17 @@ func (w *worker) stopListening(fd int) {
 			w.Unwatch(fd)
 		}
 	}
-	for _, c := range w.takeHeld() {
-		c.admit(true)
-	}
+	w.admitHeld(true)
 	w.acceptAgain()
 }
 
-func (w *worker) takeHeld() []*connection {
+func (w *worker) admitHeld(unbounded bool) {
 	held := w.held
 	w.held = nil
-	return held
+	for _, c := range held {
+		c.acceptedAt = w.Now() // its time begins with a slot
+		c.admit(unbounded)
+	}
 }
 
 // newConnection returns an accepted connection.
