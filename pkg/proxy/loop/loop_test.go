@@ -209,7 +209,7 @@ func TestPostRunsAfterEvents(t *testing.T) {
 }
 
 // TestStaleEvent: a handler closes the descriptor of another event that was fetched at the
-// same time, and its number is given to the next one at once. That one does not get the event.
+// same time, and its number is given to the next one at once, which does not get the event.
 func TestStaleEvent(t *testing.T) {
 	t.Parallel()
 	l := startLoop(t)
