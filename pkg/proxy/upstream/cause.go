@@ -101,18 +101,6 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// rejection is the error of a certificate that is not accepted, or of an egress proxy
-// that did not forward a request.
-type rejection struct {
-	cause   Cause
-	details cause.Details
-}
-
-func (r *rejection) Error() string { return r.details.Error() }
-
-// Unwrap returns the typed parameters.
-func (r *rejection) Unwrap() error { return r.details }
-
 // Truncated reports whether a response ended after a part of it went to the client.
 // The client must then not take it for complete.
 func (e *Error) Truncated() bool {
@@ -151,10 +139,11 @@ func DialError(addr netip.AddrPort, err error) *Error {
 // handshakeError classifies the error of a TLS handshake. received means that the
 // peer has sent something.
 func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
-	var rejected *rejection
+	var rejected *Error // of verify
 	switch {
 	case errors.As(err, &rejected):
-		return &Error{Cause: rejected.cause, Addr: addr, ClientStatus: 502, Err: rejected}
+		rejected.Addr = addr
+		return rejected
 	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
 		return ExchangeError(addr, err, false)
 	default:
@@ -166,13 +155,7 @@ func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 // system, or of TLS.
 func Explain(err error) cause.Details {
 	var own cause.Details
-	var record tls.RecordHeaderError
-	switch number, is := alertNumber(err); {
-	case errors.As(err, &own):
-		return own
-	case is:
-		return cause.Details{Reason: cause.Alert, Number: number}
-	case errors.As(err, &record):
+	if !errors.As(err, &own) && isTLSError(err) {
 		return ExplainTLS(err)
 	}
 	return cause.DetailsOf(err)

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -81,18 +82,11 @@ func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
 
 func (c *chunkReader) parseSize(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
-	// 15 digits stay below the largest int64.
-	if len(digits) == 0 || len(digits) > 15 {
+	size, err := strconv.ParseUint(string(digits), 16, 63)
+	if err != nil || len(digits) > 15 {
 		return malformed(cause.ChunkSize)
 	}
-	c.remaining = 0
-	for _, d := range digits {
-		value, ok := httpfield.Hex(d)
-		if !ok {
-			return malformed(cause.ChunkSize)
-		}
-		c.remaining = c.remaining<<4 | int64(value)
-	}
+	c.remaining = int64(size) //nolint:gosec // 63 bits
 	// The announced size counts, so that no byte of an excess chunk is relayed.
 	if c.total += c.remaining; c.total > maxBody {
 		return ErrTooLarge

@@ -64,12 +64,11 @@ func TestLongestDetail(t *testing.T) {
 		names = append(names, strings.Join([]string{strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63), strings.Repeat("w", 61)}, "."))
 	}
 	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)}, DNSNames: names}
-	v := newVerifier(NewTrustedCAs(nil), nil)
 	for cause, err := range map[Cause]error{
-		TLSName:      v.verifyName(leaf, strings.Repeat("y", 253)),
-		TLSUntrusted: v.chainRejection(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
-		EgressDenied: &rejection{EgressDenied, cause.Details{Reason: cause.ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
-		EgressTLS:    v.chainRejection(leaf, x509.UnknownAuthorityError{}, time.Now()),
+		TLSName:      untrusted(leaf, x509.HostnameError{Certificate: leaf}, time.Now()),
+		TLSUntrusted: untrusted(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
+		EgressDenied: cause.Details{Reason: cause.ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"},
+		EgressTLS:    untrusted(leaf, x509.UnknownAuthorityError{}, time.Now()),
 	} {
 		e := &Error{
 			Cause: cause, Addr: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),

@@ -71,7 +71,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			t.Parallel()
 			r := startRouter(t, "127.0.0.1:0", test.handler)
 			s := plainSettings(r)
-			at := string(appendAuthority(nil, api, s.Port))
+			at := authority(api, s.Port)
 			proxy := test.proxy
 			if proxy == nil {
 				proxy = &fakeEgressProxy{}
@@ -317,7 +317,7 @@ func TestRedirectThroughProxy(t *testing.T) {
 			plain := startRouter(t, "127.0.0.1:0", answersWith(redirectToSame))
 			s := plainSettings(plain)
 			s.HTTPSPort, s.FollowRedirects, s.TrustedCAs = secure.addr.Port(), true, p.trustedCAs()
-			at := string(appendAuthority(nil, api, s.Port))
+			at := authority(api, s.Port)
 			proxy := (&fakeEgressProxy{names: map[string]netip.AddrPort{at: plain.addr}}).start(t)
 			s = proxy.routeThrough(s, "")
 			want := []string{"GET http://" + at + path, "CONNECT " + secure.addr.String()}
@@ -332,8 +332,7 @@ func TestRedirectThroughProxy(t *testing.T) {
 	}
 }
 
-// TestEgressChanges: a change of the egress settings closes the connections that it
-// affects, and no others.
+// TestEgressChanges: a change of the settings closes the connections, and nothing else does.
 func TestEgressChanges(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -360,7 +359,7 @@ func TestEgressChanges(t *testing.T) {
 	}{
 		{name: "first", s: through(first, nil)},
 		{name: "the same", s: through(first, nil), kept: true},
-		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 }), kept: true},
+		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 })},
 		{name: "other credentials", s: through(first, func(s *Settings) {
 			for i := range s.Egress.Routes {
 				s.Egress.Routes[i].Proxy.Authorization = ingress.NewSecret(credentials() + " ")
@@ -372,11 +371,6 @@ func TestEgressChanges(t *testing.T) {
 		{name: "another trust", s: through(second, func(s *Settings) { s.TrustedCAs = p.trustedCAs() })},
 		{name: "directly", s: direct},
 		{name: "directly, still", s: direct, kept: true},
-		{name: "another than this", s: func() Settings {
-			s := direct
-			s.Egress.Routes = []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.7:80"), Proxy: ingress.EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
-			return s
-		}(), kept: true},
 	} {
 		c.Update(step.s)
 		if kept := idleCount(c) > 0; kept != step.kept {
@@ -403,7 +397,7 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 			for _, plainly := range []bool{true, false} { // plain HTTP goes through the proxy too
 				d := newRedirectingIngress(t, p, redirectTo+lead+"\r\n\r\n", redirectTo+lead+"\r\n\r\n")
 				s := d.settings(p.trustedCAs())
-				at := string(appendAuthority(nil, host, s.Port))
+				at := authority(host, s.Port)
 				proxy := (&fakeEgressProxy{names: map[string]netip.AddrPort{at: d.http.addr}}).start(t)
 				s = proxy.routeThrough(s, "")
 				if !plainly {

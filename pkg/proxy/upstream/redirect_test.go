@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -72,7 +73,7 @@ func TestSameOverHTTPS(t *testing.T) {
 		"no host in the request":       {"https://api.example.com/a", "", "/a", false},
 		"no target":                    {"https://api.example.com", api, "", false},
 	} {
-		if got := SameOverHTTPS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
+		if got := sameOverHTTPS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -281,11 +282,11 @@ type dialRecorder struct {
 func recordDials(c *Client) *dialRecorder {
 	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
 	connect := c.dialFunc
-	c.dialFunc = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	c.dialFunc = func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 		d.Lock()
 		d.addrs[addr] = true
 		d.Unlock()
-		return connect(addr, timeout)
+		return connect(ctx, addr, timeout)
 	}
 	return d
 }

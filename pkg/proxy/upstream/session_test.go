@@ -163,7 +163,7 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 		wantAnswered(t, c, newRequest())
 		wantAnswered(t, c, newRequest())
 		sent := r.bytes.Load()
-		v := c.currentSettings().verifier
+		v := c.active.Load().secure[0].verifier
 		v.names[0] = "other.example.com"
 		wantCause(t, c, newRequest(), TLSName)
 		v.names[0], v.trusted = apps, newPKI(t).trustedCAs()
@@ -261,20 +261,20 @@ func TestTrustChanges(t *testing.T) {
 	})
 	settings := tlsSettings(r.testRouter, p.trustedCAs())
 	c := newClient(t, settings)
-	w := c.currentSettings().routeTo(r.addr, newRequest(), false)
-	kept, _ := c.openConnection(&attempt{route: w, handshakes: c.currentSettings().handshakeSlots(w), connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
+	active := c.active.Load()
+	kept, _ := c.connect(&attempt{active.secure[0], testTimeout, time.Now().Add(testTimeout), time.Now().Add(testTimeout), newRequest()})
 	wantAnsweredOn(t, kept)
-	c.putIdle(kept, time.Now())
+	active.idle.put(kept, testTimeout)
 
 	// Two exchanges at once, so that each has a connection.
-	first := c.popIdle(kept.route)
+	first := active.idle.take(kept.route, api)
 	under := make(chan *Error, 1)
 	go func() {
 		_, _, e := doExchange(t, c, newRequest())
 		under <- e
 	}()
 	<-reached
-	c.putIdle(first, time.Now())
+	active.idle.put(first, testTimeout)
 	wantIdle(t, c, 1, "one of two exchanges")
 	settings.TrustedCAs = both
 	c.Update(settings)
@@ -319,24 +319,6 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 	if n, err := conn.Read(response); err != nil || string(response[:n]) != okResponse {
 		t.Fatalf("%q, %v", response[:n], err)
 	}
-}
-
-// TestTrustChangeKeepsPlainConnections: a change of the CAs does not affect
-// connections without TLS.
-func TestTrustChangeKeepsPlainConnections(t *testing.T) {
-	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
-	s := plainSettings(r)
-	s.FollowRedirects = true
-	c := newClient(t, s)
-	wantAnswered(t, c, newRequest())
-	s.TrustedCAs = newPKI(t).trustedCAs()
-	c.Update(s)
-	wantAnswered(t, c, newRequest())
-	r.expect(t, 1)
-	s.TLS = true
-	c.Update(s)
-	wantIdle(t, c, 0, "the change to TLS")
 }
 
 // TestNoTLS covers peers that are no TLS router.
