@@ -17,18 +17,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-const (
-	// aliveInterval is the shortest time between two heartbeats to the controller.
-	// The longest is the 2 s of the event loops.
-	aliveInterval = time.Second
-	probeTimeout  = 10 * time.Second // all addresses together, which are probed in parallel
-)
+// aliveInterval is the shortest time between two heartbeats to the controller. The longest
+// is the 2 s of the event loops.
+const aliveInterval = time.Second
 
 // Run executes the commands of the controller until it closes the connection, and
 // then returns nil. Connections in flight are closed. The controller drains them
@@ -167,7 +163,7 @@ func (p *process) runCommand(r received) error {
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
 	case c.ProbeIngress != nil:
 		p.group.Go(func() error {
-			p.probeUpstreams()
+			p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: p.upstream.Probe(p.ctx)}})
 			return nil
 		})
 	}
@@ -188,21 +184,6 @@ func (p *process) configure(c *protocol.Configure) {
 		p.settings.Egress = *c.Egress
 	}
 	p.upstream.Update(p.settings)
-}
-
-func (p *process) probeUpstreams() {
-	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
-	defer cancel()
-	results := []protocol.Reachability{}
-	for _, f := range p.upstream.Probe(ctx) {
-		r := protocol.Reachability{Addr: cause.WithoutZone(f.Addr)}
-		if f.Err != nil {
-			failure := f.Err.Failure()
-			r.Failure = &failure
-		}
-		results = append(results, r)
-	}
-	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: results}})
 }
 
 // RunConfined is Run with a seccomp filter that permits only the system calls of a

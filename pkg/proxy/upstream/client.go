@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // Client forwards requests to the ingress. It is safe for concurrent use.
@@ -40,12 +43,6 @@ func (c *Client) Update(s Settings) {
 // cannot be used afterwards.
 func (c *Client) Close() { c.cancel() }
 
-// Reachability is the result of a connection attempt to one ingress address.
-type Reachability struct {
-	Addr netip.AddrPort
-	Err  *Error // nil: the connection was accepted
-}
-
 // probeTimeout bounds a probe of all addresses.
 const probeTimeout = 10 * time.Second
 
@@ -53,19 +50,22 @@ const probeTimeout = 10 * time.Second
 // again. If an egress proxy is on the route, Probe requests a tunnel. In plain HTTP
 // there is no tunnel, and Probe tests only the connection to the proxy. The result
 // is in the order of the settings.
-func (c *Client) Probe(ctx context.Context) []Reachability {
+func (c *Client) Probe(ctx context.Context) []protocol.Reachability {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	settings := c.active.Load()
-	results := make([]Reachability, len(settings.routes(false)))
+	results := make([]protocol.Reachability, len(settings.routes(false)))
 	var all sync.WaitGroup
 	for i, route := range settings.routes(false) {
 		all.Go(func() {
 			conn, failure := c.reach(ctx, &attempt{route: route, connectTimeout: settings.ConnectTimeout, firstByteBy: time.Now().Add(probeTimeout)})
-			if failure == nil {
-				conn.abort()
+			results[i].Addr = cause.WithoutZone(route.addr)
+			if failure != nil {
+				f := failure.Failure()
+				results[i].Failure = &f
+				return
 			}
-			results[i] = Reachability{route.addr, failure}
+			conn.abort()
 		})
 	}
 	all.Wait()

@@ -254,7 +254,7 @@ func TestProxyDoesNotServe(t *testing.T) {
 			}
 			if test.secure || !strings.HasPrefix(name, "closes") {
 				probed := c.Probe(t.Context())
-				if len(probed) != 1 || probed[0].Err == nil || probed[0].Err.Cause != EgressUnreachable {
+				if len(probed) != 1 || probed[0].Failure == nil || Cause(probed[0].Failure.Cause) != EgressUnreachable {
 					t.Errorf("the probe finds %+v", probed)
 				}
 			}
@@ -300,7 +300,7 @@ func TestSecondAddressOfProxy(t *testing.T) {
 	}
 	c := newClient(t, s)
 	wantAnswered(t, c, newRequest())
-	if probed := c.Probe(t.Context()); len(probed) != 1 || probed[0].Err != nil {
+	if probed := c.Probe(t.Context()); len(probed) != 1 || probed[0].Failure != nil {
 		t.Errorf("the probe finds %+v", probed)
 	}
 }

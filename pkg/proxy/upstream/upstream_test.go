@@ -686,8 +686,8 @@ func TestProbe(t *testing.T) {
 	got := map[netip.Addr]Cause{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := Cause("")
-		if found.Err != nil {
-			cause = found.Err.Cause
+		if found.Failure != nil {
+			cause = Cause(found.Failure.Cause)
 		}
 		got[found.Addr.Addr()] = cause
 	}
