@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,7 +33,8 @@ const aliveInterval = time.Second
 func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
+	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener)}
+	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
 	if p.server, err = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats); err != nil {
 		cancel()
@@ -52,6 +54,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	runtime.GOMAXPROCS(p.server.Loops() + 2)
 	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
 	err = group.Wait()
+	p.stopping.Wait()
 	p.upstream.Close()
 	return err
 }
@@ -67,8 +70,11 @@ type process struct {
 	upstream  *upstream.Client
 	settings  upstream.Settings // in force
 	heartbeat *heartbeat.Monitor
-	listening map[uint16]*listener
-	stopping  []*listener // ports in their grace period
+	listening map[uint16]*server.Listener
+	stopping  sync.WaitGroup // ports in their grace period
+	// drains is done when a drain begins, which ends the grace periods.
+	drains     context.Context
+	beginDrain context.CancelFunc
 }
 
 // send sends an event to the controller. Without a working connection to the

@@ -49,12 +49,19 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
 	r.Outcome = outcomeOf(r)
 	key := report.ForwardedCount{ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration)}
+	c.update(func() {
+		sum := c.sums[key]
+		c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
+		c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
+		c.challengeCount++
+		c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	})
+}
+
+// update changes what will be reported.
+func (c *statsCollector) update(change func()) {
 	c.mu.Lock()
-	sum := c.sums[key]
-	c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
-	c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
-	c.challengeCount++
-	c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	change()
 	c.mu.Unlock()
 	c.notify()
 }
@@ -93,30 +100,22 @@ func isDeliveryFailure(cause string) bool {
 // RecordSelfTest implements server.Recorder.
 func (c *statsCollector) RecordSelfTest(t protocol.SelfTested) {
 	t.Upstream = cause.WithoutZone(t.Upstream)
-	c.mu.Lock()
-	c.pending.SelfTest = &t
-	c.mu.Unlock()
-	c.notify()
+	c.update(func() { c.pending.SelfTest = &t })
 }
 
 // RecordRejection implements server.Recorder.
 func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.ClientKind) {
-	c.mu.Lock()
-	c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++
-	c.mu.Unlock()
-	c.notify()
+	c.update(func() { c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++ })
 }
 
 // RecordAcceptFailure implements server.Recorder.
 func (c *statsCollector) RecordAcceptFailure(err error) {
-	c.mu.Lock()
-	c.pending.AcceptFailures++
-	c.pending.LastAcceptErrno = 0
-	if number := syscall.Errno(0); errors.As(err, &number) {
+	var number syscall.Errno
+	errors.As(err, &number)
+	c.update(func() {
+		c.pending.AcceptFailures++
 		c.pending.LastAcceptErrno = uint16(number)
-	}
-	c.mu.Unlock()
-	c.notify()
+	})
 }
 
 func (c *statsCollector) notify() {

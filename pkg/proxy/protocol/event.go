@@ -202,18 +202,14 @@ func (c *Challenge) validate() error {
 // isHostField reports whether s is empty or a Host field in canonical form, with or
 // without a port.
 func isHostField(s string) bool {
-	if _, err := netip.ParseAddrPort(s); err == nil {
-		return !strings.Contains(s, "%")
-	}
-	if literal, is := strings.CutPrefix(s, "["); is {
-		addr, err := netip.ParseAddr(strings.TrimSuffix(literal, "]"))
-		return err == nil && addr.Zone() == "" && strings.HasSuffix(literal, "]")
+	for _, withPort := range [...]string{s, s + ":80"} {
+		if addr, err := netip.ParseAddrPort(withPort); err == nil {
+			return addr.Addr().Zone() == ""
+		}
 	}
 	name, port, with := strings.Cut(s, ":")
-	if with {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return false
-		}
+	if n, err := strconv.ParseUint(port, 10, 16); with && (err != nil || n == 0) {
+		return false
 	}
 	return s == "" || cause.IsHostname(name)
 }

@@ -87,7 +87,9 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 func (c *Client) connect(a *attempt) (*conn, *Error) {
 	opened, failure := c.reach(c.ctx, a)
 	if failure == nil {
-		failure = opened.prepare(c.ctx, a)
+		if failure = opened.prepare(c.ctx, a); failure != nil {
+			opened.abort()
+		}
 	}
 	switch {
 	case failure == nil:
@@ -143,14 +145,8 @@ func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Durati
 	return nil, DialError(r.addr, err)
 }
 
-// prepare sends the PROXY header and opens TLS, as the route requires. After an error it
-// closes the connection.
-func (c *conn) prepare(ctx context.Context, a *attempt) (failure *Error) {
-	defer func() {
-		if failure != nil {
-			c.abort()
-		}
-	}()
+// prepare sends the PROXY header and opens TLS, as the route requires.
+func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
 	if a.route.proxyProtocol != ingress.ProxyProtocolOff {
 		_ = c.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
 		header, err := proxyHeader(a.route.proxyProtocol, a.request.Client, a.request.VIP)
@@ -165,7 +161,7 @@ func (c *conn) prepare(ctx context.Context, a *attempt) (failure *Error) {
 		return nil
 	}
 	c.serverName = a.request.Host
-	failure = c.handshake(ctx, a, a.route.verifier, c.serverName)
+	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
 	if failure != nil && failure.Cause == TLSHandshake && a.route.proxyProtocol != ingress.ProxyProtocolOff {
 		// A router that does not expect the header reads it as invalid TLS.
 		details := Explain(failure.Err)

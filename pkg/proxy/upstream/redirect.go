@@ -17,14 +17,6 @@ import (
 // maxRedirects bounds the redirects that are followed for one request.
 const maxRedirects = 3
 
-// location returns the only Location of the response, or nil.
-func (a *response) location() []byte {
-	if a.locations != 1 {
-		return nil
-	}
-	return a.fieldValue("location")
-}
-
 // sameOverHTTPS reports whether a Location is the https URL of the same request.
 // The request was made by http for host (in canonical form, without a port) and
 // target. Everything else is false: another scheme, host, port, path or query, even
@@ -50,7 +42,7 @@ func (a *response) describeRedirect() cause.Details {
 	if a.locations > 1 {
 		return cause.Details{Reason: cause.MultipleLocations, Number: a.locations}
 	}
-	to, err := url.Parse(string(a.location()))
+	to, err := url.Parse(string(a.fieldValue("location")))
 	if err != nil || !cause.IsHostname(to.Hostname()) {
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
@@ -89,7 +81,7 @@ func (a *response) classify(r *Request, settings *activeSettings, redirects int)
 		return Loop, false
 	case a.status < 300 || a.status > 399 || a.status == 304 || a.locations == 0: // RFC 9110 section 15.4
 		return "", false
-	case !sameOverHTTPS(a.location(), r.Host, r.Target, settings.HTTPSPort):
+	case a.locations > 1 || !sameOverHTTPS(a.fieldValue("location"), r.Host, r.Target, settings.HTTPSPort):
 		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false
 	case !settings.FollowRedirects:

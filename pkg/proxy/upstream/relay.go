@@ -90,7 +90,7 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 			return false, malformed(cause.HeadTooLong)
 		case n == 0:
 			return false, nil
-		case !x.response.isInterim():
+		case x.response.status >= 200:
 			x.start += n
 			return true, nil
 		case x.response.status == 101:
