@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -67,10 +67,10 @@ func (c *statsCollector) update(change func()) {
 }
 
 func outcomeOf(c *report.Challenge) report.Outcome {
-	switch cause := upstream.Cause(c.Cause); {
-	case cause == upstream.NoRoute, cause == upstream.NoRouteForAddress:
+	switch cause := findings.ID(c.Cause); {
+	case cause == findings.RouteMissing, cause == findings.RouteMissingForAddress:
 		return report.NoRoute
-	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
+	case cause == findings.RouteRedirectsHTTPS, cause == findings.RouteRedirectLoop, cause == findings.RouteRedirectsElsewhere:
 		return report.Redirected
 	case cause != "":
 		return report.UpstreamError
@@ -88,9 +88,9 @@ func outcomeOf(c *report.Challenge) report.Outcome {
 // isDeliveryFailure reports whether a cause shows that the ingress, or a hop before
 // it, may be unreachable for all requests.
 func isDeliveryFailure(cause string) bool {
-	switch upstream.Cause(cause) {
-	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable,
-		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied:
+	switch findings.ID(cause) {
+	case findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
+		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied:
 		return true
 	default:
 		return false

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -95,7 +96,7 @@ func (c *Client) connect(a *attempt) (*conn, *Error) {
 	case failure == nil:
 		return opened, nil
 	case c.ctx.Err() != nil:
-		return nil, &Error{Cause: Stopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
+		return nil, &Error{Cause: findings.ExchangeStopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
 	default:
 		return nil, a.route.attributeToProxy(failure)
 	}
@@ -140,7 +141,7 @@ func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Durati
 		}
 	}
 	if r.proxy != nil {
-		return nil, r.egressError(EgressUnreachable, err)
+		return nil, r.egressError(findings.EgressUnreachable, err)
 	}
 	return nil, DialError(r.addr, err)
 }
@@ -162,7 +163,7 @@ func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
 	}
 	c.serverName = a.request.Host
 	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
-	if failure != nil && failure.Cause == TLSHandshake && a.route.proxyProtocol != ingress.ProxyProtocolOff {
+	if failure != nil && failure.Cause == findings.IngressTLSHandshake && a.route.proxyProtocol != ingress.ProxyProtocolOff {
 		// A router that does not expect the header reads it as invalid TLS.
 		details := Explain(failure.Err)
 		details.ProxyHeader = int(a.route.proxyProtocol)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -22,7 +23,7 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 	proxy := a.route.proxy
 	if proxy.TLS {
 		if failure := c.handshake(ctx, a, a.route.proxyVerifier, proxy.Name); failure != nil {
-			failure.Cause = EgressTLS
+			failure.Cause = findings.EgressTLS
 			return a.route.attributeToProxy(failure)
 		}
 	}
@@ -31,7 +32,7 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 	}
 	rest, failure := a.route.openTunnel(c, a.stepDeadline())
 	if failure == nil && len(rest) > 0 { // a TLS server waits for the client
-		failure = &Error{Cause: TLSHandshake, Addr: a.route.addr, ClientStatus: 502, Err: cause.Details{Reason: cause.NotTLS}}
+		failure = &Error{Cause: findings.IngressTLSHandshake, Addr: a.route.addr, ClientStatus: 502, Err: cause.Details{Reason: cause.NotTLS}}
 	}
 	c.socket.received = false // the bytes so far came from the proxy
 	return failure
@@ -43,7 +44,7 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 func (r *upstreamRoute) openTunnel(conn stream, by time.Time) (rest []byte, failure *Error) {
 	x, request := new(Relay), connectRequest(r.addr, r.proxy.Authorization)
 	if err := x.sendAndReadHead(conn, &attempt{deadline: by, firstByteBy: by}, request); err != nil {
-		return nil, r.egressError(EgressUnreachable, err)
+		return nil, r.egressError(findings.EgressUnreachable, err)
 	}
 	if x.response.status > 299 {
 		return nil, r.rejection(&x.response)
@@ -69,7 +70,7 @@ func (a *attempt) requestHead() ([]byte, *Error) {
 	}
 	head, err := absoluteForm(a.request.Head, a.request.Host, a.route.addr.Port(), a.route.proxy.Authorization)
 	if err != nil {
-		return nil, a.route.egressError(EgressDenied, err)
+		return nil, a.route.egressError(findings.EgressDenied, err)
 	}
 	return head, nil
 }
@@ -101,8 +102,8 @@ func authority(host string, port uint16) string {
 
 // egressError is an error of the proxy, or of the route to it, that kept the
 // request from the ingress.
-func (r *upstreamRoute) egressError(cause Cause, err error) *Error {
-	e := &Error{Cause: cause, Addr: r.addr, EgressProxy: r.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
+func (r *upstreamRoute) egressError(id findings.ID, err error) *Error {
+	e := &Error{Cause: id, Addr: r.addr, EgressProxy: r.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
 	if isTimeout(err) {
 		e.ClientStatus = 504
 	}
@@ -117,8 +118,8 @@ func (r *upstreamRoute) attributeToProxy(e *Error) *Error {
 		return e
 	}
 	e.EgressProxy = r.proxy.String()
-	if r.usesAbsoluteForm() && (e.Cause == ClosedWithoutResponse || e.Cause == Reset) {
-		e.Cause = EgressUnreachable
+	if r.usesAbsoluteForm() && (e.Cause == findings.IngressClosedConnection || e.Cause == findings.IngressResetConnection) {
+		e.Cause = findings.EgressUnreachable
 	}
 	return e
 }
@@ -129,9 +130,9 @@ func (r *upstreamRoute) attributeToProxy(e *Error) *Error {
 // the credentials. 407 is about the credentials. Every other status is about what the
 // proxy permits or reaches.
 func (r *upstreamRoute) rejection(a *response) *Error {
-	e, details := r.egressError(EgressDenied, nil), cause.Details{Reason: cause.ProxyAnswer, Number: a.status}
+	e, details := r.egressError(findings.EgressDenied, nil), cause.Details{Reason: cause.ProxyAnswer, Number: a.status}
 	if a.status == 407 {
-		e.Cause = EgressAuth
+		e.Cause = findings.EgressAuth
 	}
 	// The code of Squid, which adds a number to it, or of RFC 9209.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")

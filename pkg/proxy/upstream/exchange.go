@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -133,19 +134,19 @@ func (x *Relay) relay(conn io.Reader, client io.Writer) error {
 
 // result returns the cause that a relayed response shows as the error of Exchange. It
 // replaces the cause by a more specific one for this route.
-func (x *Relay) result(route *upstreamRoute, cause Cause) error {
+func (x *Relay) result(route *upstreamRoute, cause findings.ID) error {
 	switch {
-	case cause == Loop && route.usesAbsoluteForm():
-		cause = EgressLoop
+	case cause == findings.RouteLoop && route.usesAbsoluteForm():
+		cause = findings.EgressLoop
 	case cause == "" && x.response.status == 400 && route.proxyProtocol != ingress.ProxyProtocolOff && route.verifier == nil:
 		// With TLS there would be no response, because a PROXY header does not start
 		// a handshake.
-		cause = ProxyProtocolUnexpected
+		cause = findings.IngressPROXYProtocol
 	case cause == "":
 		return nil
 	}
 	e := &Error{Cause: cause, Addr: route.addr}
-	if cause == RedirectElsewhere {
+	if cause == findings.RouteRedirectsElsewhere {
 		e.Err = x.response.redirectTarget
 	}
 	return route.attributeToProxy(e)
@@ -178,7 +179,7 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 		}
 	}
 	if first == nil {
-		first = &Error{Cause: NoUpstream, ClientStatus: 502}
+		first = &Error{Cause: findings.IngressNoAddress, ClientStatus: 502}
 	}
 	return nil, first
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -71,23 +72,23 @@ func isAddress(host string) bool {
 // redirect to follow. redirects is the number of redirects so far. A 503 is the router's
 // own, whatever its page: the cluster can configure the page (IngressController,
 // spec.httpErrorCodePages), and no solver answers 503.
-func (a *response) classify(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
+func (a *response) classify(r *Request, settings *activeSettings, redirects int) (shown findings.ID, follow bool) {
 	switch {
 	case a.status == 503 && isAddress(r.Host):
-		return NoRouteForAddress, false
+		return findings.RouteMissingForAddress, false
 	case a.status == 503:
-		return NoRoute, false
+		return findings.RouteMissing, false
 	case a.status == 502 && a.loopDetected:
-		return Loop, false
+		return findings.RouteLoop, false
 	case a.status < 300 || a.status > 399 || a.status == 304 || a.locations == 0: // RFC 9110 section 15.4
 		return "", false
 	case a.locations > 1 || !sameOverHTTPS(a.fieldValue("location"), r.Host, r.Target, settings.HTTPSPort):
 		a.redirectTarget = a.describeRedirect()
-		return RedirectElsewhere, false
+		return findings.RouteRedirectsElsewhere, false
 	case !settings.FollowRedirects:
-		return RedirectToHTTPS, false
+		return findings.RouteRedirectsHTTPS, false
 	case redirects == maxRedirects:
-		return RedirectLoop, false
+		return findings.RouteRedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
 	}

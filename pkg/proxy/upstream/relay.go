@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -107,7 +108,7 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 // begin starts to relay a response with a complete head to the client. It returns the cause
 // that the response shows. follow means that it is a redirect to follow, after the given
 // number of others: nothing is relayed.
-func (x *Relay) begin(r *Request, settings *activeSettings, redirects int) (shown Cause, follow bool, err error) {
+func (x *Relay) begin(r *Request, settings *activeSettings, redirects int) (shown findings.ID, follow bool, err error) {
 	if x.body, err = x.response.bodyFraming(r.IsHead); err != nil {
 		return "", false, err
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// Settings are all values that a Client uses.
+// Settings are all values that a Client uses. What they refer to must not change.
 type Settings struct {
 	ingress.Upstream
 
-	TrustedCAs *TrustedCAs // verify routers; nil: none. The same pointer keeps the TLS sessions
+	TrustedCAs *TrustedCAs // verify routers; nil: none. Another pointer is another trust
 	Egress     ingress.Egress
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -133,7 +134,7 @@ func measureWaiting(t *testing.T, s Settings, received *bufio.Reader, most int64
 	ask := func(clients int) {
 		for range clients {
 			all.Go(func() {
-				if _, _, e := doExchange(t, c, newRequest()); e == nil || e.Cause != Stopped {
+				if _, _, e := doExchange(t, c, newRequest()); e == nil || e.Cause != findings.ExchangeStopped {
 					t.Errorf("%v", e)
 				}
 			})

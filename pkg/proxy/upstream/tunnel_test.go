@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -115,7 +116,7 @@ func TestConnectResponses(t *testing.T) {
 				}
 				return
 			}
-			if e.Err.Error() != c.message || (e.Cause == EgressUnreachable) != (c.status == 0) || c.status != 0 && Explain(e).Number != c.status {
+			if e.Err.Error() != c.message || (e.Cause == findings.EgressUnreachable) != (c.status == 0) || c.status != 0 && Explain(e).Number != c.status {
 				t.Errorf("got  %v\nwant %s", e, c.message)
 			}
 		})

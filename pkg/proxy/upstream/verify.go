@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -61,7 +62,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names. The error is an *Error without an address.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &Error{Cause: TLSHandshake, ClientStatus: 502, Err: cause.Details{Reason: cause.NoCertificate}}
+		return &Error{Cause: findings.IngressTLSHandshake, ClientStatus: 502, Err: cause.Details{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -96,12 +97,12 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 // untrusted returns the error for a certificate that crypto/x509 rejects.
 func untrusted(leaf *x509.Certificate, err error, now time.Time) *Error {
 	details, _ := ExplainCertificate(leaf, err, now)
-	e := &Error{Cause: TLSUntrusted, ClientStatus: 502, Err: details}
+	e := &Error{Cause: findings.IngressTLSUntrusted, ClientStatus: 502, Err: details}
 	switch details.Reason {
 	case cause.Expired, cause.NotYetValid:
-		e.Cause = TLSExpired
+		e.Cause = findings.IngressTLSExpired
 	case cause.NameMismatch:
-		e.Cause = TLSName
+		e.Cause = findings.IngressTLSName
 	}
 	return e
 }
