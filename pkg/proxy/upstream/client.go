@@ -18,8 +18,8 @@ import (
 type Client struct {
 	ctx         context.Context // done after Close
 	cancel      context.CancelFunc
-	maxIdleTime time.Duration                                                                               // idleTimeout, except in tests
-	dialFunc    func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dialTCP, except in tests
+	maxIdleTime time.Duration                                                                           // idleTimeout, except in tests
+	dialFunc    func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) // dialTCP, except in tests
 	active      atomic.Pointer[activeSettings]
 }
 

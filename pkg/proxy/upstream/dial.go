@@ -5,7 +5,6 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -53,14 +52,14 @@ func (c *conn) abort() {
 
 // socket is the lowest layer of a connection.
 type socket struct {
-	*net.TCPConn
+	net.Conn
 
 	received bool // the peer has sent something
 }
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (int, error) {
-	n, err := s.TCPConn.Read(p)
+	n, err := s.Conn.Read(p)
 	s.received = s.received || n > 0
 	return n, err
 }
@@ -71,17 +70,9 @@ func (s *socket) Read(p []byte) (int, error) {
 // The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
 // would bind the socket without the peer address, and the port would be taken
 // for all destinations.
-func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: sockopt.BufferSizes(SocketBuffer)}
-	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
-	if err != nil {
-		return nil, err
-	}
-	tcp, is := conn.(*net.TCPConn)
-	if !is {
-		return nil, errors.Join(fmt.Errorf("cannot connect to %v: the connection is a %T", addr, conn), conn.Close())
-	}
-	return tcp, nil
+	return dialer.DialContext(ctx, "tcp", addr.String())
 }
 
 // connect opens a connection with all layers of the route. It is closed with the client.
@@ -114,12 +105,9 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
-	bottom := &socket{TCPConn: tcp}
+	bottom := &socket{Conn: tcp}
 	opened := &conn{Conn: bottom, socket: bottom, route: a.route, unregister: context.AfterFunc(ctx, func() { _ = tcp.Close() })}
-	if a.route.proxy != nil {
-		failure = opened.passProxy(ctx, a)
-	}
-	if failure != nil {
+	if failure = opened.passProxy(ctx, a); failure != nil {
 		opened.abort()
 		return nil, failure
 	}
@@ -129,7 +117,7 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 // dial connects to the ingress, or to the first address of the egress proxy that accepts.
 // Each address has an equal share of the remaining time. No request and no response can
 // change the destination.
-func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Duration) (tcp *net.TCPConn, failure *Error) {
+func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Duration) (tcp net.Conn, failure *Error) {
 	addrs, by := []netip.AddrPort{r.addr}, time.Now().Add(timeout)
 	if r.proxy != nil {
 		addrs = r.proxy.Addrs

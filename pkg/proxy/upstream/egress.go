@@ -17,10 +17,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// passProxy continues on a connection to the egress proxy. It adds TLS with the proxy if
-// required, then a tunnel. In plain HTTP there is no tunnel: the proxy takes the requests.
+// passProxy continues on a connection to the egress proxy, if one is on the route. It adds
+// TLS with the proxy if required, then a tunnel. In plain HTTP there is no tunnel: the proxy takes the requests.
 func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 	proxy := a.route.proxy
+	if proxy == nil {
+		return nil
+	}
 	if proxy.TLS {
 		if failure := c.handshake(ctx, a, a.route.proxyVerifier, proxy.Name); failure != nil {
 			failure.Cause = findings.EgressTLS

@@ -77,15 +77,15 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 			}
 			continue
 		}
-		err = x.relay(conn, client)
+		clientErr, err := x.relay(conn, client)
 		c.release(settings, conn, x)
-		var broken *upstreamReadError
 		switch {
-		case errors.As(err, &broken):
-			err = route.attributeToProxy(x.Failure(route.addr, broken.error))
-		case err == nil:
-			err = x.result(route, cause)
+		case clientErr != nil:
+			err = fmt.Errorf("cannot relay the response to the client: %w", clientErr)
+		case err != nil:
+			err = route.attributeToProxy(x.Failure(route.addr, err))
 		default:
+			err = x.result(route, cause)
 		}
 		return x.Status(), route.addr, err
 	}
@@ -100,26 +100,22 @@ func (c *Client) release(settings *activeSettings, conn *conn, x *Relay) {
 	}
 }
 
-// upstreamReadError marks errors of the upstream while its response is relayed, to
-// separate them from those of the client.
-type upstreamReadError struct{ error }
-
 // relay sends the response, whose head is complete, to the client. It sends received
 // bytes before it waits for more.
-func (x *Relay) relay(conn io.Reader, client io.Writer) error {
+func (x *Relay) relay(conn io.Reader, client io.Writer) (clientErr, err error) {
 	for {
 		if err := x.Advance(); err != nil {
-			return &upstreamReadError{err}
+			return nil, err
 		}
 		if output := x.Output(); len(output) > 0 {
 			n, err := client.Write(output)
 			if x.Sent(n); err != nil {
 				x.done = false
-				return fmt.Errorf("cannot relay the response to the client: %w", err)
+				return err, nil
 			}
 		}
 		if x.Done() {
-			return nil
+			return nil, nil
 		}
 		n, err := conn.Read(x.Space())
 		x.Received(n)
@@ -127,7 +123,7 @@ func (x *Relay) relay(conn io.Reader, client io.Writer) error {
 			err = x.End()
 		}
 		if n == 0 && err != nil {
-			return &upstreamReadError{err}
+			return nil, err
 		}
 	}
 }

@@ -30,7 +30,7 @@ func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *Rela
 		return nil, x, x.body, err
 	}
 	var client bytes.Buffer
-	err = x.relay(w, &client)
+	_, err = x.relay(w, &client)
 	return client.Bytes(), x, x.body, err
 }
 

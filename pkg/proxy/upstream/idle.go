@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -110,7 +111,11 @@ func (c *conn) isQuiet() bool {
 			return false
 		}
 	}
-	raw, err := c.socket.SyscallConn()
+	socket, is := c.socket.Conn.(syscall.Conn)
+	if !is {
+		return false
+	}
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return false
 	}

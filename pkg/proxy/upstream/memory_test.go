@@ -35,8 +35,7 @@ func TestMalformedBody(t *testing.T) {
 				"byte by byte": byteReader{bytes.NewReader([]byte(chunked + body))},
 			} {
 				out, x, _, err := relayResponse(response, false, false)
-				var broken *upstreamReadError
-				if !errors.As(err, &broken) || len(out) > 0 || x.sent {
+				if err == nil || len(out) > 0 || x.sent {
 					t.Errorf("%s: %v after %q", piecewise, err, out)
 				}
 			}
@@ -86,7 +85,7 @@ func TestRelayMemory(t *testing.T) {
 				if _, _, err := x.begin(&Request{}, &activeSettings{}, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := x.relay(w, m); err != nil || m.n < size {
+				if _, err := x.relay(w, m); err != nil || m.n < size {
 					t.Errorf("%d bytes relayed: %v", m.n, err)
 				}
 				x.Reset()
@@ -130,7 +129,7 @@ func TestSocketBuffers(t *testing.T) {
 	for name, option := range map[string]int{"receive": syscall.SO_RCVBUF, "send": syscall.SO_SNDBUF} {
 		var size int
 		var err error
-		raw, failed := conn.socket.SyscallConn()
+		raw, failed := conn.socket.Conn.(syscall.Conn).SyscallConn()
 		if failed != nil {
 			t.Fatal(failed)
 		}

@@ -283,7 +283,7 @@ type dialRecorder struct {
 func recordDials(c *Client) *dialRecorder {
 	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
 	connect := c.dialFunc
-	c.dialFunc = func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	c.dialFunc = func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 		d.Lock()
 		d.addrs[addr] = true
 		d.Unlock()

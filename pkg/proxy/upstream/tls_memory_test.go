@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -56,6 +55,9 @@ func runSilentRouter(t testing.TB) int {
 	return 0
 }
 
+// waitingClients is the number of challenges that wait at the same time.
+const waitingClients = 256
+
 func acceptEach(ln net.Listener, handle func(net.Conn)) {
 	for {
 		conn, err := ln.Accept()
@@ -67,8 +69,8 @@ func acceptEach(ln net.Listener, handle func(net.Conn)) {
 }
 
 // startSilentRouter runs the silent router in a process of its own, whose memory is
-// not measured. through are settings with the proxy. received has a line for each request.
-func startSilentRouter(t testing.TB) (s, through Settings, received *bufio.Reader) {
+// not measured. through are settings with the proxy. Each request sends to received.
+func startSilentRouter(t testing.TB) (s, through Settings, received <-chan struct{}) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
 	in, err := cmd.StdinPipe()
@@ -86,15 +88,17 @@ func startSilentRouter(t testing.TB) (s, through Settings, received *bufio.Reade
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	received = bufio.NewReader(out)
-	line, err := received.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Fields(line)
+	lines, requests := bufio.NewScanner(out), make(chan struct{}, 4*waitingClients)
+	lines.Scan()
+	words := strings.Fields(lines.Text())
 	if len(words) != 3 {
-		t.Fatalf("it printed %q", line)
+		t.Fatalf("it printed %q", lines.Text())
 	}
+	go func() {
+		for lines.Scan() {
+			requests <- struct{}{}
+		}
+	}()
 	der, err := hex.DecodeString(words[2])
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +110,7 @@ func startSilentRouter(t testing.TB) (s, through Settings, received *bufio.Reade
 		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])}}}},
 		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
-	return s, through, received
+	return s, through, requests
 }
 
 // TestTLSWaitingMemory measures the memory of one of many challenges that wait for
@@ -119,9 +123,8 @@ func TestTLSWaitingMemory(t *testing.T) {
 	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, received, 30<<10+raceOverhead) })
 }
 
-func measureWaiting(t *testing.T, s Settings, received *bufio.Reader, most int64) {
+func measureWaiting(t *testing.T, s Settings, received <-chan struct{}, most int64) {
 	t.Helper()
-	const clients = 256
 	c := newClient(t, s)
 	memory := func() uint64 {
 		runtime.GC()
@@ -130,30 +133,35 @@ func measureWaiting(t *testing.T, s Settings, received *bufio.Reader, most int64
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse // of the heap only live objects, without spans of other tests
 	}
-	var all sync.WaitGroup
+	ended := make(chan *Error, waitingClients+1)
 	ask := func(clients int) {
 		for range clients {
-			all.Go(func() {
-				if _, _, e := doExchange(t, c, newRequest()); e == nil || e.Cause != findings.ExchangeStopped {
-					t.Errorf("%v", e)
-				}
-			})
+			go func() {
+				_, _, e := doExchange(t, c, newRequest())
+				ended <- e
+			}()
 		}
 		for range clients {
-			if _, err := received.ReadString('\n'); err != nil {
-				t.Fatal(err)
+			select {
+			case <-received:
+			case e := <-ended:
+				t.Fatalf("an exchange does not wait: %v", e)
 			}
 		}
 	}
 	ask(1) // allocates what stays allocated
 	before := memory()
-	ask(clients)
+	ask(waitingClients)
 	after := memory()
-	each := int64(after-before) / clients
+	each := int64(after-before) / waitingClients
 	t.Logf("%d bytes each", each)
 	if each > most {
 		t.Errorf("one that waits takes %d bytes, want at most %d", each, most)
 	}
 	c.Close()
-	all.Wait()
+	for range waitingClients + 1 {
+		if e := <-ended; e == nil || e.Cause != findings.ExchangeStopped {
+			t.Errorf("%v", e)
+		}
+	}
 }
