@@ -114,7 +114,7 @@ func (c *statsCollector) RecordAcceptFailure(err error) {
 	errors.As(err, &number)
 	c.update(func() {
 		c.pending.AcceptFailures++
-		c.pending.LastAcceptErrno = uint16(number)
+		c.pending.LastAcceptErrno = uint16(number) //nolint:gosec // an error number
 	})
 }
 

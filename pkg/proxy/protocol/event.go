@@ -160,9 +160,9 @@ func validDuration(s *report.ForwardedCount) bool {
 	if s.Bucket < report.LastBucket {
 		most = report.BucketUpperBound(s.Bucket)
 	}
-	const rounding = time.Microsecond // of the bounds
-	n := time.Duration(s.Count)       //nolint:gosec // validSum has checked it
-	return s.TotalDuration >= max(0, n*(least-rounding)) && s.TotalDuration <= n*(most+rounding)
+	const rounding = time.Microsecond                  // of the bounds
+	total, n := int64(s.TotalDuration), int64(s.Count) //nolint:gosec // validSum has checked it
+	return total >= max(0, n*int64(least-rounding)) && total <= n*int64(most+rounding)
 }
 
 func (p *IngressProbed) validate() error {

@@ -86,7 +86,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	if err != nil || len(digits) > 15 {
 		return malformed(cause.ChunkSize)
 	}
-	c.remaining = int64(size) //nolint:gosec // 63 bits
+	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
 	if c.total += c.remaining; c.total > maxBody {
 		return ErrTooLarge

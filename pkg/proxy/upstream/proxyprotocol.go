@@ -23,5 +23,5 @@ func proxyHeader(version ingress.ProxyProtocol, client, vip netip.AddrPort) ([]b
 	if client.Addr().Unmap().Is4() != vip.Addr().Unmap().Is4() {
 		from, to = &net.TCPAddr{}, &net.TCPAddr{}
 	}
-	return proxyproto.HeaderProxyFromAddrs(byte(version), from, to).Format()
+	return proxyproto.HeaderProxyFromAddrs(byte(version), from, to).Format() //nolint:gosec // 1 or 2
 }

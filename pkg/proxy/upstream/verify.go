@@ -103,6 +103,7 @@ func untrusted(leaf *x509.Certificate, err error, now time.Time) *Error {
 		e.Cause = findings.IngressTLSExpired
 	case cause.NameMismatch:
 		e.Cause = findings.IngressTLSName
+	default:
 	}
 	return e
 }
