@@ -157,10 +157,7 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 		first, routes = r.Failed, routes[1:]
 	}
 	for i, route := range routes {
-		by := r.Deadline
-		if i < len(routes)-1 {
-			by = by.Add(-time.Until(by) / 4) // leaves a quarter of the time for the others
-		}
+		by := FirstByteDeadline(r.Deadline, len(routes)-1-i)
 		conn, err := c.tryAddress(x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, by, r})
 		if err == nil {
 			return conn, nil
@@ -178,6 +175,15 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 		first = &Error{Cause: findings.IngressNoAddress, ClientStatus: 502}
 	}
 	return nil, first
+}
+
+// FirstByteDeadline bounds the wait for the first byte from one address. While
+// other addresses remain, it leaves a quarter of the time for them.
+func FirstByteDeadline(deadline time.Time, others int) time.Time {
+	if others == 0 {
+		return deadline
+	}
+	return deadline.Add(-time.Until(deadline) / 4)
 }
 
 // tryAddress sends the request to one address, on an idle connection if one can take it.
