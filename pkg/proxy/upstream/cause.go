@@ -104,53 +104,44 @@ func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 // system, or of TLS.
 func Explain(err error) cause.Details {
 	var own cause.Details
-	if !errors.As(err, &own) && isTLSError(err) {
-		return ExplainTLS(err)
+	if details, is := tlsDetails(err); is && !errors.As(err, &own) {
+		return details
 	}
 	return cause.DetailsOf(err)
 }
 
 // ExplainTLS returns why a handshake failed, or TLS after it.
 func ExplainTLS(err error) cause.Details {
-	var record tls.RecordHeaderError
-	number, is := alertNumber(err)
+	details, is := tlsDetails(err)
 	switch {
 	case is:
-		return cause.Details{Reason: cause.Alert, Number: number}
-	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
-		return cause.Details{Reason: cause.PlainHTTP}
-	case errors.As(err, &record):
-		return cause.Details{Reason: cause.NotTLS}
+		return details
 	case IsConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
 	}
-	if details := cause.DetailsOf(err); details.Reason != cause.Unknown {
-		return details
+	if details = cause.DetailsOf(err); details.Reason == cause.Unknown {
+		details.Reason = cause.TLSFailed
 	}
-	return cause.Details{Reason: cause.TLSFailed}
+	return details
 }
 
-// alertNumber returns the number of a TLS alert. crypto/tls exports no type for it.
-func alertNumber(err error) (number int, is bool) {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "remote error" && op.Op != "local error" || op.Err == nil {
-		return 0, false
-	}
-	v := reflect.ValueOf(op.Err)
-	if v.Kind() != reflect.Uint8 {
-		return 0, false
-	}
-	return int(v.Uint()), true //nolint:gosec // 8 bits
-}
-
-// isTLSError reports whether TLS failed on an open connection, for example because
-// the router requires a client certificate or continues in plain text.
-func isTLSError(err error) bool {
-	var op *net.OpError
+// tlsDetails returns an error of TLS on an open connection. For example, the router
+// requires a client certificate, or continues in plain text.
+func tlsDetails(err error) (details cause.Details, is bool) {
 	var record tls.RecordHeaderError
-	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
+	var op *net.OpError
+	switch {
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		return cause.Details{Reason: cause.PlainHTTP}, true
+	case errors.As(err, &record):
+		return cause.Details{Reason: cause.NotTLS}, true
+	case !errors.As(err, &op), op.Op != "remote error" && op.Op != "local error", reflect.ValueOf(op.Err).Kind() != reflect.Uint8:
+		return cause.Details{}, false
+	default: // an alert, for which crypto/tls exports no type
+		return cause.Details{Reason: cause.Alert, Number: int(reflect.ValueOf(op.Err).Uint())}, true //nolint:gosec // 8 bits
+	}
 }
 
 // ExchangeError classifies the error of an accepted connection. received means that
@@ -170,10 +161,11 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 		e.Cause = findings.ResponseTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
 		e.Cause = findings.IngressClosedConnection
-	case isTLSError(err):
-		e.Cause, e.Err = findings.IngressTLSHandshake, ExplainTLS(err)
 	default:
 		e.Cause = findings.IngressResetConnection
+		if details, is := tlsDetails(err); is {
+			e.Cause, e.Err = findings.IngressTLSHandshake, details
+		}
 	}
 	return e
 }

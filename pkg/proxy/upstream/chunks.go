@@ -44,33 +44,39 @@ func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 			c.state = chunkEnd
 		}
 		return n, b[:n], nil
-	case chunkEnd:
-		return c.parseEnd(b)
 	case chunksDone:
 		return 0, nil, nil
 	default:
-		line, used, err := c.readLine(b)
-		if used == 0 || err != nil {
-			return 0, nil, err
-		}
-		if c.state == chunkTrailer {
-			return used, nil, c.parseTrailer(line)
-		}
+	}
+	line, used, err := c.readLine(b)
+	switch {
+	case used == 0 || err != nil:
+		return 0, nil, err
+	case c.state == chunkTrailer:
+		return used, nil, c.parseTrailer(line)
+	case c.state == chunkSize:
 		return used, nil, c.parseSize(line)
+	default: // the empty rest of the line after the data
+		c.state = chunkSize
+		return used, nil, nil
 	}
 }
 
 func (c *chunkReader) done() bool { return c.state == chunksDone }
 
 func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
-	limit := maxChunkLine
-	if c.state == chunkTrailer {
+	limit, fault := maxChunkLine, cause.ChunkLineTooLong
+	switch c.state {
+	case chunkTrailer:
 		limit = maxChunkOverhead
+	case chunkEnd:
+		limit, fault = len("\r"), cause.ChunkEnd
+	default:
 	}
 	lf := bytes.IndexByte(b, '\n')
 	switch {
 	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, malformed(cause.ChunkLineTooLong)
+		return nil, 0, malformed(fault)
 	case lf < 0:
 		return nil, 0, nil
 	case lf == 0 || b[lf-1] != '\r':
@@ -101,17 +107,6 @@ func (c *chunkReader) parseSize(line []byte) error {
 		c.state = chunkTrailer
 	}
 	return nil
-}
-
-func (c *chunkReader) parseEnd(b []byte) (used int, data []byte, err error) {
-	if len(b) == 0 || len(b) == 1 && b[0] == '\r' {
-		return 0, nil, nil
-	}
-	if len(b) < 2 || string(b[:2]) != "\r\n" {
-		return 0, nil, malformed(cause.ChunkEnd)
-	}
-	c.state = chunkSize
-	return 2, nil, nil
 }
 
 func (c *chunkReader) parseTrailer(line []byte) error {

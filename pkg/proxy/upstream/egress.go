@@ -138,7 +138,7 @@ func (r *upstreamRoute) rejection(a *response) *Error {
 		e.Cause = findings.EgressAuth
 	}
 	// The code of Squid, which adds a number to it, or of RFC 9209.
-	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
+	code, _, _ := strings.Cut(strings.TrimSpace(a.proxyError()), " ")
 	if cause.IsCode(code) && !r.proxy.Authorization.AppearsIn(code) {
 		details.Reason, details.Code = cause.ProxyAnswerCode, code
 	}
@@ -166,7 +166,7 @@ func (a *response) isFromProxy(absolute bool) bool {
 		return true
 	case a.status < 400, a.loopDetected:
 		return false
-	case a.proxyError() != nil:
+	case a.proxyError() != "":
 		return true
 	case !absolute:
 		return false
@@ -180,44 +180,37 @@ func (a *response) isFromProxy(absolute bool) bool {
 }
 
 // proxyError returns the error that a proxy names in a field of its own response;
-// nil: none.
-func (a *response) proxyError() []byte {
-	if squid := a.fieldValue("x-squid-error"); squid != nil {
-		return squid
+// empty: none.
+func (a *response) proxyError() string {
+	if squid := a.fieldValue("x-squid-error"); len(squid) > 0 {
+		return string(squid)
 	}
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = httpfield.Next(rest)
-		if !httpfield.EqualFold(name, "proxy-status") {
-			continue
-		}
-		if found := statusError(value); found != nil {
+		if found := statusError(string(value)); found != "" && httpfield.EqualFold(name, "proxy-status") {
 			return found
 		}
 	}
-	return nil
+	return ""
 }
 
 // statusError returns the error of a Proxy-Status field (RFC 9209 section 2.1.1),
 // without those of this service. A quoted text may contain what looks like an
 // error. Such a field comes from a proxy with an error all the same.
-func statusError(list []byte) []byte {
-	for len(list) > 0 {
-		var member []byte
-		member, list, _ = bytes.Cut(list, []byte{','})
-		by, parameters, _ := bytes.Cut(member, []byte{';'})
-		if httpfield.EqualFold(httpfield.Trim(by), httpfield.ServiceName) {
+func statusError(list string) string {
+	for member := range strings.SplitSeq(list, ",") {
+		by, parameters, _ := strings.Cut(member, ";")
+		if strings.EqualFold(strings.TrimSpace(by), httpfield.ServiceName) {
 			continue
 		}
-		for len(parameters) > 0 {
-			var p []byte
-			p, parameters, _ = bytes.Cut(parameters, []byte{';'})
-			if name, value, is := bytes.Cut(httpfield.Trim(p), []byte{'='}); is && string(name) == "error" {
+		for p := range strings.SplitSeq(parameters, ";") {
+			if value, is := strings.CutPrefix(strings.TrimSpace(p), "error="); is && value != "" {
 				return value
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // fieldValue returns the value of the first field with a name, in lower case; nil:

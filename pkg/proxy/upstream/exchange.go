@@ -194,8 +194,12 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 	if failure != nil {
 		return nil, failure
 	}
+	serverName := "" // of TLS with the router
+	if a.route.verifier != nil {
+		serverName = a.request.Host
+	}
 	for {
-		conn := settings.idle.take(a.route, a.route.serverName(a.request))
+		conn := settings.idle.take(a.route, serverName)
 		reused := conn != nil
 		if !reused {
 			if conn, failure = c.connect(a); failure != nil {

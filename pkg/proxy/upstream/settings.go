@@ -36,14 +36,6 @@ type upstreamRoute struct {
 // proxy then resolves the host.
 func (r *upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
 
-// serverName returns the name of a request for SNI; empty: none.
-func (r *upstreamRoute) serverName(request *Request) string {
-	if r.verifier == nil {
-		return ""
-	}
-	return request.Host
-}
-
 // hasFamilyOf reports whether the address of the ingress has the family of a VIP.
 func (r *upstreamRoute) hasFamilyOf(vip netip.Addr) bool { return r.addr.Addr().Is4() == vip.Is4() }
 
