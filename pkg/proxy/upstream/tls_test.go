@@ -169,6 +169,7 @@ func newClient(t testing.TB, s Settings) *Client {
 	t.Helper()
 	c := New()
 	t.Cleanup(c.Close)
+	c.maxIdleTime = testTimeout // also on a busy machine
 	c.Update(s)
 	return c
 }
