@@ -150,6 +150,7 @@ func TestLibraryImporters(t *testing.T) {
 		"github.com/opencontainers/":         "pkg/cluster/machineconfig",
 		"github.com/vincent-petithory/":      "pkg/cluster/machineconfig",
 		"github.com/beevik/ntp":              "pkg/prober/network",
+		"github.com/pires/go-proxyproto":     "pkg/proxy/upstream",
 		"github.com/landlock-lsm/":           "internal/sandbox",
 	}
 	for _, p := range listPackages(t, module+"...") {

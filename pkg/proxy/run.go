@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,18 +18,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-const (
-	// aliveInterval is the shortest time between two heartbeats to the controller.
-	// The longest is the 2 s of the event loops.
-	aliveInterval = time.Second
-	probeTimeout  = 10 * time.Second // all addresses together, which are probed in parallel
-)
+// aliveInterval is the shortest time between two heartbeats to the controller. The longest
+// is the 2 s of the event loops.
+const aliveInterval = time.Second
 
 // Run executes the commands of the controller until it closes the connection, and
 // then returns nil. Connections in flight are closed. The controller drains them
@@ -36,7 +33,8 @@ const (
 func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
+	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener)}
+	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
 	if p.server, err = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats); err != nil {
 		cancel()
@@ -56,6 +54,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	runtime.GOMAXPROCS(p.server.Loops() + 2)
 	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
 	err = group.Wait()
+	p.stopping.Wait()
 	p.upstream.Close()
 	return err
 }
@@ -71,8 +70,11 @@ type process struct {
 	upstream  *upstream.Client
 	settings  upstream.Settings // in force
 	heartbeat *heartbeat.Monitor
-	listening map[uint16]*listener
-	stopping  []*listener // ports in their grace period
+	listening map[uint16]*server.Listener
+	stopping  sync.WaitGroup // ports in their grace period
+	// drains is done when a drain begins, which ends the grace periods.
+	drains     context.Context
+	beginDrain context.CancelFunc
 }
 
 // send sends an event to the controller. Without a working connection to the
@@ -167,7 +169,7 @@ func (p *process) runCommand(r received) error {
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
 	case c.ProbeIngress != nil:
 		p.group.Go(func() error {
-			p.probeUpstreams()
+			p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: p.upstream.Probe(p.ctx)}})
 			return nil
 		})
 	}
@@ -188,21 +190,6 @@ func (p *process) configure(c *protocol.Configure) {
 		p.settings.Egress = *c.Egress
 	}
 	p.upstream.Update(p.settings)
-}
-
-func (p *process) probeUpstreams() {
-	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
-	defer cancel()
-	results := []protocol.Reachability{}
-	for _, f := range p.upstream.Probe(ctx) {
-		r := protocol.Reachability{Addr: cause.WithoutZone(f.Addr)}
-		if f.Err != nil {
-			failure := f.Err.Failure()
-			r.Failure = &failure
-		}
-		results = append(results, r)
-	}
-	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: results}})
 }
 
 // RunConfined is Run with a seccomp filter that permits only the system calls of a

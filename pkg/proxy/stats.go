@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -49,21 +49,28 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
 	r.Outcome = outcomeOf(r)
 	key := report.ForwardedCount{ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration)}
+	c.update(func() {
+		sum := c.sums[key]
+		c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
+		c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
+		c.challengeCount++
+		c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	})
+}
+
+// update changes what will be reported.
+func (c *statsCollector) update(change func()) {
 	c.mu.Lock()
-	sum := c.sums[key]
-	c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
-	c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
-	c.challengeCount++
-	c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
+	change()
 	c.mu.Unlock()
 	c.notify()
 }
 
 func outcomeOf(c *report.Challenge) report.Outcome {
-	switch cause := upstream.Cause(c.Cause); {
-	case cause == upstream.NoRoute, cause == upstream.NoRouteForAddress:
+	switch cause := findings.ID(c.Cause); {
+	case cause == findings.RouteMissing, cause == findings.RouteMissingForAddress:
 		return report.NoRoute
-	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
+	case cause == findings.RouteRedirectsHTTPS, cause == findings.RouteRedirectLoop, cause == findings.RouteRedirectsElsewhere:
 		return report.Redirected
 	case cause != "":
 		return report.UpstreamError
@@ -81,9 +88,9 @@ func outcomeOf(c *report.Challenge) report.Outcome {
 // isDeliveryFailure reports whether a cause shows that the ingress, or a hop before
 // it, may be unreachable for all requests.
 func isDeliveryFailure(cause string) bool {
-	switch upstream.Cause(cause) {
-	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable,
-		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied:
+	switch findings.ID(cause) {
+	case findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
+		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied:
 		return true
 	default:
 		return false
@@ -93,30 +100,22 @@ func isDeliveryFailure(cause string) bool {
 // RecordSelfTest implements server.Recorder.
 func (c *statsCollector) RecordSelfTest(t protocol.SelfTested) {
 	t.Upstream = cause.WithoutZone(t.Upstream)
-	c.mu.Lock()
-	c.pending.SelfTest = &t
-	c.mu.Unlock()
-	c.notify()
+	c.update(func() { c.pending.SelfTest = &t })
 }
 
 // RecordRejection implements server.Recorder.
 func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.ClientKind) {
-	c.mu.Lock()
-	c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++
-	c.mu.Unlock()
-	c.notify()
+	c.update(func() { c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++ })
 }
 
 // RecordAcceptFailure implements server.Recorder.
 func (c *statsCollector) RecordAcceptFailure(err error) {
-	c.mu.Lock()
-	c.pending.AcceptFailures++
-	c.pending.LastAcceptErrno = 0
-	if number := syscall.Errno(0); errors.As(err, &number) {
-		c.pending.LastAcceptErrno = uint16(number)
-	}
-	c.mu.Unlock()
-	c.notify()
+	var number syscall.Errno
+	errors.As(err, &number)
+	c.update(func() {
+		c.pending.AcceptFailures++
+		c.pending.LastAcceptErrno = uint16(number) //nolint:gosec // an error number
+	})
 }
 
 func (c *statsCollector) notify() {

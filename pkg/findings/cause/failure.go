@@ -80,8 +80,12 @@ func WithoutZone(addr netip.AddrPort) netip.AddrPort {
 // Reply returns the line for a client whose exchange failed with this cause.
 func Reply(id string) string { return findings.ReplyForCause(id) }
 
-// Validate rejects a report that no child process of this program sends.
+// Validate rejects a report that no child process of this program sends. It accepts nil,
+// which is no failure.
 func (f *Failure) Validate() error {
+	if f == nil {
+		return nil
+	}
 	if !IsKnown(f.Cause) {
 		return fmt.Errorf("%w: an unknown cause", ErrInvalid)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -107,7 +108,7 @@ func wrapMalformed(err error) error {
 func classifyError(q *protocol.FetchRequest, err error, got bool) *upstream.Error {
 	var malformed errMalformed
 	if errors.As(err, &malformed) {
-		return &upstream.Error{Cause: upstream.MalformedResponse, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
+		return &upstream.Error{Cause: findings.ResponseMalformed, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
 	}
 	return upstream.ExchangeError(q.Addr, err, got)
 }

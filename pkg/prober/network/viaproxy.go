@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
@@ -24,7 +25,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := proxyRequest(ctx, q)
 	if err != nil {
-		setCause(f, &upstream.Error{Cause: upstream.MalformedResponse, Err: err})
+		setCause(f, &upstream.Error{Cause: findings.ResponseMalformed, Err: err})
 		return f
 	}
 	client := upstream.New()
@@ -45,7 +46,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	if errors.As(err, &found) {
 		f.ViaEgressProxy = found.EgressProxy != ""
 		setCause(f, found)
-		if found.Cause.IsForwarded() {
+		if found.Forwarded() {
 			f.ResponseCause, f.Cause = f.Cause, ""
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,18 +34,22 @@ type Event struct {
 	Flushed       *Flushed       `json:"flushed,omitempty"`
 }
 
-// Validate rejects an event that no proxy of this program sends.
-func (e *Event) Validate() error {
+// Validate rejects an event that no proxy of this program sends: its values reach the
+// journal and the status.
+func (e *Event) Validate() (err error) {
 	switch {
-	case e.Drained != nil:
-		return e.Drained.Validate()
+	case e.Drained != nil && (e.Drained.Cut < 0 || e.Drained.Cut > maxCount):
+		err = fmt.Errorf("%d connections", e.Drained.Cut)
 	case e.IngressProbed != nil:
-		return e.IngressProbed.Validate()
+		err = e.IngressProbed.validate()
 	case e.Stats != nil:
-		return e.Stats.Validate()
+		err = e.Stats.Validate()
 	default:
-		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("invalid event of the proxy: %w", err)
+	}
+	return nil
 }
 
 // Heartbeat reports that every loop of the proxy makes progress.
@@ -60,14 +63,6 @@ type Stopped struct {
 // Drained answers [Drain]. Cut counts the connections that did not end in time.
 type Drained struct {
 	Cut int `json:"cut,omitempty"`
-}
-
-// Validate rejects a count that no proxy of this program reports.
-func (d *Drained) Validate() error {
-	if d.Cut < 0 || d.Cut > maxCount {
-		return fmt.Errorf("%w: %d connections", errInvalidEvent, d.Cut)
-	}
-	return nil
 }
 
 // IngressProbed answers [ProbeIngress], in the order of the configured addresses.
@@ -119,33 +114,34 @@ const (
 	maxProbedAddresses = 64
 )
 
-var errInvalidEvent = errors.New("invalid event of the proxy")
-
-// Validate rejects statistics that no proxy of this program reports: their values reach
-// the journal and the status.
+// Validate rejects statistics that no proxy of this program reports.
 func (s *Stats) Validate() error {
 	switch {
 	case len(s.Challenges) > MaxChallenges:
-		return fmt.Errorf("%w: %d challenges", errInvalidEvent, len(s.Challenges))
+		return fmt.Errorf("%d challenges", len(s.Challenges))
 	case len(s.Rejected) > maxRejectionSums:
-		return fmt.Errorf("%w: %d kinds of rejections", errInvalidEvent, len(s.Rejected))
+		return fmt.Errorf("%d kinds of rejections", len(s.Rejected))
 	case len(s.Sums) > MaxRequestSums:
-		return fmt.Errorf("%w: %d sums", errInvalidEvent, len(s.Sums))
+		return fmt.Errorf("%d sums", len(s.Sums))
 	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
-		return fmt.Errorf("%w: %d accept failures, error number %d", errInvalidEvent, s.AcceptFailures, s.LastAcceptErrno)
-	}
-	if err := s.SelfTest.validate(); err != nil {
-		return fmt.Errorf("%w: %w", errInvalidEvent, err)
+		return fmt.Errorf("%d accept failures, error number %d", s.AcceptFailures, s.LastAcceptErrno)
 	}
 	for _, r := range s.Rejected {
 		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > maxCount {
-			return fmt.Errorf("%w: invalid count of rejections: %d", errInvalidEvent, r.Count)
+			return fmt.Errorf("invalid count of rejections: %d", r.Count)
 		}
 	}
-	if !slices.ContainsFunc(s.Sums, func(c report.ForwardedCount) bool { return !validSum(&c) }) {
-		return s.validateChallenges()
+	for i := range s.Sums {
+		if !validSum(&s.Sums[i]) {
+			return errors.New("invalid sum of requests")
+		}
 	}
-	return fmt.Errorf("%w: invalid sum of requests", errInvalidEvent)
+	for i := range s.Challenges {
+		if err := s.Challenges[i].validate(); err != nil {
+			return err
+		}
+	}
+	return s.SelfTest.validate()
 }
 
 // validSum reports whether all labels of a sum are from fixed sets.
@@ -157,62 +153,40 @@ func validSum(s *report.ForwardedCount) bool {
 // validDuration reports whether the requests of a sum can have the total duration that
 // its bucket allows. The last bucket also counts longer requests.
 func validDuration(s *report.ForwardedCount) bool {
-	most := MaxRequestDuration
-	if s.Bucket < report.LastBucket {
-		most = report.BucketUpperBound(s.Bucket)
-	}
-	least := time.Duration(0)
+	least, most := time.Duration(0), MaxRequestDuration
 	if s.Bucket > report.FirstBucket {
 		least = report.BucketUpperBound(s.Bucket - 1)
 	}
-	return s.TotalDuration >= 0 && withinBounds(s.TotalDuration.Seconds()/float64(s.Count), least, most)
-}
-
-// withinBounds compares with a margin for rounding errors.
-func withinBounds(seconds float64, least, most time.Duration) bool {
-	const slack = 1e-6
-	return seconds >= least.Seconds()*(1-slack)-slack && seconds <= most.Seconds()*(1+slack)+slack
-}
-
-func (s *Stats) validateChallenges() error {
-	for i := range s.Challenges {
-		if err := s.Challenges[i].validate(); err != nil {
-			return fmt.Errorf("%w: %w", errInvalidEvent, err)
-		}
+	if s.Bucket < report.LastBucket {
+		most = report.BucketUpperBound(s.Bucket)
 	}
-	return nil
+	const rounding = time.Microsecond                  // of the bounds
+	total, n := int64(s.TotalDuration), int64(s.Count) //nolint:gosec // validSum has checked it
+	return total >= max(0, n*int64(least-rounding)) && total <= n*int64(most+rounding)
 }
 
-// Validate rejects results that no ingress address can have.
-func (p *IngressProbed) Validate() error {
+func (p *IngressProbed) validate() error {
 	if len(p.Results) > maxProbedAddresses {
-		return fmt.Errorf("%w: %d addresses", errInvalidEvent, len(p.Results))
+		return fmt.Errorf("%d addresses", len(p.Results))
 	}
 	for _, f := range p.Results {
-		err := cause.ValidateAddr(f.Addr.Addr())
-		if err == nil && f.Failure != nil {
-			err = f.Failure.Validate()
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", errInvalidEvent, err)
+		if err := errors.Join(cause.ValidateAddr(f.Addr.Addr()), f.Failure.Validate()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// validate rejects a report that no proxy of this program sends. It accepts nil.
+// validate accepts nil.
 func (t *SelfTested) validate() error {
 	switch {
 	case t == nil:
 		return nil
 	case t.Status < 0 || t.Status >= 1000:
 		return errInvalidChallenge
-	case t.Failure != nil:
-		if err := t.Failure.Validate(); err != nil {
-			return err
-		}
+	default:
+		return errors.Join(t.Failure.Validate(), cause.ValidateAddr(t.Upstream.Addr()))
 	}
-	return cause.ValidateAddr(t.Upstream.Addr())
 }
 
 var errInvalidChallenge = errors.New("invalid challenge")
@@ -222,29 +196,20 @@ func (c *Challenge) validate() error {
 	if !known || !isHostField(c.Host) || !isTokenPrefix(c.TokenPrefix) || c.Duration < 0 || c.Duration > MaxRequestDuration || c.Status < 0 || c.Status >= 1000 {
 		return errInvalidChallenge
 	}
-	if c.Failure != nil {
-		if err := c.Failure.Validate(); err != nil {
-			return err
-		}
-	}
-	return errors.Join(cause.ValidateAddr(c.VIP), cause.ValidateAddr(c.Client.Addr()), cause.ValidateAddr(c.Upstream.Addr()))
+	return errors.Join(c.Failure.Validate(), cause.ValidateAddr(c.VIP), cause.ValidateAddr(c.Client.Addr()), cause.ValidateAddr(c.Upstream.Addr()))
 }
 
 // isHostField reports whether s is empty or a Host field in canonical form, with or
 // without a port.
 func isHostField(s string) bool {
-	if _, err := netip.ParseAddrPort(s); err == nil {
-		return !strings.Contains(s, "%")
-	}
-	if literal, is := strings.CutPrefix(s, "["); is {
-		addr, err := netip.ParseAddr(strings.TrimSuffix(literal, "]"))
-		return err == nil && addr.Zone() == "" && strings.HasSuffix(literal, "]")
+	for _, withPort := range [...]string{s, s + ":80"} {
+		if addr, err := netip.ParseAddrPort(withPort); err == nil {
+			return addr.Addr().Zone() == ""
+		}
 	}
 	name, port, with := strings.Cut(s, ":")
-	if with {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return false
-		}
+	if n, err := strconv.ParseUint(port, 10, 16); with && (err != nil || n == 0) {
+		return false
 	}
 	return s == "" || cause.IsHostname(name)
 }

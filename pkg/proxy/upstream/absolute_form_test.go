@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -42,15 +43,15 @@ func TestAbsoluteForm(t *testing.T) {
 			head: "HEAD / HTTP/1.1\r\nHost: api.example.com:6443\r\n\r\n", host: "api.example.com", port: 80,
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
 		},
-		"no host":         {head: head, port: 80, err: errNoHost.Error()},
-		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
-		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, err: errBadHead.Error()},
-		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, err: errBadHead.Error()},
-		"nothing":         {host: "b", port: 80, err: errBadHead.Error()},
+		"no host":         {head: head, port: 80, err: cause.Details{Reason: cause.NoHost}.Error()},
+		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
+		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
+		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
+		"nothing":         {host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := appendAbsoluteForm(nil, []byte(c.head), c.host, c.port, c.secret)
+			got, err := absoluteForm([]byte(c.head), c.host, c.port, c.secret)
 			message := ""
 			if err != nil {
 				message, got = err.Error(), nil
@@ -75,18 +76,18 @@ func FuzzAbsoluteForm(f *testing.F) {
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
 			return // pkg/proxy/reqhead refuses all of these
 		}
-		got, err := appendAbsoluteForm(nil, []byte(head), host, port, ingress.NewSecret(basicAuth))
+		got, err := absoluteForm([]byte(head), host, port, ingress.NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
-		if _, err := url.ParseRequestURI("http://" + string(appendAuthority(nil, host, port)) + target); err != nil {
+		if _, err := url.ParseRequestURI("http://" + authority(host, port) + target); err != nil {
 			return // an invalid authority such as "[", which pkg/proxy/reqhead refuses
 		}
 		after, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(got)))
 		if err != nil {
 			t.Fatalf("net/http refuses %q: %v", got, err)
 		}
-		if want := string(appendAuthority(nil, host, port)); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want || after.Method != before.Method {
+		if want := authority(host, port); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want || after.Method != before.Method {
 			t.Fatalf("%q requests %q at %q (%q)", got, after.URL, after.Host, want)
 		}
 		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI, "http://"+after.URL.Host) != target {
@@ -130,6 +131,7 @@ func TestIsFromProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var a response
+			route := &upstreamRoute{proxy: &ingress.EgressProxy{}}
 			if n, err := a.parse([]byte(c.response)); err != nil || n != len(c.response) {
 				t.Fatalf("%d, %v", n, err)
 			}
@@ -139,7 +141,7 @@ func TestIsFromProxy(t *testing.T) {
 			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.message, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if message := a.parseProxyRejection(ingress.Secret{}).Error(); c.byProxy && message != c.message {
+			if message := route.rejection(&a).Err.Error(); c.byProxy && message != c.message {
 				t.Errorf("the rejection is %q, want %q", message, c.message)
 			}
 		})

@@ -18,65 +18,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// Cause is the ID of the finding about what went wrong at the upstream. The set is fixed, so that it
-// can label a counter.
-type Cause string
-
-// Causes of an exchange without a usable response.
-const (
-	NoUpstream            = Cause(findings.IngressNoAddress)        // no ingress address is known
-	Refused               = Cause(findings.IngressRefused)          // no process listens there
-	ConnectTimeout        = Cause(findings.IngressTimeout)          // no reply to the connection attempt
-	Unreachable           = Cause(findings.IngressUnreachable)      // no route, or a firewall rejects the connection
-	ClosedWithoutResponse = Cause(findings.IngressClosedConnection) // accepted the connection and closed it before the first byte
-	Reset                 = Cause(findings.IngressResetConnection)  // reset the connection
-	ResponseTimeout       = Cause(findings.IngressNoResponse)       // accepted the connection and did not answer in time
-	MalformedResponse     = Cause(findings.ResponseMalformed)       // the received bytes are not one HTTP/1.x response
-	ResponseTruncated     = Cause(findings.ResponseTruncated)       // the response ended early
-	ResponseTooLarge      = Cause(findings.ResponseTooLarge)        // its body is larger than any key authorisation
-	TLSUntrusted          = Cause(findings.IngressTLSUntrusted)     // its certificate does not chain to a trusted CA
-	TLSName               = Cause(findings.IngressTLSName)          // its certificate is for other names
-	TLSExpired            = Cause(findings.IngressTLSExpired)       // a certificate of its chain is not valid now
-	TLSHandshake          = Cause(findings.IngressTLSHandshake)     // no TLS, or no common version or cipher
-	LocalResources        = Cause(findings.LocalResources)          // this host lacks descriptors, ports or memory
-	Stopped               = Cause(findings.ExchangeStopped)         // the client was closed meanwhile
-)
-
-// Causes of an exchange that the egress proxy did not forward to the ingress.
-const (
-	EgressUnreachable = Cause(findings.EgressUnreachable) // no connection to the proxy, or it ended before a response
-	EgressTLS         = Cause(findings.EgressTLS)         // TLS with the proxy itself fails
-	EgressAuth        = Cause(findings.EgressAuth)        // the proxy requires other credentials: 407
-	EgressDenied      = Cause(findings.EgressDenied)      // the proxy rejects the request, or did not reach the ingress
-)
-
-// Causes that a complete response shows, which was forwarded unchanged.
-const (
-	NoRoute           = Cause(findings.RouteMissing)            // a 503 of the router itself
-	NoRouteForAddress = Cause(findings.RouteMissingForAddress)  // the same for a request whose Host is an IP address
-	RedirectToHTTPS   = Cause(findings.RouteRedirectsHTTPS)     // a redirect to the same URL by https, which is not followed by configuration
-	RedirectLoop      = Cause(findings.RouteRedirectLoop)       // the same redirect repeatedly
-	RedirectElsewhere = Cause(findings.RouteRedirectsElsewhere) // a redirect to another URL
-	Loop              = Cause(findings.RouteLoop)               // the router sent the request back to a proxy of this service
-
-	ProxyProtocolUnexpected = Cause(findings.IngressPROXYProtocol) // a 400 while each connection begins with a PROXY header
-	EgressLoop              = Cause(findings.EgressLoop)           // the egress proxy resolved the name to the API VIP and sent the request to a proxy of this service
-)
-
-// IsForwarded reports whether the client got the upstream's own response.
-func (c Cause) IsForwarded() bool {
-	switch c {
-	case "", NoRoute, NoRouteForAddress, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
-		return true
-	default:
-		return false
-	}
-}
-
 // Error is an exchange with a cause. It is also returned for a forwarded response
 // with a cause that an operator should know.
 type Error struct {
-	Cause       Cause
+	Cause       findings.ID    // of the finding about what went wrong
 	Addr        netip.AddrPort // the zero value if no address is known
 	EgressProxy string         // the egress proxy of the route; empty: none
 	// ClientStatus is the status for the client, 502 or 504. It is 0 when the
@@ -101,23 +46,15 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// rejection is the error of a certificate that is not accepted, or of an egress proxy
-// that did not forward a request.
-type rejection struct {
-	cause   Cause
-	details cause.Details
+// Forwarded reports whether the client got the upstream's own response.
+func (e *Error) Forwarded() bool {
+	f, _ := findings.Lookup(e.Cause)
+	return f.Forwarded()
 }
-
-func (r *rejection) Error() string { return r.details.Error() }
-
-// Unwrap returns the typed parameters.
-func (r *rejection) Unwrap() error { return r.details }
 
 // Truncated reports whether a response ended after a part of it went to the client.
 // The client must then not take it for complete.
-func (e *Error) Truncated() bool {
-	return !e.Cause.IsForwarded() && e.ClientStatus == 0
-}
+func (e *Error) Truncated() bool { return !e.Forwarded() && e.ClientStatus == 0 }
 
 // Failure is the error as this process reports it to the controller, which renders
 // the sentence. Of what came from the network, it contains only checked values.
@@ -134,16 +71,16 @@ func DialError(addr netip.AddrPort, err error) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Cause = Refused
+		e.Cause = findings.IngressRefused
 	case isTimeout(err), errors.Is(err, syscall.ETIMEDOUT):
-		e.Cause, e.ClientStatus = ConnectTimeout, 504
+		e.Cause, e.ClientStatus = findings.IngressTimeout, 504
 	case errors.Is(err, syscall.ECONNRESET):
-		e.Cause = Reset
+		e.Cause = findings.IngressResetConnection
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
-		e.Cause = LocalResources
+		e.Cause = findings.LocalResources
 	default:
 		// ENETUNREACH and EHOSTUNREACH; a local firewall causes EPERM and EACCES.
-		e.Cause = Unreachable
+		e.Cause = findings.IngressUnreachable
 	}
 	return e
 }
@@ -151,14 +88,15 @@ func DialError(addr netip.AddrPort, err error) *Error {
 // handshakeError classifies the error of a TLS handshake. received means that the
 // peer has sent something.
 func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
-	var rejected *rejection
+	var rejected *Error // of verify
 	switch {
 	case errors.As(err, &rejected):
-		return &Error{Cause: rejected.cause, Addr: addr, ClientStatus: 502, Err: rejected}
+		rejected.Addr = addr
+		return rejected
 	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
 		return ExchangeError(addr, err, false)
 	default:
-		return &Error{Cause: TLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
+		return &Error{Cause: findings.IngressTLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
 	}
 }
 
@@ -166,59 +104,44 @@ func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 // system, or of TLS.
 func Explain(err error) cause.Details {
 	var own cause.Details
-	var record tls.RecordHeaderError
-	switch number, is := alertNumber(err); {
-	case errors.As(err, &own):
-		return own
-	case is:
-		return cause.Details{Reason: cause.Alert, Number: number}
-	case errors.As(err, &record):
-		return ExplainTLS(err)
+	if details, is := tlsDetails(err); is && !errors.As(err, &own) {
+		return details
 	}
 	return cause.DetailsOf(err)
 }
 
 // ExplainTLS returns why a handshake failed, or TLS after it.
 func ExplainTLS(err error) cause.Details {
-	var record tls.RecordHeaderError
-	number, is := alertNumber(err)
+	details, is := tlsDetails(err)
 	switch {
 	case is:
-		return cause.Details{Reason: cause.Alert, Number: number}
-	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
-		return cause.Details{Reason: cause.PlainHTTP}
-	case errors.As(err, &record):
-		return cause.Details{Reason: cause.NotTLS}
+		return details
 	case IsConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
 	}
-	if details := cause.DetailsOf(err); details.Reason != cause.Unknown {
-		return details
+	if details = cause.DetailsOf(err); details.Reason == cause.Unknown {
+		details.Reason = cause.TLSFailed
 	}
-	return cause.Details{Reason: cause.TLSFailed}
+	return details
 }
 
-// alertNumber returns the number of a TLS alert. crypto/tls exports no type for it.
-func alertNumber(err error) (number int, is bool) {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "remote error" && op.Op != "local error" || op.Err == nil {
-		return 0, false
-	}
-	v := reflect.ValueOf(op.Err)
-	if v.Kind() != reflect.Uint8 {
-		return 0, false
-	}
-	return int(v.Uint()), true //nolint:gosec // 8 bits
-}
-
-// isTLSError reports whether TLS failed on an open connection, for example because
-// the router requires a client certificate or continues in plain text.
-func isTLSError(err error) bool {
-	var op *net.OpError
+// tlsDetails returns an error of TLS on an open connection. For example, the router
+// requires a client certificate, or continues in plain text.
+func tlsDetails(err error) (details cause.Details, is bool) {
 	var record tls.RecordHeaderError
-	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
+	var op *net.OpError
+	switch {
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		return cause.Details{Reason: cause.PlainHTTP}, true
+	case errors.As(err, &record):
+		return cause.Details{Reason: cause.NotTLS}, true
+	case !errors.As(err, &op), op.Op != "remote error" && op.Op != "local error", reflect.ValueOf(op.Err).Kind() != reflect.Uint8:
+		return cause.Details{}, false
+	default: // an alert, for which crypto/tls exports no type
+		return cause.Details{Reason: cause.Alert, Number: int(reflect.ValueOf(op.Err).Uint())}, true //nolint:gosec // 8 bits
+	}
 }
 
 // ExchangeError classifies the error of an accepted connection. received means that
@@ -227,21 +150,22 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, ErrTooLarge):
-		e.Cause = ResponseTooLarge
+		e.Cause = findings.ResponseTooLarge
 	case errors.Is(err, errMalformed):
-		e.Cause = MalformedResponse
+		e.Cause = findings.ResponseMalformed
 	case isTimeout(err):
-		e.Cause, e.ClientStatus = ResponseTimeout, 504
+		e.Cause, e.ClientStatus = findings.IngressNoResponse, 504
 	case errors.Is(err, net.ErrClosed):
-		e.Cause = Stopped
+		e.Cause = findings.ExchangeStopped
 	case received:
-		e.Cause = ResponseTruncated
+		e.Cause = findings.ResponseTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
-		e.Cause = ClosedWithoutResponse
-	case isTLSError(err):
-		e.Cause, e.Err = TLSHandshake, ExplainTLS(err)
+		e.Cause = findings.IngressClosedConnection
 	default:
-		e.Cause = Reset
+		e.Cause = findings.IngressResetConnection
+		if details, is := tlsDetails(err); is {
+			e.Cause, e.Err = findings.IngressTLSHandshake, details
+		}
 	}
 	return e
 }

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -43,33 +44,39 @@ func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 			c.state = chunkEnd
 		}
 		return n, b[:n], nil
-	case chunkEnd:
-		return c.parseEnd(b)
 	case chunksDone:
 		return 0, nil, nil
 	default:
-		line, used, err := c.readLine(b)
-		if used == 0 || err != nil {
-			return 0, nil, err
-		}
-		if c.state == chunkTrailer {
-			return used, nil, c.parseTrailer(line)
-		}
+	}
+	line, used, err := c.readLine(b)
+	switch {
+	case used == 0 || err != nil:
+		return 0, nil, err
+	case c.state == chunkTrailer:
+		return used, nil, c.parseTrailer(line)
+	case c.state == chunkSize:
 		return used, nil, c.parseSize(line)
+	default: // the empty rest of the line after the data
+		c.state = chunkSize
+		return used, nil, nil
 	}
 }
 
 func (c *chunkReader) done() bool { return c.state == chunksDone }
 
 func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
-	limit := maxChunkLine
-	if c.state == chunkTrailer {
+	limit, fault := maxChunkLine, cause.ChunkLineTooLong
+	switch c.state {
+	case chunkTrailer:
 		limit = maxChunkOverhead
+	case chunkEnd:
+		limit, fault = len("\r"), cause.ChunkEnd
+	default:
 	}
 	lf := bytes.IndexByte(b, '\n')
 	switch {
 	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, malformed(cause.ChunkLineTooLong)
+		return nil, 0, malformed(fault)
 	case lf < 0:
 		return nil, 0, nil
 	case lf == 0 || b[lf-1] != '\r':
@@ -81,18 +88,11 @@ func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
 
 func (c *chunkReader) parseSize(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
-	// 15 digits stay below the largest int64.
-	if len(digits) == 0 || len(digits) > 15 {
+	size, err := strconv.ParseUint(string(digits), 16, 63)
+	if err != nil || len(digits) > 15 {
 		return malformed(cause.ChunkSize)
 	}
-	c.remaining = 0
-	for _, d := range digits {
-		value, ok := httpfield.Hex(d)
-		if !ok {
-			return malformed(cause.ChunkSize)
-		}
-		c.remaining = c.remaining<<4 | int64(value)
-	}
+	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
 	if c.total += c.remaining; c.total > maxBody {
 		return ErrTooLarge
@@ -107,17 +107,6 @@ func (c *chunkReader) parseSize(line []byte) error {
 		c.state = chunkTrailer
 	}
 	return nil
-}
-
-func (c *chunkReader) parseEnd(b []byte) (used int, data []byte, err error) {
-	if len(b) == 0 || len(b) == 1 && b[0] == '\r' {
-		return 0, nil, nil
-	}
-	if len(b) < 2 || string(b[:2]) != "\r\n" {
-		return 0, nil, malformed(cause.ChunkEnd)
-	}
-	c.state = chunkSize
-	return 2, nil, nil
 }
 
 func (c *chunkReader) parseTrailer(line []byte) error {

@@ -4,67 +4,64 @@ package upstream
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// upstreamRoute is how an ingress address is reached. It is comparable: an idle
-// connection takes only requests of the same route.
-type upstreamRoute struct {
-	addr          netip.AddrPort        // of the ingress
-	verifier      *verifier             // of the router's certificate; nil: no TLS
-	serverName    string                // SNI
-	proxyProtocol ingress.ProxyProtocol // header of each connection, for one client; such a connection is not reused
-	proxy         *proxyHop             // nil: a direct route
-}
+// maxHandshakes bounds the concurrent handshakes with one address. The memory of a
+// handshake beyond that of its connection becomes garbage, and thousands at once
+// would be a peak of it. The bound is more than two processors can compute, and
+// more than a router accepts in a few milliseconds. It applies to each address, so
+// that a silent address does not block the others.
+const maxHandshakes = 32
+
+// errTimeUsedUp means that the time was used up before a connection attempt.
+var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
 // conn is an open connection.
 type conn struct {
 	net.Conn // with the layers of the route
 
-	socket    *socket
-	route     upstreamRoute
-	idleSince time.Time // when it became idle
+	socket     *socket
+	route      *upstreamRoute
+	serverName string      // of TLS with the router
+	expiry     *time.Timer // while it is idle
+	unregister func() bool // from the context that closes it
 }
 
-// abort closes the connection at once. Close sends close_notify first.
-func (c *conn) abort() { _ = c.socket.Close() }
+// Close closes the connection in order: over TLS, it sends close_notify first.
+func (c *conn) Close() error {
+	c.unregister()
+	return c.Conn.Close()
+}
+
+// abort closes the connection at once.
+func (c *conn) abort() {
+	c.unregister()
+	_ = c.socket.Close()
+}
 
 // socket is the lowest layer of a connection.
 type socket struct {
-	*net.TCPConn
+	net.Conn
 
 	received bool // the peer has sent something
 }
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (int, error) {
-	n, err := s.TCPConn.Read(p)
+	n, err := s.Conn.Read(p)
 	s.received = s.received || n > 0
 	return n, err
-}
-
-// isQuiet reports whether neither bytes nor the end have arrived.
-func (s *socket) isQuiet() bool {
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return false
-	}
-	quiet := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		quiet = errors.Is(err, unix.EAGAIN)
-	})
-	return quiet && err == nil
 }
 
 // dialTCP opens a TCP connection to the ingress or to a proxy. TCP keep-alive is
@@ -73,76 +70,123 @@ func (s *socket) isQuiet() bool {
 // The dialer sets no local address, not even an empty one. [net.Dialer.DialTCP]
 // would bind the socket without the peer address, and the port would be taken
 // for all destinations.
-func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: sockopt.BufferSizes(SocketBuffer)}
-	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
-	if err != nil {
-		return nil, err
-	}
-	tcp, is := conn.(*net.TCPConn)
-	if !is {
-		return nil, errors.Join(fmt.Errorf("cannot connect to %v: the connection is a %T", addr, conn), conn.Close())
-	}
-	return tcp, nil
+	return dialer.DialContext(ctx, "tcp", addr.String())
 }
 
-// openConnection opens a connection with all layers of the route.
-func (c *Client) openConnection(a *attempt) (*conn, *Error) {
-	opened, failure := c.connectRoute(a)
-	if failure != nil {
-		if c.ctx.Err() != nil {
-			failure = &Error{Cause: Stopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
+// connect opens a connection with all layers of the route. It is closed with the client.
+func (c *Client) connect(a *attempt) (*conn, *Error) {
+	opened, failure := c.reach(c.ctx, a)
+	if failure == nil {
+		if failure = opened.prepare(c.ctx, a); failure != nil {
+			opened.abort()
 		}
-		return nil, failure
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		opened.abort()
-		return nil, &Error{Cause: Stopped, Addr: a.route.addr, ClientStatus: 502, Err: net.ErrClosed}
+	switch {
+	case failure == nil:
+		return opened, nil
+	case c.ctx.Err() != nil:
+		return nil, &Error{Cause: findings.ExchangeStopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
+	default:
+		return nil, a.route.attributeToProxy(failure)
 	}
-	c.busy[opened] = struct{}{}
-	return opened, nil
 }
 
-func (c *Client) connectRoute(a *attempt) (*conn, *Error) {
+// reach opens a connection to the ingress. If an egress proxy is on the route, it is a
+// tunnel through the proxy, or in plain HTTP the connection to the proxy. The end of ctx
+// closes the connection.
+func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 	timeout := min(a.connectTimeout, time.Until(a.firstByteBy))
 	if timeout <= 0 {
 		return nil, ExchangeError(a.route.addr, errTimeUsedUp, false)
 	}
-	tcp, failure := c.dialRoute(a.route, timeout)
+	tcp, failure := c.dial(ctx, a.route, timeout)
 	if failure != nil {
 		return nil, failure
 	}
-	stop := context.AfterFunc(c.ctx, func() { _ = tcp.Close() }) // Close interrupts a step in progress
-	defer stop()
-	bottom := &socket{TCPConn: tcp}
-	top, failure := c.openLayers(bottom, a)
-	if failure != nil {
-		_ = tcp.Close()
-		return nil, a.route.attributeToProxy(failure)
+	bottom := &socket{Conn: tcp}
+	opened := &conn{Conn: bottom, socket: bottom, route: a.route, unregister: context.AfterFunc(ctx, func() { _ = tcp.Close() })}
+	if failure = opened.passProxy(ctx, a); failure != nil {
+		opened.abort()
+		return nil, failure
 	}
-	return &conn{Conn: top, socket: bottom, route: a.route}, nil
+	return opened, nil
 }
 
-// openLayers adds the layers of the route to a connection. After an error the caller
-// closes bottom.
-func (c *Client) openLayers(bottom *socket, a *attempt) (net.Conn, *Error) {
-	if a.route.proxy != nil {
-		return c.openThroughProxy(bottom, a)
+// dial connects to the ingress, or to the first address of the egress proxy that accepts.
+// Each address has an equal share of the remaining time. No request and no response can
+// change the destination.
+func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Duration) (tcp net.Conn, failure *Error) {
+	addrs, by := []netip.AddrPort{r.addr}, time.Now().Add(timeout)
+	if r.proxy != nil {
+		addrs = r.proxy.Addrs
 	}
-	return c.openTop(bottom, bottom, a)
+	err := error(cause.Details{Reason: cause.NoAddress})
+	for i, addr := range addrs {
+		if tcp, err = c.dialFunc(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
+			return tcp, nil
+		}
+	}
+	if r.proxy != nil {
+		return nil, r.egressError(findings.EgressUnreachable, err)
+	}
+	return nil, DialError(r.addr, err)
 }
 
-// openTop sends the PROXY header, if one is configured, and opens TLS, if the route has
-// it, on top of beneath, whose lowest layer is bottom.
-func (c *Client) openTop(beneath net.Conn, bottom *socket, a *attempt) (net.Conn, *Error) {
-	if failure := a.writeProxyHeader(beneath); failure != nil || a.route.verifier == nil {
-		return beneath, failure
+// prepare sends the PROXY header and opens TLS, as the route requires.
+func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
+	if a.route.proxyProtocol != ingress.ProxyProtocolOff {
+		_ = c.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
+		header, err := proxyHeader(a.route.proxyProtocol, a.request.Client, a.request.VIP)
+		if err == nil {
+			_, err = c.Write(header)
+		}
+		if err != nil {
+			return ExchangeError(a.route.addr, err, false)
+		}
 	}
-	top, failure := c.handshake(beneath, bottom, a, a.route.verifier, a.route.serverName)
-	if failure != nil {
-		return nil, a.route.withProxyProtocol(failure)
+	if a.route.verifier == nil {
+		return nil
 	}
-	return top, nil
+	c.serverName = a.request.Host
+	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
+	if failure != nil && failure.Cause == findings.IngressTLSHandshake && a.route.proxyProtocol != ingress.ProxyProtocolOff {
+		// A router that does not expect the header reads it as invalid TLS.
+		details := Explain(failure.Err)
+		details.ProxyHeader = int(a.route.proxyProtocol)
+		failure.Err = details
+	}
+	return failure
+}
+
+// handshake adds TLS with name. It waits until fewer than maxHandshakes are in progress.
+func (c *conn) handshake(ctx context.Context, a *attempt, v *verifier, name string) *Error {
+	wait := time.NewTimer(time.Until(a.firstByteBy))
+	defer wait.Stop()
+	select {
+	case a.route.handshakes <- struct{}{}:
+		defer func() { <-a.route.handshakes }()
+	case <-wait.C:
+		return ExchangeError(a.route.addr, errTimeUsedUp, false)
+	case <-ctx.Done():
+		return ExchangeError(a.route.addr, net.ErrClosed, false)
+	}
+	_ = c.SetDeadline(a.stepDeadline()) // on a closed connection, Handshake fails
+	// The end of ctx closes the socket; a context would cost another goroutine in
+	// crypto/tls.
+	secured := tls.Client(c.Conn, v.config(name))
+	if err := secured.Handshake(); err != nil { //nolint:noctx // see above
+		return handshakeError(a.route.addr, err, c.socket.received)
+	}
+	c.Conn = secured
+	return nil
+}
+
+// stepDeadline returns the deadline of one step of opening a connection.
+func (a *attempt) stepDeadline() time.Time {
+	if by := time.Now().Add(a.connectTimeout); by.Before(a.firstByteBy) {
+		return by
+	}
+	return a.firstByteBy
 }

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
@@ -20,33 +21,30 @@ type Direct struct {
 	Addr           netip.AddrPort
 	Others         int // addresses that can be tried afterwards
 	ConnectTimeout time.Duration
+	route          *upstreamRoute
 	settings       *activeSettings
 }
 
 // Direct returns the direct route for requests to a VIP. ok is false if they need Exchange.
 func (c *Client) Direct(vip netip.Addr) (d Direct, ok bool) {
-	s := c.currentSettings()
-	addrs := s.inOrder(vip, false)
-	if len(addrs) == 0 || s.plainAddrs == nil || s.proxyProtocol != ingress.ProxyProtocolOff ||
-		addrs[0].Addr().Zone() != "" || s.egress.proxyFor(addrs[0]) != nil {
+	s := c.active.Load()
+	if len(s.plain) == 0 {
 		return d, false
 	}
-	return Direct{addrs[0], len(addrs) - 1, s.connectTimeout, s}, true
+	r := s.plain[max(0, slices.IndexFunc(s.plain, func(r *upstreamRoute) bool { return r.hasFamilyOf(vip) }))]
+	if r.proxyProtocol != ingress.ProxyProtocolOff || r.proxy != nil || r.addr.Addr().Zone() != "" {
+		return d, false
+	}
+	return Direct{r.addr, len(s.plain) - 1, s.ConnectTimeout, r, s}, true
 }
 
 // Begin starts to relay a response with a complete head. It returns the cause that the
 // response shows as an *Error, or nil. follow means that nothing may be relayed, and that
 // Exchange has to follow the redirect.
 func (d *Direct) Begin(x *Relay, r *Request) (shown error, follow bool, err error) {
-	if err := x.frame(r.IsHead); err != nil {
-		return nil, false, err
+	cause, follow, err := x.begin(r, d.settings, 0)
+	if follow || err != nil {
+		return nil, follow, err
 	}
-	cause, follow := x.classifyResponse(r, d.settings, 0)
-	if follow {
-		x.discard()
-		return nil, true, nil
-	}
-	shown = x.result(upstreamRoute{addr: d.Addr}, cause)
-	x.begin(r.HTTP10)
-	return shown, false, nil
+	return x.result(d.route, cause), false, nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // countingWriter counts the bytes for the client.
@@ -59,7 +61,7 @@ func TestEndlessResponse(t *testing.T) {
 			var out countingWriter
 			status, _, err := c.Exchange(newRequest(), &out)
 			var e *Error
-			if !errors.As(err, &e) || e.Cause != ResponseTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
+			if !errors.As(err, &e) || e.Cause != findings.ResponseTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
 				t.Fatalf("%v, cut %v", err, e.Truncated())
 			}
 			checkTexts(t, e)

@@ -7,14 +7,37 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// errTimeUsedUp means that the time was used up before a connection attempt.
-var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
+// Request is one challenge that is forwarded. The memory that it refers to does not
+// change until Exchange returns.
+type Request struct {
+	Deadline time.Time
+	VIP      netip.AddrPort // destination of the client before the redirect; addresses of its family are tried first
+	Client   netip.AddrPort
+	Head     []byte // one complete head of a GET or HEAD, in origin-form
+	Host     string // in canonical form, without a port; empty if the client sent none
+	Target   []byte // as in Head
+	IsHead   bool   // the method is HEAD
+	HTTP10   bool   // the client does not support chunks
+
+	// What the caller has done already, by a [Direct] route.
+	Failed     *Error // at the first address
+	Redirected bool   // it has received a redirect that is followed
+}
+
+// attempt holds the parameters of an attempt with one address.
+type attempt struct {
+	route          *upstreamRoute
+	connectTimeout time.Duration // bounds each step of opening a connection
+	deadline       time.Time
+	firstByteBy    time.Time // for the first byte of the response
+	request        *Request
+}
 
 // Exchange forwards r to the ingress and relays the response to client, all before
 // the deadline. It tries the addresses of the VIP's family first, then the others.
@@ -26,13 +49,7 @@ var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePas
 // the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, _ := c.relays.Get().(*Relay)
-	defer func() {
-		x.Reset()
-		c.relays.Put(x)
-	}()
-
-	settings := c.currentSettings()
+	x, settings := new(Relay), c.active.Load()
 	current, redirects := r, 0 // the request in its current form
 	if r.Redirected {
 		current, redirects = r.redirectedToTLS(), 1
@@ -42,60 +59,63 @@ func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.
 		if failure != nil {
 			return 0, failure.Addr, failure
 		}
-		addr := conn.route.addr
-		if failure := x.checkProxyRejection(conn.route); failure != nil {
-			c.discard(conn)
-			return 0, addr, failure
+		route := conn.route
+		if route.proxy != nil && x.response.isFromProxy(route.usesAbsoluteForm()) {
+			conn.abort()
+			return 0, route.addr, route.rejection(&x.response)
 		}
-		if err := x.frame(r.IsHead); err != nil {
-			c.discard(conn)
-			return 0, addr, conn.route.attributeToProxy(x.Failure(addr, err))
-		}
-		cause, follow := x.classifyResponse(r, settings, redirects)
-		if follow {
-			x.discard()
-			c.release(conn, x)
-			x.restart()
+		cause, follow, err := x.begin(r, settings, redirects)
+		switch {
+		case err != nil:
+			conn.abort()
+			return 0, route.addr, route.attributeToProxy(x.Failure(route.addr, err))
+		case follow:
+			c.release(settings, conn, x)
+			x.Reset()
 			if redirects == 0 {
 				current = r.redirectedToTLS()
 			}
 			continue
 		}
-		x.begin(r.HTTP10)
-		err := x.relay(conn, client)
-		c.release(conn, x)
-		var broken *upstreamReadError
+		clientErr, err := x.relay(conn, client)
+		c.release(settings, conn, x)
 		switch {
-		case errors.As(err, &broken):
-			err = conn.route.attributeToProxy(x.Failure(addr, broken.error))
-		case err == nil:
-			err = x.result(conn.route, cause)
+		case clientErr != nil:
+			err = fmt.Errorf("cannot relay the response to the client: %w", clientErr)
+		case err != nil:
+			err = route.attributeToProxy(x.Failure(route.addr, err))
 		default:
+			err = x.result(route, cause)
 		}
-		return x.Status(), addr, err
+		return x.Status(), route.addr, err
 	}
 }
 
-// upstreamReadError marks errors of the upstream while its response is relayed, to
-// separate them from those of the client.
-type upstreamReadError struct{ error }
+// release ends an exchange. It keeps the connection for the next one if that is possible.
+func (c *Client) release(settings *activeSettings, conn *conn, x *Relay) {
+	if x.Reusable() {
+		settings.idle.put(conn, c.maxIdleTime)
+	} else {
+		conn.abort()
+	}
+}
 
 // relay sends the response, whose head is complete, to the client. It sends received
 // bytes before it waits for more.
-func (x *Relay) relay(conn io.Reader, client io.Writer) error {
+func (x *Relay) relay(conn io.Reader, client io.Writer) (clientErr, err error) {
 	for {
 		if err := x.Advance(); err != nil {
-			return &upstreamReadError{err}
+			return nil, err
 		}
 		if output := x.Output(); len(output) > 0 {
 			n, err := client.Write(output)
 			if x.Sent(n); err != nil {
 				x.done = false
-				return fmt.Errorf("cannot relay the response to the client: %w", err)
+				return err, nil
 			}
 		}
 		if x.Done() {
-			return nil
+			return nil, nil
 		}
 		n, err := conn.Read(x.Space())
 		x.Received(n)
@@ -103,18 +123,26 @@ func (x *Relay) relay(conn io.Reader, client io.Writer) error {
 			err = x.End()
 		}
 		if n == 0 && err != nil {
-			return &upstreamReadError{err}
+			return nil, err
 		}
 	}
 }
 
-// result returns the cause that a relayed response shows as the error of Exchange.
-func (x *Relay) result(route upstreamRoute, cause Cause) error {
-	if cause = route.routeCause(cause, x.response.status); cause == "" {
+// result returns the cause that a relayed response shows as the error of Exchange. It
+// replaces the cause by a more specific one for this route.
+func (x *Relay) result(route *upstreamRoute, cause findings.ID) error {
+	switch {
+	case cause == findings.RouteLoop && route.usesAbsoluteForm():
+		cause = findings.EgressLoop
+	case cause == "" && x.response.status == 400 && route.proxyProtocol != ingress.ProxyProtocolOff && route.verifier == nil:
+		// With TLS there would be no response, because a PROXY header does not start
+		// a handshake.
+		cause = findings.IngressPROXYProtocol
+	case cause == "":
 		return nil
 	}
 	e := &Error{Cause: cause, Addr: route.addr}
-	if cause == RedirectElsewhere {
+	if cause == findings.RouteRedirectsElsewhere {
 		e.Err = x.response.redirectTarget
 	}
 	return route.attributeToProxy(e)
@@ -124,14 +152,13 @@ func (x *Relay) result(route upstreamRoute, cause Cause) error {
 // The head is then in x. redirected means that a redirect to TLS is followed.
 func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
-	addrs := settings.inOrder(r.VIP.Addr(), redirected)
-	if r.Failed != nil && !redirected && len(addrs) > 0 && addrs[0] == r.Failed.Addr { // else the settings have changed
-		first, addrs = r.Failed, addrs[1:]
+	routes := settings.inOrder(r.VIP.Addr(), redirected)
+	if r.Failed != nil && !redirected && len(routes) > 0 && routes[0].addr == r.Failed.Addr { // else the settings have changed
+		first, routes = r.Failed, routes[1:]
 	}
-	for i, addr := range addrs {
-		route := settings.routeTo(addr, r, redirected)
-		a := &attempt{route, settings.handshakeSlots(route), settings.connectTimeout, r.Deadline, FirstByteDeadline(r.Deadline, len(addrs)-1-i), r}
-		conn, err := c.tryAddress(x, a)
+	for i, route := range routes {
+		by := FirstByteDeadline(r.Deadline, len(routes)-1-i)
+		conn, err := c.tryAddress(x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, by, r})
 		if err == nil {
 			return conn, nil
 		}
@@ -145,7 +172,7 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 		}
 	}
 	if first == nil {
-		first = &Error{Cause: NoUpstream, ClientStatus: 502}
+		first = &Error{Cause: findings.IngressNoAddress, ClientStatus: 502}
 	}
 	return nil, first
 }
@@ -159,85 +186,50 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 	return deadline.Add(-time.Until(deadline) / 4)
 }
 
-// attempt holds the parameters of an attempt with one address.
-type attempt struct {
-	route          upstreamRoute
-	handshakes     chan struct{} // one element for each handshake in progress with the address
-	connectTimeout time.Duration // bounds each step of opening a connection
-	deadline       time.Time
-	firstByteBy    time.Time // for the first byte of the response
-	request        *Request
-}
-
-// tryAddress sends the request to one address, on an idle connection if one can
-// take it.
-func (c *Client) tryAddress(x *Relay, a *attempt) (*conn, *Error) {
+// tryAddress sends the request to one address, on an idle connection if one can take it.
+// If the router has just closed the connection, the request is sent again on another one:
+// GET and HEAD are idempotent (RFC 9110 section 9.2.2).
+func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
 	request, failure := a.requestHead()
 	if failure != nil {
 		return nil, failure
 	}
-	if idle, failure := c.tryIdle(x, a, request); idle != nil || failure != nil {
-		return idle, failure
+	serverName := "" // of TLS with the router
+	if a.route.verifier != nil {
+		serverName = a.request.Host
 	}
-	fresh, failure := c.openConnection(a)
-	if failure != nil {
-		return nil, failure
-	}
-	if err := x.sendAndReadHead(fresh, a, request); err != nil {
-		c.discard(fresh)
-		return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
-	}
-	return fresh, nil
-}
-
-// tryIdle sends the request on an idle connection. If none can take it, tryIdle
-// returns neither a connection nor an error. If the router has just closed the
-// connection, the request may be sent again on a new one: GET and HEAD are
-// idempotent (RFC 9110 section 9.2.2).
-func (c *Client) tryIdle(x *Relay, a *attempt, request []byte) (*conn, *Error) {
-	for now := time.Now(); ; {
-		idle := c.reuseIdle(a.route, now)
-		if idle == nil {
-			return nil, nil
+	for {
+		conn := settings.idle.take(a.route, serverName)
+		reused := conn != nil
+		if !reused {
+			if conn, failure = c.connect(a); failure != nil {
+				return nil, failure
+			}
 		}
-		err := x.sendAndReadHead(idle, a, request)
+		err := x.sendAndReadHead(conn, a, request)
 		if err == nil {
-			return idle, nil
+			return conn, nil
 		}
-		c.discard(idle)
-		if x.received || !IsConnectionLost(err) {
+		conn.abort()
+		if !reused || x.received || !IsConnectionLost(err) {
 			return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
 		}
 	}
 }
 
-// sendAndReadHead sends the request and reads until the head of the final response is
-// complete.
-func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
-	if err := conn.SetDeadline(a.firstByteBy); err != nil {
-		return err
-	}
-	if _, err := conn.Write(request); err != nil {
-		return err
-	}
-	return x.readHead(conn, a)
-}
-
 // stream is the part of a connection that an exchange uses.
 type stream interface {
-	deadlineReader
-	io.Writer
-}
-
-// deadlineReader is the part of a connection that reading a head uses.
-type deadlineReader interface {
-	io.Reader
+	io.ReadWriter
 	SetDeadline(t time.Time) error
 }
 
-// readHead reads until the head of the final response is complete. The first byte ends
-// the shorter deadline that leaves time for other addresses.
-func (x *Relay) readHead(conn deadlineReader, a *attempt) error {
+// sendAndReadHead sends the request and reads until the head of the final response is
+// complete. The first byte ends the shorter deadline that leaves time for other addresses.
+func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
+	_ = conn.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
 	for {
 		first := !x.received
 		n, err := conn.Read(x.Space())
@@ -245,9 +237,7 @@ func (x *Relay) readHead(conn deadlineReader, a *attempt) error {
 			return err
 		}
 		if first && a.firstByteBy.Before(a.deadline) {
-			if err := conn.SetDeadline(a.deadline); err != nil {
-				return err
-			}
+			_ = conn.SetDeadline(a.deadline) // on a closed connection, Read fails
 		}
 		if complete, err := x.ParseHead(); complete || err != nil {
 			return err

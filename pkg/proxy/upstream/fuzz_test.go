@@ -26,12 +26,11 @@ func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *Rela
 	if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
-	if err = x.frame(toHead); err != nil {
+	if _, _, err = x.begin(&Request{IsHead: toHead, HTTP10: http10}, &activeSettings{}, 0); err != nil {
 		return nil, x, x.body, err
 	}
 	var client bytes.Buffer
-	x.begin(http10)
-	err = x.relay(w, &client)
+	_, err = x.relay(w, &client)
 	return client.Bytes(), x, x.body, err
 }
 

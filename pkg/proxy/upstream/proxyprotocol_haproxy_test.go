@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -100,15 +101,15 @@ func TestProxyProtocolMismatch(t *testing.T) {
 	const key = "upstream.proxyProtocol"
 	for name, test := range map[string]struct {
 		s      Settings
-		causes []Cause
+		causes []findings.ID
 		status int // that was forwarded
 	}{
-		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
-		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []Cause{ClosedWithoutResponse, Reset}, 0},
-		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
-		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
-		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
-		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []Cause{ClosedWithoutResponse, Reset, TLSHandshake}, 0},
+		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection}, 0},
+		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection}, 0},
+		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []findings.ID{findings.IngressPROXYProtocol}, 400},
+		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []findings.ID{findings.IngressPROXYProtocol}, 400},
+		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake}, 0},
+		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,25 +81,12 @@ func TestProxyHeader(t *testing.T) {
 	for _, h := range proxyHeaders {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			for version, want := range map[ingress.ProxyProtocol]string{ingress.ProxyProtocolOff: "", ingress.ProxyProtocolV1: h.v1, ingress.ProxyProtocolV2: h.v2} {
-				got := appendProxyHeader([]byte("x"), version, addrPort(h.client), addrPort(h.vip))
-				if string(got) != "x"+want {
-					t.Errorf("version %d\ngot  %q\nwant %q", version, got[1:], want)
+			for version, want := range map[ingress.ProxyProtocol]string{ingress.ProxyProtocolV1: h.v1, ingress.ProxyProtocolV2: h.v2} {
+				if got, err := proxyHeader(version, addrPort(h.client), addrPort(h.vip)); string(got) != want || err != nil {
+					t.Errorf("version %d: %v\ngot  %q\nwant %q", version, err, got, want)
 				}
 			}
 		})
-	}
-}
-
-// TestProxyHeaderFits: the longest header of either version fits into the callers'
-// buffers, and into what a receiver must accept (section 2.1: 107 bytes).
-func TestProxyHeaderFits(t *testing.T) {
-	t.Parallel()
-	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
-	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
-		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHeader {
-			t.Errorf("version %d has %d bytes", version, n)
-		}
 	}
 }
 
@@ -153,7 +140,10 @@ func TestProxyHeaderByHAProxy(t *testing.T) {
 				}
 				defer conn.Close()
 				_ = conn.SetDeadline(time.Now().Add(testTimeout))
-				head := appendProxyHeader(nil, version, addrPort(h.client), addrPort(h.vip))
+				head, err := proxyHeader(version, addrPort(h.client), addrPort(h.vip))
+				if err != nil {
+					t.Fatal(err)
+				}
 				if _, err := conn.Write(append(head, request...)); err != nil {
 					t.Fatal(err)
 				}

@@ -6,54 +6,34 @@ import (
 	"bytes"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // maxRedirects bounds the redirects that are followed for one request.
 const maxRedirects = 3
 
-// isRedirect reports whether the response redirects by its Location (RFC 9110 section
-// 15.4).
-func (a *response) isRedirect() bool {
-	return a.status >= 300 && a.status < 400 && a.status != 304 && a.locations > 0
-}
-
-// location returns the only Location of the response, or nil.
-func (a *response) location() []byte {
-	if a.locations != 1 {
-		return nil
-	}
-	return a.fieldValue("location")
-}
-
-// SameOverHTTPS reports whether a Location is the https URL of the same request.
+// sameOverHTTPS reports whether a Location is the https URL of the same request.
 // The request was made by http for host (in canonical form, without a port) and
 // target. Everything else is false: another scheme, host, port, path or query, even
 // with the same meaning, and a user, a fragment, or a relative reference.
 //
 // The host is never resolved: the request goes to the ingress again.
-func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16) bool {
+func sameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16) bool {
 	const scheme = "https://"
-	if host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(location, scheme) {
+	authority, is := bytes.CutSuffix(location, target)
+	if !is || host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(authority, scheme) {
 		return false
 	}
-	rest := location[len(scheme):]
-	if len(rest) < len(host) || !httpfield.EqualFold(rest[:len(host)], host) {
-		return false
-	}
-	rest = bytes.TrimPrefix(rest[len(host):], []byte("."))
-	if port, is := bytes.CutPrefix(rest, []byte(":")); is {
-		slash := bytes.IndexByte(port, '/')
-		if slash < 0 || string(port[:slash]) != "443" && string(port[:slash]) != strconv.Itoa(int(httpsPort)) {
-			return false
-		}
-		rest = port[slash:]
-	}
-	return bytes.Equal(rest, target)
+	return slices.ContainsFunc([]string{":443", ":" + strconv.Itoa(int(httpsPort))}, func(port string) bool {
+		name := bytes.TrimSuffix(authority[len(scheme):], []byte(port))
+		return httpfield.EqualFold(bytes.TrimSuffix(name, []byte(".")), host)
+	})
 }
 
 // describeRedirect returns scheme, host and port of the destination for an
@@ -63,7 +43,7 @@ func (a *response) describeRedirect() cause.Details {
 	if a.locations > 1 {
 		return cause.Details{Reason: cause.MultipleLocations, Number: a.locations}
 	}
-	to, err := url.Parse(string(a.location()))
+	to, err := url.Parse(string(a.fieldValue("location")))
 	if err != nil || !cause.IsHostname(to.Hostname()) {
 		return cause.Details{Reason: cause.RedirectInvalid}
 	}
@@ -82,47 +62,33 @@ func (a *response) describeRedirect() cause.Details {
 	return details
 }
 
-// ResponseCause returns the cause that a complete response shows. https means that its
-// Location is an https URL, loop that its Proxy-Status names a loop. A 503 is the
-// router's own, whatever its page: the cluster can configure the page
-// (IngressController, spec.httpErrorCodePages), and no solver answers 503.
-func ResponseCause(status int, https, looped bool) Cause {
-	switch {
-	case status == 503:
-		return NoRoute
-	case https && status >= 300 && status < 400:
-		return RedirectToHTTPS
-	case looped && status == 502:
-		return Loop
-	default:
-		return ""
-	}
-}
-
 // isAddress reports whether a host without a port is an IP address.
 func isAddress(host string) bool {
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil
 }
 
-// classifyResponse returns the cause that a well-formed response shows, or reports that
-// it is a redirect to follow. redirects is the number of redirects so far.
-func (x *Relay) classifyResponse(r *Request, settings *activeSettings, redirects int) (cause Cause, follow bool) {
-	a := &x.response
+// classify returns the cause that a well-formed response shows, or reports that it is a
+// redirect to follow. redirects is the number of redirects so far. A 503 is the router's
+// own, whatever its page: the cluster can configure the page (IngressController,
+// spec.httpErrorCodePages), and no solver answers 503.
+func (a *response) classify(r *Request, settings *activeSettings, redirects int) (shown findings.ID, follow bool) {
 	switch {
-	case !a.isRedirect():
-		cause = ResponseCause(a.status, false, a.loopDetected)
-		if cause == NoRoute && isAddress(r.Host) {
-			cause = NoRouteForAddress
-		}
-		return cause, false
-	case !SameOverHTTPS(a.location(), r.Host, r.Target, settings.httpsPort):
+	case a.status == 503 && isAddress(r.Host):
+		return findings.RouteMissingForAddress, false
+	case a.status == 503:
+		return findings.RouteMissing, false
+	case a.status == 502 && a.loopDetected:
+		return findings.RouteLoop, false
+	case a.status < 300 || a.status > 399 || a.status == 304 || a.locations == 0: // RFC 9110 section 15.4
+		return "", false
+	case a.locations > 1 || !sameOverHTTPS(a.fieldValue("location"), r.Host, r.Target, settings.HTTPSPort):
 		a.redirectTarget = a.describeRedirect()
-		return RedirectElsewhere, false
-	case !settings.followRedirects:
-		return RedirectToHTTPS, false
+		return findings.RouteRedirectsElsewhere, false
+	case !settings.FollowRedirects:
+		return findings.RouteRedirectsHTTPS, false
 	case redirects == maxRedirects:
-		return RedirectLoop, false
+		return findings.RouteRedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
 	}

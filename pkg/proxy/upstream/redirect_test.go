@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -72,7 +74,7 @@ func TestSameOverHTTPS(t *testing.T) {
 		"no host in the request":       {"https://api.example.com/a", "", "/a", false},
 		"no target":                    {"https://api.example.com", api, "", false},
 	} {
-		if got := SameOverHTTPS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
+		if got := sameOverHTTPS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -121,7 +123,7 @@ func TestRedirects(t *testing.T) {
 		first  string
 		then   []string
 		status int
-		cause  Cause
+		cause  findings.ID
 		plain  int // connections, for two exchanges
 		asked  int // over TLS, for two exchanges
 	}{
@@ -139,11 +141,11 @@ func TestRedirects(t *testing.T) {
 		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
 		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
 		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okResponse, redirectToSame, okResponse}, status: 200, plain: 1, asked: 4},
-		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
-		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
-		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
-		"elsewhere":                      {first: redirectTo + "https://evil.example.com/\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
-		"several":                        {first: redirectTo + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
+		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: findings.RouteRedirectLoop, plain: 1, asked: 6},
+		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1, asked: 2},
+		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: findings.RouteMissing, plain: 1, asked: 2},
+		"elsewhere":                      {first: redirectTo + "https://evil.example.com/\r\n\r\n", status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1},
+		"several":                        {first: redirectTo + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +153,7 @@ func TestRedirects(t *testing.T) {
 			c := newClient(t, d.settings(p.trustedCAs()))
 			for range 2 {
 				status, body, e := doExchange(t, c, newRequest())
-				cause := Cause("")
+				cause := findings.ID("")
 				if e != nil {
 					cause = e.Cause
 				}
@@ -184,7 +186,7 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 	} {
 		r := startRouter(t, "127.0.0.1:0", answersWith(redirectTo+location+"\r\n\r\n"))
 		_, _, e := doExchange(t, newClient(t, plainSettings(r)), newRequest())
-		if e == nil || e.Cause != RedirectElsewhere || e.Truncated() || !strings.Contains(e.Detail(), want) {
+		if e == nil || e.Cause != findings.RouteRedirectsElsewhere || e.Truncated() || !strings.Contains(e.Detail(), want) {
 			t.Errorf("%q: %v: %+v", location, e, e)
 		}
 	}
@@ -197,7 +199,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	s := d.settings(p.trustedCAs())
 	s.FollowRedirects = false
-	if status, _, e := doExchange(t, newClient(t, s), newRequest()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Truncated() {
+	if status, _, e := doExchange(t, newClient(t, s), newRequest()); status != 302 || e == nil || e.Cause != findings.RouteRedirectsHTTPS || e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 	if d.https.accepted() != 0 {
@@ -212,7 +214,7 @@ func TestRedirectToUntrusted(t *testing.T) {
 	p := newPKI(t)
 	d := newRedirectingIngress(t, p, redirectToSame, okResponse)
 	status, body, e := doExchange(t, newClient(t, d.settings(newPKI(t).trustedCAs())), newRequest())
-	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.ClientStatus != 502 || e.Addr != d.https.addr {
+	if status != 0 || body != "" || e == nil || e.Cause != findings.IngressTLSUntrusted || e.ClientStatus != 502 || e.Addr != d.https.addr {
 		t.Errorf("%d %q, %v", status, body, e)
 	}
 }
@@ -266,7 +268,7 @@ func TestRedirectDeadline(t *testing.T) {
 	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 	ask := newRequest()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != ResponseTimeout || e.ClientStatus != 504 {
+	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != findings.IngressNoResponse || e.ClientStatus != 504 {
 		t.Errorf("%v", e)
 	}
 }
@@ -281,11 +283,11 @@ type dialRecorder struct {
 func recordDials(c *Client) *dialRecorder {
 	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
 	connect := c.dialFunc
-	c.dialFunc = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	c.dialFunc = func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 		d.Lock()
 		d.addrs[addr] = true
 		d.Unlock()
-		return connect(addr, timeout)
+		return connect(ctx, addr, timeout)
 	}
 	return d
 }

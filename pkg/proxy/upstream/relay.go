@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -31,7 +32,7 @@ type Relay struct {
 	left    int64 // of a body by length, or until one is too large
 	chunks  chunkReader
 	rechunk bool
-	begun   bool // Begin was called
+	begun   bool // begin was called
 	started bool // the body has begun
 	done    bool // the response is complete
 
@@ -50,9 +51,6 @@ func (x *Relay) Reset() {
 	}
 	*x = Relay{input: in, output: out}
 }
-
-// restart drops the response, of which nothing was sent.
-func (x *Relay) restart() { *x = Relay{input: x.input, output: x.output[:0]} }
 
 // Space returns where to read the next bytes of the response.
 func (x *Relay) Space() []byte {
@@ -93,7 +91,7 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 			return false, malformed(cause.HeadTooLong)
 		case n == 0:
 			return false, nil
-		case !x.response.isInterim():
+		case x.response.status >= 200:
 			x.start += n
 			return true, nil
 		case x.response.status == 101:
@@ -107,19 +105,33 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 	}
 }
 
-// frame determines how the body ends. toHead means that the request was HEAD.
-func (x *Relay) frame(toHead bool) (err error) {
-	x.body, err = x.response.bodyFraming(toHead)
-	return err
-}
-
-// begin starts to relay a response with a complete head to the client.
-func (x *Relay) begin(http10 bool) {
-	x.begun, x.rechunk = true, x.body == byChunks && !http10
+// begin starts to relay a response with a complete head to the client. It returns the cause
+// that the response shows. follow means that it is a redirect to follow, after the given
+// number of others: nothing is relayed.
+func (x *Relay) begin(r *Request, settings *activeSettings, redirects int) (shown findings.ID, follow bool, err error) {
+	if x.body, err = x.response.bodyFraming(r.IsHead); err != nil {
+		return "", false, err
+	}
+	if shown, follow = x.response.classify(r, settings, redirects); follow {
+		x.discard()
+		return "", true, nil
+	}
+	x.begun, x.rechunk = true, x.body == byChunks && !r.HTTP10
 	x.output = x.response.appendHead(x.output, x.rechunk)
 	x.response.buf = nil // it may be larger than the relay needs
 	if x.left = maxBody; x.body == byLength {
 		x.left = x.response.bodyLength
+	}
+	return shown, false, nil
+}
+
+// discard drops a response that no client gets. It does not wait for the body: if the body
+// did not arrive with the head, the connection is not reused.
+func (x *Relay) discard() {
+	x.left, x.done = 0, x.body == noBody
+	if x.body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
+		x.start += int(x.response.bodyLength)
+		x.done = true
 	}
 }
 
@@ -238,14 +250,4 @@ func (x *Relay) Failure(addr netip.AddrPort, err error) *Error {
 		e.ClientStatus = 0 // the client has a part of the response
 	}
 	return e
-}
-
-// discard drops a response that no client gets. It does not wait for the body: if the body
-// did not arrive with the head, the connection is not reused.
-func (x *Relay) discard() {
-	x.left, x.done = 0, x.body == noBody
-	if x.body == byLength && x.response.bodyLength <= int64(x.end-x.start) {
-		x.start += int(x.response.bodyLength)
-		x.done = true
-	}
 }

@@ -29,10 +29,8 @@ var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 // errMalformed is wrapped by every error about the bytes of a response.
 var errMalformed = errors.New("malformed response")
 
-func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
-
-func malformedBecause(details cause.Details) error {
-	return fmt.Errorf("%w: %w", errMalformed, details)
+func malformed(reason cause.Reason) error {
+	return fmt.Errorf("%w: %w", errMalformed, cause.Details{Reason: reason})
 }
 
 // framing is how the end of a body is determined (RFC 9112 section 6.3).
@@ -119,7 +117,7 @@ func (a *response) parseStatusLine(at span) error {
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return malformedBecause(cause.Details{Reason: cause.StatusCode, Number: a.status})
+		return fmt.Errorf("%w: %w", errMalformed, cause.Details{Reason: cause.StatusCode, Number: a.status})
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
@@ -174,9 +172,6 @@ func (a *response) parseContentLength(value []byte) (err error) {
 func announcesFraming(list []byte) bool {
 	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
 }
-
-// isInterim reports whether a final response follows.
-func (a *response) isInterim() bool { return a.status < 200 }
 
 // bodyFraming returns how the body ends. toHead means that the request was HEAD. A
 // body that announces too large a size is rejected before the client gets a byte.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 const api = "api.example.com"
@@ -163,11 +164,11 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 		wantAnswered(t, c, newRequest())
 		wantAnswered(t, c, newRequest())
 		sent := r.bytes.Load()
-		v := c.currentSettings().verifier
+		v := c.active.Load().secure[0].verifier
 		v.names[0] = "other.example.com"
-		wantCause(t, c, newRequest(), TLSName)
+		wantCause(t, c, newRequest(), findings.IngressTLSName)
 		v.names[0], v.trusted = apps, newPKI(t).trustedCAs()
-		wantCause(t, c, newRequest(), TLSUntrusted)
+		wantCause(t, c, newRequest(), findings.IngressTLSUntrusted)
 		r.close()
 		if n := r.bytes.Load(); n != sent || r.resumed.Load() == 0 {
 			t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
@@ -261,20 +262,20 @@ func TestTrustChanges(t *testing.T) {
 	})
 	settings := tlsSettings(r.testRouter, p.trustedCAs())
 	c := newClient(t, settings)
-	w := c.currentSettings().routeTo(r.addr, newRequest(), false)
-	kept, _ := c.openConnection(&attempt{route: w, handshakes: c.currentSettings().handshakeSlots(w), connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
+	active := c.active.Load()
+	kept, _ := c.connect(&attempt{active.secure[0], testTimeout, time.Now().Add(testTimeout), time.Now().Add(testTimeout), newRequest()})
 	wantAnsweredOn(t, kept)
-	c.putIdle(kept, time.Now())
+	active.idle.put(kept, testTimeout)
 
 	// Two exchanges at once, so that each has a connection.
-	first := c.popIdle(kept.route)
+	first := active.idle.take(kept.route, api)
 	under := make(chan *Error, 1)
 	go func() {
 		_, _, e := doExchange(t, c, newRequest())
 		under <- e
 	}()
 	<-reached
-	c.putIdle(first, time.Now())
+	active.idle.put(first, testTimeout)
 	wantIdle(t, c, 1, "one of two exchanges")
 	settings.TrustedCAs = both
 	c.Update(settings)
@@ -291,7 +292,7 @@ func TestTrustChanges(t *testing.T) {
 	}
 	settings.TrustedCAs = other.trustedCAs()
 	c.Update(settings)
-	wantCause(t, c, newRequest(), TLSUntrusted)
+	wantCause(t, c, newRequest(), findings.IngressTLSUntrusted)
 	settings.TrustedCAs = both
 	c.Update(settings)
 	wantAnswered(t, c, newRequest())
@@ -321,24 +322,6 @@ func wantAnsweredOn(t testing.TB, conn *conn) {
 	}
 }
 
-// TestTrustChangeKeepsPlainConnections: a change of the CAs does not affect
-// connections without TLS.
-func TestTrustChangeKeepsPlainConnections(t *testing.T) {
-	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
-	s := plainSettings(r)
-	s.FollowRedirects = true
-	c := newClient(t, s)
-	wantAnswered(t, c, newRequest())
-	s.TrustedCAs = newPKI(t).trustedCAs()
-	c.Update(s)
-	wantAnswered(t, c, newRequest())
-	r.expect(t, 1)
-	s.TLS = true
-	c.Update(s)
-	wantIdle(t, c, 0, "the change to TLS")
-}
-
 // TestNoTLS covers peers that are no TLS router.
 func TestNoTLS(t *testing.T) {
 	t.Parallel()
@@ -357,48 +340,48 @@ func TestNoTLS(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		handler connHandler
-		want    Cause
+		want    findings.ID
 		code    int
 		message string
 	}{
 		"plain HTTP": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		}, TLSHandshake, 502, "it answers in plain HTTP"},
-		"another protocol": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) { _, _ = io.WriteString(tcp, "220 mail ESMTP\r\n") }, TLSHandshake, 502, "its first bytes are not TLS"},
-		"TLS 1.1":          {over(old), TLSHandshake, 502, "version"},
+		}, findings.IngressTLSHandshake, 502, "it answers in plain HTTP"},
+		"another protocol": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) { _, _ = io.WriteString(tcp, "220 mail ESMTP\r\n") }, findings.IngressTLSHandshake, 502, "its first bytes are not TLS"},
+		"TLS 1.1":          {over(old), findings.IngressTLSHandshake, 502, "version"},
 		"plain text after the handshake": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, p.config(t, api))
 			if readRequest(bufio.NewReader(conn)) {
 				_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			}
-		}, TLSHandshake, 502, "it answers in plain HTTP"},
-		"requires a certificate": {over(clientAuth), TLSHandshake, 502, "certificate required"},
+		}, findings.IngressTLSHandshake, 502, "it answers in plain HTTP"},
+		"requires a certificate": {over(clientAuth), findings.IngressTLSHandshake, 502, "certificate required"},
 		"closes": {func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
-		}, ClosedWithoutResponse, 502, "PROXY"},
-		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, Reset, 502, "PROXY"},
+		}, findings.IngressClosedConnection, 502, "PROXY"},
+		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, findings.IngressResetConnection, 502, "PROXY"},
 		"closes in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
-		}, TLSHandshake, 502, "before the end"},
-		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, ResponseTimeout, 504, ""},
+		}, findings.IngressTLSHandshake, 502, "before the end"},
+		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, findings.IngressNoResponse, 504, ""},
 		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 			_, _ = io.Copy(io.Discard, b)
-		}, ResponseTimeout, 504, ""},
+		}, findings.IngressNoResponse, 504, ""},
 		"an alert": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.WriteString(tcp, "\x15\x03\x03\x00\x02\x02\x28")
 			_, _ = io.Copy(io.Discard, b)
-		}, TLSHandshake, 502, "handshake failure"},
+		}, findings.IngressTLSHandshake, 502, "handshake failure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := startRouter(t, "127.0.0.1:0", test.handler)
 			s := tlsSettings(r, p.trustedCAs())
-			if test.want == ResponseTimeout {
+			if test.want == findings.IngressNoResponse {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
 			_, _, e := doExchange(t, newClient(t, s), newRequest())
@@ -449,7 +432,7 @@ func TestTLSDeadline(t *testing.T) {
 		ask.Deadline = time.Now().Add(budget)
 		status, _, e = doExchange(t, newClient(t, tlsSettings(r.testRouter, p.trustedCAs())), ask)
 	}
-	if status != 200 || e == nil || e.Cause != ResponseTimeout || !e.Truncated() {
+	if status != 200 || e == nil || e.Cause != findings.IngressNoResponse || !e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 }
@@ -479,7 +462,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 	nstest.Await(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
 	c.Close()
 	for range maxHandshakes + more {
-		if e := <-ended; e == nil || e.Cause != Stopped {
+		if e := <-ended; e == nil || e.Cause != findings.ExchangeStopped {
 			t.Fatalf("%v", e)
 		}
 	}

@@ -4,175 +4,110 @@ package upstream
 
 import (
 	"net/netip"
-	"slices"
-	"time"
+	"reflect"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// activeSettings are accepted Settings. They are immutable.
-type activeSettings struct {
-	plainAddrs      []netip.AddrPort       // empty if all requests use TLS
-	tlsAddrs        []netip.AddrPort       // empty if no request uses TLS
-	ordered         [2][2][]netip.AddrPort // of both, for VIPs of either family
-	verifier        *verifier
-	handshakes      map[netip.AddrPort]chan struct{} // for each of tlsAddrs, one element for each handshake in progress
-	httpsPort       uint16
-	followRedirects bool
-	connectTimeout  time.Duration
-	proxyProtocol   ingress.ProxyProtocol
-	egress          *egressRoutes
+// Settings are all values that a Client uses. What they refer to must not change.
+type Settings struct {
+	ingress.Upstream
+
+	TrustedCAs *TrustedCAs // verify routers; nil: none. Another pointer is another trust
+	Egress     ingress.Egress
 }
 
-// newActiveSettings keeps the parts of before that s does not change.
-func newActiveSettings(s Settings, before *activeSettings) *activeSettings {
-	active := &activeSettings{httpsPort: s.HTTPSPort, followRedirects: s.FollowRedirects, connectTimeout: s.ConnectTimeout, proxyProtocol: s.ProxyProtocol, handshakes: make(map[netip.AddrPort]chan struct{})}
+func (s *Settings) equal(other *Settings) bool {
+	return s.TrustedCAs == other.TrustedCAs && s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
+}
+
+// upstreamRoute is how an ingress address is reached. It is immutable. Other settings have
+// other routes, so that nothing that was trusted or opened before is used again.
+type upstreamRoute struct {
+	addr          netip.AddrPort        // of the ingress
+	verifier      *verifier             // of the router's certificate; nil: no TLS
+	proxyProtocol ingress.ProxyProtocol // header of each connection, for one client; such a connection is not reused
+	proxy         *ingress.EgressProxy  // nil: a direct route
+	proxyVerifier *verifier             // of the proxy's certificate
+	handshakes    chan struct{}         // one element for each handshake in progress
+}
+
+// usesAbsoluteForm reports whether the request goes to a proxy in plain HTTP. The
+// proxy then resolves the host.
+func (r *upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
+
+// hasFamilyOf reports whether the address of the ingress has the family of a VIP.
+func (r *upstreamRoute) hasFamilyOf(vip netip.Addr) bool { return r.addr.Addr().Is4() == vip.Is4() }
+
+// activeSettings are accepted Settings with the routes of requests, in the order of the
+// addresses, and with the idle connections that were opened on these routes.
+type activeSettings struct {
+	Settings
+
+	plain, secure []*upstreamRoute // without and with TLS; empty if no request uses them
+	idle          idleConns
+}
+
+// newActiveSettings builds the verifiers and routes. Routers behind a proxy may use the
+// CAs of direct routers and AdditionalCAs, because the proxy may intercept TLS. A proxy
+// itself is verified by ProxyCAs alone: the CAs of the ingress do not apply to a proxy,
+// nor the reverse.
+func newActiveSettings(s Settings) *activeSettings {
+	active := &activeSettings{Settings: s}
+	direct := newVerifier(s.TrustedCAs, s.VerifyNames)
+	behindProxy := newVerifier(s.TrustedCAs.extendedBy(s.Egress.AdditionalCAs.Roots), s.VerifyNames)
+	ofProxies := newVerifier(NewTrustedCAs(s.Egress.ProxyCAs.Roots), nil)
 	for _, addr := range s.Addresses {
-		addr = addr.Unmap()
 		if !s.TLS {
-			active.plainAddrs = append(active.plainAddrs, netip.AddrPortFrom(addr, s.Port))
+			r := s.newRoute(addr, s.Port, ofProxies)
+			if r.proxy != nil {
+				r.proxyProtocol = ingress.ProxyProtocolOff // the proxy would receive it
+			}
+			active.plain = append(active.plain, r)
 		}
 		if s.TLS || s.FollowRedirects {
-			at := netip.AddrPortFrom(addr, s.HTTPSPort)
-			active.tlsAddrs = append(active.tlsAddrs, at)
-			active.handshakes[at] = make(chan struct{}, maxHandshakes)
+			r := s.newRoute(addr, s.HTTPSPort, ofProxies)
+			if r.verifier = direct; r.proxy != nil {
+				r.verifier = behindProxy
+			}
+			active.secure = append(active.secure, r)
 		}
-	}
-	for i, addrs := range [...][]netip.AddrPort{active.plainAddrs, active.tlsAddrs} {
-		active.ordered[i] = [2][]netip.AddrPort{familyFirst(addrs, true), familyFirst(addrs, false)}
-	}
-	active.verifier = before.verifier
-	if active.verifier == nil || !active.verifier.equals(s.TrustedCAs, s.VerifyNames) || !slices.Equal(active.plainAddrs, before.plainAddrs) || !slices.Equal(active.tlsAddrs, before.tlsAddrs) {
-		active.verifier = newVerifier(s.TrustedCAs, s.VerifyNames)
-	}
-	active.egress = before.egress
-	if active.verifier != before.verifier || !active.egress.equals(s.Egress) {
-		active.egress = newEgressRoutes(s.Egress, active.verifier)
 	}
 	return active
 }
 
-// addrs returns the addresses for requests. redirected means that a redirect to TLS
-// is followed.
-func (s *activeSettings) addrs(redirected bool) []netip.AddrPort {
-	if redirected || s.plainAddrs == nil {
-		return s.tlsAddrs
+// newRoute returns a route without TLS.
+func (s *Settings) newRoute(addr netip.Addr, port uint16, proxyVerifier *verifier) *upstreamRoute {
+	r := &upstreamRoute{
+		addr: netip.AddrPortFrom(addr.Unmap(), port), proxyProtocol: s.ProxyProtocol,
+		proxyVerifier: proxyVerifier, handshakes: make(chan struct{}, maxHandshakes),
 	}
-	return s.plainAddrs
-}
-
-// inOrder returns the addresses for requests to a VIP: those of its family first.
-func (s *activeSettings) inOrder(vip netip.Addr, redirected bool) []netip.AddrPort {
-	family, tls := 0, 0
-	if !vip.Is4() {
-		family = 1
-	}
-	if redirected || s.plainAddrs == nil {
-		tls = 1
-	}
-	return s.ordered[tls][family]
-}
-
-// familyFirst returns addresses with those of a family first, otherwise in their order.
-func familyFirst(addrs []netip.AddrPort, ipv4 bool) []netip.AddrPort {
-	sorted := slices.Clone(addrs)
-	slices.SortStableFunc(sorted, func(a, b netip.AddrPort) int {
-		switch {
-		case a.Addr().Is4() == b.Addr().Is4():
-			return 0
-		case a.Addr().Is4() == ipv4:
-			return -1
-		default:
-			return 1
+	for i := range s.Egress.Routes {
+		if egress := &s.Egress.Routes[i]; netip.AddrPortFrom(egress.Ingress.Addr().Unmap(), egress.Ingress.Port()) == r.addr {
+			r.proxy = &egress.Proxy
 		}
-	})
-	return sorted
+	}
+	return r
 }
 
-// routeTo returns the route of a request to one of the addresses.
-func (s *activeSettings) routeTo(addr netip.AddrPort, request *Request, redirected bool) upstreamRoute {
-	route := upstreamRoute{addr: addr, proxyProtocol: s.proxyProtocol, proxy: s.egress.proxyFor(addr)}
-	switch {
-	case redirected || s.plainAddrs == nil:
-		route.verifier, route.serverName = s.verifierFor(route.proxy), request.Host
-	case route.proxy != nil:
-		route.proxyProtocol = ingress.ProxyProtocolOff // the proxy would receive it
+// routes returns the routes of requests. redirected means that a redirect to TLS is
+// followed.
+func (s *activeSettings) routes(redirected bool) []*upstreamRoute {
+	if redirected || s.TLS {
+		return s.secure
 	}
-	return route
+	return s.plain
 }
 
-// verifierFor returns the verifier of an ingress behind a proxy, or of a direct one
-// for nil.
-func (s *activeSettings) verifierFor(proxy *proxyHop) *verifier {
-	if proxy != nil {
-		return proxy.egress.verifier
+// inOrder returns the routes of requests to a VIP: to addresses of its family first.
+func (s *activeSettings) inOrder(vip netip.Addr, redirected bool) []*upstreamRoute {
+	var first, others []*upstreamRoute
+	for _, r := range s.routes(redirected) {
+		if r.hasFamilyOf(vip) {
+			first = append(first, r)
+		} else {
+			others = append(others, r)
+		}
 	}
-	return s.verifier
-}
-
-// handshakeSlots returns the channel that bounds the handshakes of a route, and nil
-// for a route without TLS.
-func (s *activeSettings) handshakeSlots(route upstreamRoute) chan struct{} {
-	switch {
-	case route.proxy != nil:
-		return route.proxy.handshakes
-	case route.verifier == nil:
-		return nil
-	}
-	return s.handshakes[route.addr]
-}
-
-// includes reports whether the settings still use a route.
-func (s *activeSettings) includes(route upstreamRoute) bool {
-	if route.proxy != s.egress.proxyFor(route.addr) || route.proxyProtocol != s.proxyProtocol && !route.usesAbsoluteForm() {
-		return false
-	}
-	if route.verifier != nil {
-		return route.verifier == s.verifierFor(route.proxy) && slices.Contains(s.tlsAddrs, route.addr)
-	}
-	return slices.Contains(s.plainAddrs, route.addr)
-}
-
-// proxyHop is an egress proxy on a route. Other egress settings create other hops,
-// so that a connection through an old hop is not reused.
-type proxyHop struct {
-	ingress.EgressProxy
-	egress     *egressRoutes
-	handshakes chan struct{} // one element for each handshake in progress
-}
-
-// egressRoutes is one accepted egress decision with its trust. It is immutable.
-type egressRoutes struct {
-	ingress.Egress
-	byIngress     map[netip.AddrPort]*proxyHop
-	verifier      *verifier // of routers behind a proxy, which may intercept TLS
-	proxyVerifier *verifier // of the proxies themselves
-}
-
-// newEgressRoutes builds the verifiers. Routers behind a proxy may use the CAs of
-// direct routers and e.AdditionalCAs. A proxy itself is verified by e.ProxyCAs
-// alone: the CAs of the ingress do not apply to a proxy, nor the reverse.
-func newEgressRoutes(e ingress.Egress, directVerifier *verifier) *egressRoutes {
-	routes := &egressRoutes{Egress: e, byIngress: make(map[netip.AddrPort]*proxyHop, len(e.Routes))}
-	if len(e.Routes) == 0 {
-		return routes
-	}
-	routes.verifier = newVerifier(directVerifier.trusted.extendedBy(e.AdditionalCAs.Roots), directVerifier.names)
-	routes.proxyVerifier = newVerifier(NewTrustedCAs(e.ProxyCAs.Roots), nil)
-	for _, r := range e.Routes {
-		routes.byIngress[netip.AddrPortFrom(r.Ingress.Addr().Unmap(), r.Ingress.Port())] = &proxyHop{r.Proxy, routes, make(chan struct{}, maxHandshakes)}
-	}
-	return routes
-}
-
-// equals reports whether e would give the same routes.
-func (r *egressRoutes) equals(e ingress.Egress) bool { return r != nil && r.Equal(e) }
-
-// proxyFor returns the proxy on the route to an address, and nil for a direct
-// route.
-func (r *egressRoutes) proxyFor(addr netip.AddrPort) *proxyHop {
-	if r == nil || len(r.byIngress) == 0 {
-		return nil
-	}
-	return r.byIngress[addr]
+	return append(first, others...)
 }

@@ -14,16 +14,15 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // runSilentRouter is a program. It creates a CA and prints its addresses and the
-// CA. It reads requests over TLS without answering, until its input ends. So does a
-// proxy with TLS, which forwards there.
+// CA. It reads requests over TLS without answering, until its input ends, and prints a
+// line for each. A proxy with TLS forwards there.
 func runSilentRouter(t testing.TB) int {
 	t.Helper()
 	p := newPKI(t)
@@ -36,7 +35,12 @@ func runSilentRouter(t testing.TB) int {
 		return 1
 	}
 	fmt.Printf("%s %s %s\n", ln.Addr(), proxy.Addr(), hex.EncodeToString(p.root.Raw))
-	go acceptEach(ln, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	go acceptEach(ln, func(conn net.Conn) {
+		if readRequest(bufio.NewReader(conn)) {
+			fmt.Println("a request")
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	go acceptEach(proxy, func(conn net.Conn) {
 		b := bufio.NewReader(conn)
 		far, err := net.DialTimeout("tcp", ln.Addr().String(), testTimeout)
@@ -51,6 +55,9 @@ func runSilentRouter(t testing.TB) int {
 	return 0
 }
 
+// waitingClients is the number of challenges that wait at the same time.
+const waitingClients = 256
+
 func acceptEach(ln net.Listener, handle func(net.Conn)) {
 	for {
 		conn, err := ln.Accept()
@@ -62,8 +69,8 @@ func acceptEach(ln net.Listener, handle func(net.Conn)) {
 }
 
 // startSilentRouter runs the silent router in a process of its own, whose memory is
-// not measured. through are settings with the proxy.
-func startSilentRouter(t testing.TB) (s, through Settings) {
+// not measured. through are settings with the proxy. Each request sends to received.
+func startSilentRouter(t testing.TB) (s, through Settings, received <-chan struct{}) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
 	in, err := cmd.StdinPipe()
@@ -81,14 +88,17 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Fields(line)
+	lines, requests := bufio.NewScanner(out), make(chan struct{}, 4*waitingClients)
+	lines.Scan()
+	words := strings.Fields(lines.Text())
 	if len(words) != 3 {
-		t.Fatalf("it printed %q", line)
+		t.Fatalf("it printed %q", lines.Text())
 	}
+	go func() {
+		for lines.Scan() {
+			requests <- struct{}{}
+		}
+	}()
 	der, err := hex.DecodeString(words[2])
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +110,7 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])}}}},
 		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
-	return s, through
+	return s, through, requests
 }
 
 // TestTLSWaitingMemory measures the memory of one of many challenges that wait for
@@ -108,14 +118,13 @@ func startSilentRouter(t testing.TB) (s, through Settings) {
 // behind a proxy with TLS, is about 27 KiB. 4096 of them stay within 128 MiB, half of what
 // the unit's processes have (GOMEMLIMIT).
 func TestTLSWaitingMemory(t *testing.T) {
-	directly, through := startSilentRouter(t)
-	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 25<<10+raceOverhead) })
-	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, 30<<10+raceOverhead) })
+	directly, through, received := startSilentRouter(t)
+	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, received, 25<<10+raceOverhead) })
+	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, received, 30<<10+raceOverhead) })
 }
 
-func measureWaiting(t *testing.T, s Settings, most int64) {
+func measureWaiting(t *testing.T, s Settings, received <-chan struct{}, most int64) {
 	t.Helper()
-	const clients = 256
 	c := newClient(t, s)
 	memory := func() uint64 {
 		runtime.GC()
@@ -124,30 +133,35 @@ func measureWaiting(t *testing.T, s Settings, most int64) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse // of the heap only live objects, without spans of other tests
 	}
-	var all sync.WaitGroup
-	ask := func(clients, waiting int) {
+	ended := make(chan *Error, waitingClients+1)
+	ask := func(clients int) {
 		for range clients {
-			all.Go(func() {
-				if _, _, e := doExchange(t, c, newRequest()); e == nil || e.Cause != Stopped {
-					t.Errorf("%v", e)
-				}
-			})
+			go func() {
+				_, _, e := doExchange(t, c, newRequest())
+				ended <- e
+			}()
 		}
-		nstest.Await(t, "all wait", func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return len(c.busy) == waiting
-		})
+		for range clients {
+			select {
+			case <-received:
+			case e := <-ended:
+				t.Fatalf("an exchange does not wait: %v", e)
+			}
+		}
 	}
-	ask(1, 1) // allocates what stays allocated
+	ask(1) // allocates what stays allocated
 	before := memory()
-	ask(clients, clients+1)
+	ask(waitingClients)
 	after := memory()
-	each := int64(after-before) / clients
+	each := int64(after-before) / waitingClients
 	t.Logf("%d bytes each", each)
 	if each > most {
 		t.Errorf("one that waits takes %d bytes, want at most %d", each, most)
 	}
 	c.Close()
-	all.Wait()
+	for range waitingClients + 1 {
+		if e := <-ended; e == nil || e.Cause != findings.ExchangeStopped {
+			t.Errorf("%v", e)
+		}
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -168,6 +169,7 @@ func newClient(t testing.TB, s Settings) *Client {
 	t.Helper()
 	c := New()
 	t.Cleanup(c.Close)
+	c.maxIdleTime = testTimeout // also on a busy machine
 	c.Update(s)
 	return c
 }
@@ -181,7 +183,7 @@ func doExchange(t testing.TB, c *Client, r *Request) (status int, body string, e
 }
 
 // wantCause checks that an exchange fails with this cause.
-func wantCause(t testing.TB, c *Client, r *Request, want Cause) {
+func wantCause(t testing.TB, c *Client, r *Request, want findings.ID) {
 	t.Helper()
 	if _, _, e := doExchange(t, c, r); e == nil || e.Cause != want {
 		t.Errorf("%v, want the cause %s", e, want)
@@ -204,7 +206,7 @@ func TestVerification(t *testing.T) {
 		names   []string
 		host    string
 		empty   bool // nothing is trusted
-		want    Cause
+		want    findings.ID
 		message []string
 	}{
 		"the host's own":                 {cert: serverCertificate(t, p.intermediate, nil, api), host: api},
@@ -216,25 +218,25 @@ func TestVerification(t *testing.T) {
 		"an address":                     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("192.0.2.5")} }), host: "192.0.2.5"},
 		"an address of IPv6":             {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("2001:db8::5")} }), host: "[2001:db8::5]"},
 		"no host, but a name":            {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps}},
-		"no host":                        {cert: serverCertificate(t, p.intermediate, nil, api), want: TLSName},
-		"another name":                   {cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api, want: TLSName, message: []string{`"router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
-		"a wildcard is not its members":  {cert: serverCertificate(t, p.intermediate, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: TLSName, message: []string{`"console.apps.example.com"`}},
-		"a wildcard one label too short": {cert: serverCertificate(t, p.intermediate, nil, "*.com"), host: api, want: TLSName},
-		"a name of the subject only":     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: TLSName, message: []string{"no name"}},
-		"another CA":                     {cert: serverCertificate(t, other, nil, api), host: api, want: TLSUntrusted, message: []string{`"router"`, `"Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
-		"another CA, and name":           {cert: serverCertificate(t, other, nil, "x"), host: api, want: TLSUntrusted},
-		"self-signed":                    {cert: serverCertificate(t, nil, nil, api), host: api, want: TLSUntrusted},
-		"nothing is trusted":             {cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true, want: TLSUntrusted},
-		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: TLSUntrusted, message: []string{`"Lab Issuing CA"`, "intermediate"}},
-		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: TLSExpired, message: []string{"has expired on 20", `"router"`}},
-		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, message: []string{"is not valid before 20"}},
-		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: TLSExpired, message: []string{`"Old Issuing CA"`}},
-		"issued by what is no CA":        {cert: serverCertificate(t, leaf, nil, api), host: api, want: TLSUntrusted},
-		"outside of the CA's names":      {cert: serverCertificate(t, narrow, nil, api), host: api, want: TLSUntrusted},
-		"for clients":                    {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api, want: TLSUntrusted},
+		"no host":                        {cert: serverCertificate(t, p.intermediate, nil, api), want: findings.IngressTLSName},
+		"another name":                   {cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api, want: findings.IngressTLSName, message: []string{`"router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
+		"a wildcard is not its members":  {cert: serverCertificate(t, p.intermediate, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: findings.IngressTLSName, message: []string{`"console.apps.example.com"`}},
+		"a wildcard one label too short": {cert: serverCertificate(t, p.intermediate, nil, "*.com"), host: api, want: findings.IngressTLSName},
+		"a name of the subject only":     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: findings.IngressTLSName, message: []string{"no name"}},
+		"another CA":                     {cert: serverCertificate(t, other, nil, api), host: api, want: findings.IngressTLSUntrusted, message: []string{`"router"`, `"Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
+		"another CA, and name":           {cert: serverCertificate(t, other, nil, "x"), host: api, want: findings.IngressTLSUntrusted},
+		"self-signed":                    {cert: serverCertificate(t, nil, nil, api), host: api, want: findings.IngressTLSUntrusted},
+		"nothing is trusted":             {cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true, want: findings.IngressTLSUntrusted},
+		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: findings.IngressTLSUntrusted, message: []string{`"Lab Issuing CA"`, "intermediate"}},
+		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: findings.IngressTLSExpired, message: []string{"has expired on 20", `"router"`}},
+		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: findings.IngressTLSExpired, message: []string{"is not valid before 20"}},
+		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: findings.IngressTLSExpired, message: []string{`"Old Issuing CA"`}},
+		"issued by what is no CA":        {cert: serverCertificate(t, leaf, nil, api), host: api, want: findings.IngressTLSUntrusted},
+		"outside of the CA's names":      {cert: serverCertificate(t, narrow, nil, api), host: api, want: findings.IngressTLSUntrusted},
+		"for clients":                    {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api, want: findings.IngressTLSUntrusted},
 		"a text of its own": {cert: serverCertificate(t, other, func(c *x509.Certificate) {
 			c.Subject.CommonName = "x\r\n\x1b[31m\u202e" + strings.Repeat("y", 2000)
-		}, api), host: api, want: TLSUntrusted},
+		}, api), host: api, want: findings.IngressTLSUntrusted},
 	} {
 		for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 			t.Run(name+", TLS "+version, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -184,7 +185,7 @@ type outcome struct {
 	Out    string
 	Status int
 	From   netip.AddrPort
-	Cause  Cause
+	Cause  findings.ID
 	Code   int // ClientStatus
 	Cut    bool
 }
@@ -225,12 +226,12 @@ func newRequest() *Request {
 
 // TestNoRouteForAddress: a 503 to a request for an IP address has a cause of its own.
 func TestNoRouteForAddress(t *testing.T) {
-	for host, want := range map[string]Cause{
-		"192.0.2.5": NoRouteForAddress, "[2001:db8::5]": NoRouteForAddress, "api.example.com": NoRoute, "192.0.2.5.example.com": NoRoute, "": NoRoute,
+	for host, want := range map[string]findings.ID{
+		"192.0.2.5": findings.RouteMissingForAddress, "[2001:db8::5]": findings.RouteMissingForAddress, "api.example.com": findings.RouteMissing, "192.0.2.5.example.com": findings.RouteMissing, "": findings.RouteMissing,
 	} {
-		x := Relay{response: response{status: 503}}
-		got, follow := x.classifyResponse(&Request{Host: host}, &activeSettings{}, 0)
-		if got != want || follow || !got.IsForwarded() {
+		a := response{status: 503}
+		got, follow := a.classify(&Request{Host: host}, &activeSettings{}, 0)
+		if got != want || follow || !(&Error{Cause: got}).Forwarded() {
 			t.Errorf("%q: %s, want %s", host, got, want)
 		}
 	}
@@ -260,7 +261,7 @@ type responseTest struct {
 }
 
 // forwardedUnchanged is a case in which the client gets head and body unchanged.
-func forwardedUnchanged(head, body string, status int, cause Cause) responseTest {
+func forwardedUnchanged(head, body string, status int, cause findings.ID) responseTest {
 	return responseTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
 }
 
@@ -292,8 +293,8 @@ func TestResponses(t *testing.T) {
 			want:    outcome{Out: ok + "Content-Length: 65537\r\n" + addedFields, Status: 200},
 			twice:   true,
 		},
-		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: ResponseTooLarge, Code: 502}},
-		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: ResponseTooLarge, Code: 502}},
+		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: findings.ResponseTooLarge, Code: 502}},
+		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: findings.ResponseTooLarge, Code: 502}},
 		"chunks for HTTP/1.0 are decoded": {
 			handler: answersWith(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
 			http10:  true,
@@ -348,48 +349,48 @@ func TestResponses(t *testing.T) {
 			handler: answersOnce(page),
 			want: outcome{
 				Out:    "HTTP/1.1 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\n<html>no route</html>",
-				Status: 503, Cause: NoRoute,
+				Status: 503, Cause: findings.RouteMissing,
 			},
 		},
-		"a 503 with the cluster's own page": forwardedUnchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, NoRoute),
-		"a redirect to https":               forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, RedirectToHTTPS),
-		"a redirect elsewhere":              forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, RedirectElsewhere),
-		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: ResponseTruncated, Cut: true}},
-		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: ResponseTruncated, Cut: true}},
-		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: ResponseTruncated, Cut: true}},
-		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: ResponseTruncated, Code: 502}},
-		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: ClosedWithoutResponse, Code: 502}},
-		"reset":                             {handler: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
-		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedResponse, Code: 502}},
-		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
-		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
-		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: ResponseTruncated, Code: 502}},
+		"a 503 with the cluster's own page": forwardedUnchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, findings.RouteMissing),
+		"a redirect to https":               forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, findings.RouteRedirectsHTTPS),
+		"a redirect elsewhere":              forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, findings.RouteRedirectsElsewhere),
+		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: findings.ResponseTruncated, Cut: true}},
+		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: findings.ResponseTruncated, Cut: true}},
+		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: findings.ResponseTruncated, Cut: true}},
+		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
+		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: findings.IngressClosedConnection, Code: 502}},
+		"reset":                             {handler: resetsAfter(""), want: outcome{Cause: findings.IngressResetConnection, Code: 502}},
+		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
+		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
+		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
+		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
 		"an empty body until close": {
 			handler: answersOnce(ok + "\r\n"),
 			want:    outcome{Out: ok + addedFields, Status: 200},
 		},
-		"sent back to us":      forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, Loop),
+		"sent back to us":      forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, findings.RouteLoop),
 		"another proxy's loop": forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -445,12 +446,12 @@ func TestResponseTimeout(t *testing.T) {
 		text string
 		want outcome
 	}{
-		"silent":                  {"", outcome{Cause: ResponseTimeout, Code: 504}},
-		"stops in the head":       {ok, outcome{Cause: ResponseTimeout, Code: 504}},
-		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: ResponseTimeout, Code: 504}},
-		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: ResponseTimeout, Code: 504}},
-		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: ResponseTimeout, Cut: true}},
-		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + addedFields + "token", Status: 200, Cause: ResponseTimeout, Cut: true}},
+		"silent":                  {"", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops in the head":       {ok, outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: findings.IngressNoResponse, Cut: true}},
+		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + addedFields + "token", Status: 200, Cause: findings.IngressNoResponse, Cut: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startRouter(t, "127.0.0.1:0", answersAndHangs(test.text))
@@ -521,13 +522,10 @@ func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
 }
 
 func idleCount(c *Client) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, list := range c.idle {
-		n += len(list)
-	}
-	return n
+	idle := &c.active.Load().idle
+	idle.mu.Lock()
+	defer idle.mu.Unlock()
+	return len(idle.list)
 }
 
 // wantIdle checks the number of idle connections after the event.
@@ -586,10 +584,8 @@ func TestUpdateClosesConnections(t *testing.T) {
 	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okResponse))
 	c := newPlainClient(t, old)
 	exchangeOutcome(t, c, testTimeout, vip4, false, false)
-	s := plainSettings(old)
-	s.ConnectTimeout /= 2
-	c.Update(s)
-	wantIdle(t, c, 1, "an update that leaves the addresses")
+	c.Update(plainSettings(old))
+	wantIdle(t, c, 1, "an update that changes nothing")
 	c.Update(plainSettings(next))
 	wantIdle(t, c, 0, "a change of the addresses")
 	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.From != next.addr {
@@ -610,10 +606,10 @@ func TestCloseEndsExchanges(t *testing.T) {
 	go func() { done <- exchangeOutcome(t, c, testTimeout, vip4, false, false) }()
 	<-asked
 	c.Close()
-	if got := <-done; got.Cause != Stopped || got.Code != 502 {
+	if got := <-done; got.Cause != findings.ExchangeStopped || got.Code != 502 {
 		t.Errorf("%+v", got)
 	}
-	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.Cause != Stopped {
+	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.Cause != findings.ExchangeStopped {
 		t.Errorf("after Close: %+v", got)
 	}
 }
@@ -640,7 +636,7 @@ func TestFamilies(t *testing.T) {
 		vip     netip.Addr
 		ingress []netip.Addr
 		want    netip.AddrPort
-		cause   Cause
+		cause   findings.ID
 		code    int
 	}{
 		"IPv4 prefers IPv4":                {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
@@ -653,11 +649,11 @@ func TestFamilies(t *testing.T) {
 		"IPv4 drops":                       {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
 		"IPv6 drops":                       {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
 		"the second of a family":           {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
-		"all refuse":                       {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
-		"all drop":                         {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
-		"all unroutable":                   {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
-		"the request's family is reported": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
-		"none":                             {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
+		"all refuse":                       {vip4, []netip.Addr{refusing}, at(refusing), findings.IngressRefused, 502},
+		"all drop":                         {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), findings.IngressTimeout, 504},
+		"all unroutable":                   {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), findings.IngressUnreachable, 502},
+		"the request's family is reported": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), findings.IngressRefused, 502},
+		"none":                             {vip4, nil, netip.AddrPort{}, findings.IngressNoAddress, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond}})
@@ -688,15 +684,15 @@ func TestProbe(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
 	c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout}})
-	got := map[netip.Addr]Cause{}
+	got := map[netip.Addr]findings.ID{}
 	for _, found := range c.Probe(t.Context()) {
-		cause := Cause("")
-		if found.Err != nil {
-			cause = found.Err.Cause
+		cause := findings.ID("")
+		if found.Failure != nil {
+			cause = findings.ID(found.Failure.Cause)
 		}
 		got[found.Addr.Addr()] = cause
 	}
-	want := map[netip.Addr]Cause{r.addr.Addr(): "", refusing: Refused, unroutable: Unreachable}
+	want := map[netip.Addr]findings.ID{r.addr.Addr(): "", refusing: findings.IngressRefused, unroutable: findings.IngressUnreachable}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -3,7 +3,6 @@
 package upstream
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
@@ -30,11 +30,6 @@ type verifier struct {
 
 func newVerifier(trust *TrustedCAs, names []string) *verifier {
 	return &verifier{trust, slices.Clone(names), tls.NewLRUClientSessionCache(maxSessions)}
-}
-
-// equals reports whether these parameters would give the same verifier.
-func (v *verifier) equals(trust *TrustedCAs, names []string) bool {
-	return v.trusted == trust && slices.Equal(v.names, names)
 }
 
 // config returns the TLS configuration of one connection with this server name,
@@ -64,10 +59,10 @@ func (v *verifier) config(name string) *tls.Config {
 
 // verify accepts a router by the certificates that it presents. They must chain to
 // a trusted CA, be valid now and be for servers. The first one must be for name or
-// one of the configured names.
+// one of the configured names. The error is an *Error without an address.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &rejection{TLSHandshake, cause.Details{Reason: cause.NoCertificate}}
+		return &Error{Cause: findings.IngressTLSHandshake, ClientStatus: 502, Err: cause.Details{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -76,35 +71,41 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 	}
 	// Roots is never nil, because nil means the system's. Empty KeyUsages mean
 	// servers.
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: v.trusted.certPool(), Intermediates: between, CurrentTime: now}); err != nil {
-		return v.chainRejection(leaf, err, now)
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: v.trusted.certPool(), Intermediates: between, CurrentTime: now})
+	if err == nil {
+		err = v.verifyName(leaf, name)
 	}
-	return v.verifyName(leaf, name)
+	if err == nil {
+		return nil
+	}
+	return untrusted(leaf, err, now)
 }
 
 // verifyName checks the names of a certificate. A configured name with an asterisk
 // matches the name in the certificate literally, as x509 does with a name that is
 // not a host name.
 func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
-	if name != "" && leaf.VerifyHostname(name) == nil {
-		return nil
-	}
+	err := leaf.VerifyHostname(name)
 	for _, also := range v.names {
-		if leaf.VerifyHostname(also) == nil {
+		if err != nil && leaf.VerifyHostname(also) == nil {
 			return nil
 		}
 	}
-	details := describeCertificate(cause.NameMismatch, leaf)
-	details.Names, details.More = certificateNames(leaf)
-	return &rejection{TLSName, details}
+	return err
 }
 
-func (v *verifier) chainRejection(leaf *x509.Certificate, err error, now time.Time) error {
+// untrusted returns the error for a certificate that crypto/x509 rejects.
+func untrusted(leaf *x509.Certificate, err error, now time.Time) *Error {
 	details, _ := ExplainCertificate(leaf, err, now)
-	if details.Reason == cause.Expired || details.Reason == cause.NotYetValid {
-		return &rejection{TLSExpired, details}
+	e := &Error{Cause: findings.IngressTLSUntrusted, ClientStatus: 502, Err: details}
+	switch details.Reason {
+	case cause.Expired, cause.NotYetValid:
+		e.Cause = findings.IngressTLSExpired
+	case cause.NameMismatch:
+		e.Cause = findings.IngressTLSName
+	default:
 	}
-	return &rejection{TLSUntrusted, details}
+	return e
 }
 
 // ExplainCertificate returns why a certificate was rejected. It describes leaf
@@ -174,47 +175,29 @@ func certificateNames(c *x509.Certificate) (first []string, more int) {
 
 // TrustedCAs are the CA certificates that verify a router. Nothing is read from the
 // host, because the process that verifies can open no file.
-type TrustedCAs struct {
-	base  *TrustedCAs // trusted too
-	once  sync.Once
-	roots [][]byte // DER, until they are parsed
-	pool  *x509.CertPool
-}
+type TrustedCAs struct{ parse func() *x509.CertPool }
 
 // NewTrustedCAs returns the trust in roots, certificates in DER. Without roots
 // nothing is trusted. The caller must not change roots afterwards.
-func NewTrustedCAs(roots [][]byte) *TrustedCAs { return &TrustedCAs{roots: roots} }
+func NewTrustedCAs(roots [][]byte) *TrustedCAs { return (*TrustedCAs)(nil).extendedBy(roots) }
 
-// certPool parses the roots when the first router is verified; most hosts never use
-// TLS. The pool keeps their subjects and their encoding, and parses again only
-// those of a chain. A host's system trust has about 150.
+// extendedBy returns the trust in the roots of t and in other roots. The roots are parsed
+// when the first router is verified; most hosts never use TLS. The pool keeps their
+// subjects and their encoding, and parses again only those of a chain. A host's system
+// trust has about 150.
+func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
+	return &TrustedCAs{sync.OnceValue(func() *x509.CertPool {
+		pool := t.certPool().Clone()
+		for _, der := range roots {
+			pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		}
+		return pool
+	})}
+}
+
 func (t *TrustedCAs) certPool() *x509.CertPool {
 	if t == nil {
 		return x509.NewCertPool()
 	}
-	t.once.Do(func() {
-		t.pool = x509.NewCertPool()
-		if t.base != nil {
-			t.pool = t.base.certPool().Clone()
-		}
-		var text bytes.Buffer
-		for _, der := range t.roots {
-			text.Reset()
-			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a bytes.Buffer never fails
-			t.pool.AppendCertsFromPEM(text.Bytes())
-		}
-		t.roots = nil
-	})
-	return t.pool
-}
-
-// extendedBy returns the trust in the roots of t and in other roots. Without other
-// roots it returns t.
-func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
-	if len(roots) == 0 {
-		return t
-	}
-	both := NewTrustedCAs(roots)
-	both.base = t
-	return both
+	return t.parse()
 }
