@@ -227,7 +227,8 @@ func (c *components) startTasks(t *tasks, o Options) {
 		c.supervisor.run(c.firstProxy)
 		return nil
 	})
-	t.start("address watch", c.addresses.Run)
+	addressWatch, endAddressWatch := context.WithCancel(context.WithoutCancel(t.ctx))
+	t.start("address watch", func(context.Context) error { return c.addresses.Run(addressWatch) })
 	t.start("file watch", c.files.Run)
 	t.start("state writer", c.writer.run)
 	t.start("status socket", func(ctx context.Context) error {
@@ -254,6 +255,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
+		defer endAddressWatch()        // the loop follows VIPs until then
 		defer c.loopDone()
 		return c.loop.Run(ctx)
 	})

@@ -25,9 +25,14 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		VIPs:               p.reportVIPs(),
 		Config:             l.observer.configuration.report(),
 	}
-	l.reportVIPChanges(l.vips, result.VIPs)
-	l.vips = result.VIPs
+	l.setVIPs(result.VIPs)
 	l.Tracker.SetReconcileResult(result, time.Now())
+}
+
+// setVIPs takes the VIPs of a pass, and reports what has changed.
+func (l *Loop) setVIPs(vips []report.VIP) {
+	l.reportVIPChanges(l.vips, vips)
+	l.vips = vips
 }
 
 // withConfigError adds a rejected configuration to the state, even while the last good

@@ -39,8 +39,7 @@ type Model struct {
 	ingressFrom time.Time
 	exits       []time.Time // of proxy processes, since the start
 	hung        time.Time
-	moved       time.Time // the last change of an address
-	gap         time.Time // until which the table may be missing or outdated
+	gap         time.Time // until which the table may be missing
 	exporter    bool      // a process of it was killed
 }
 
@@ -123,11 +122,6 @@ func (m *Model) whole(f Fault) Text {
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	m.advance(now)
-	switch f.Kind {
-	case VIPAdd, VIPDeprecated, VIPFlap, VIPRemove, VIPTentative, VIPDADFailed, LinkDown, LinkUp, IPv6Off, IPv6On:
-		m.moved = now
-	default:
-	}
 	m.last = now
 	if !done {
 		return
@@ -201,11 +195,6 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	case KillController:
 		m.restart(now)
 	case Restart:
-		// The process that ends follows no address while it completes the requests in flight
-		// (reconcile.handOver): an address that has just arrived waits for the next one.
-		if m.running && now.Sub(m.moved) < react+drainTimeout {
-			m.gap = now.Add(startDelay + react)
-		}
 		m.running = true
 		m.restart(now)
 	case Stop:
