@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -96,15 +97,18 @@ type Notifier interface {
 
 // Dependencies are the parameters of a Loop. All except DrainTimeout are required.
 type Dependencies struct {
-	Log       *slog.Logger
-	Tracker   *tracker.Tracker
-	Addresses Addresses
-	Files     Files
-	Table     Table
-	Proxy     Proxy
-	Loopback  LoopbackAddresses
-	Notifier  Notifier
-	Heartbeat func() // called at least every 5 s while the loop runs
+	Log *slog.Logger
+	// RecordChange receives each VIP that the host has gained or lost, for the journal. It
+	// must not block.
+	RecordChange func(changelog.Entry)
+	Tracker      *tracker.Tracker
+	Addresses    Addresses
+	Files        Files
+	Table        Table
+	Proxy        Proxy
+	Loopback     LoopbackAddresses
+	Notifier     Notifier
+	Heartbeat    func() // called at least every 5 s while the loop runs
 	// Observed receives an Observation after each pass. It must not block.
 	Observed func(Observation)
 	// OnConfig receives the active configuration, with the ports of MicroShift's router, if

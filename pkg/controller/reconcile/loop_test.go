@@ -18,6 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -125,7 +126,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(f)
 	f.loop = New(Dependencies{
-		Log: f.log, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
+		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) }, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
 		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
 		Heartbeat:         func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
 		Observed:          func(Observation) {},
