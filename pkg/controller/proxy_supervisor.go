@@ -66,6 +66,7 @@ type proxySupervisor struct {
 	sent               sentSettings
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
+	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 	drainReply         chan string
 	probeReply         chan []protocol.Reachability
 	awaiting           []awaitServing
@@ -106,7 +107,7 @@ func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
 		commands:          make(chan proxyCommand), settings: newMailbox[proxySettings](), done: make(chan struct{}), stopped: make(chan struct{}),
-		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), backoff: minProxyBackoff,
+		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
 	}
 	s.publishPorts()
 	return s
@@ -200,12 +201,12 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 	}
 }
 
-// checkTimeouts replaces a process that sends nothing, and opens ports that a stuck
-// process has not closed in time.
+// checkTimeouts replaces a process that sends nothing, and closes the sockets of ports that
+// a stuck process has not closed in time.
 func (s *proxySupervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
 		if now.After(c.deadline) {
-			s.recordStopped(port)
+			s.closeSocket(port)
 		}
 	}
 	if s.process != nil && s.process.silence(now) > s.silenceLimit {
@@ -275,8 +276,9 @@ func (s *proxySupervisor) detach() {
 	s.process.KillAndClose()
 	s.process, s.events, s.exited, s.giveUp, s.stable = nil, nil, nil, nil, nil
 	for port := range s.closing {
-		s.recordStopped(port)
+		s.closeSocket(port)
 	}
+	clear(s.reopened)
 	s.recordDrained("")
 	s.recordProbed(nil)
 }
