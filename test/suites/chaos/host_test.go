@@ -162,7 +162,7 @@ func (h *host) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	u, err := h.NewUnit(ctx)
+	u, err := h.NewUnit()
 	if err != nil {
 		return err
 	}
@@ -219,15 +219,15 @@ func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
 	vip := h.network().API[f.VIP]
 	switch f.Kind {
 	case model.VIPAdd:
-		return h.addVIP(ctx, f, "nodad")
+		return h.addVIP(f, rig.Usable)
 	case model.VIPDeprecated:
-		return h.addVIP(ctx, f, "nodad preferred_lft 0 valid_lft forever")
+		return h.addVIP(f, rig.Deprecated)
 	case model.VIPTentative:
-		return h.addWithDAD(ctx, f, manyProbes)
+		return h.addWithDAD(f, manyProbes)
 	case model.VIPDADFailed:
 		return h.addDuplicate(ctx, f)
 	case model.VIPRemove:
-		return h.RemoveVIP(ctx, vip)
+		return h.RemoveVIP(vip)
 	case model.VIPFlap:
 		return h.flap(ctx, f)
 	case model.LinkDown, model.LinkUp:
@@ -248,35 +248,35 @@ func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
 const overflowEvents = 4000
 
 // addVIP adds an address. The kernel refuses one on a host without IPv6.
-func (h *host) addVIP(ctx context.Context, f model.Fault, options string) error {
+func (h *host) addVIP(f model.Fault, l rig.Lifetime) error {
 	vip := h.network().API[f.VIP]
 	if vip.Is6() && h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
 	if h.model.Unusable(f.VIP, f.Link) { // replacing it would change nothing
-		if err := h.RemoveVIPFrom(ctx, vip, f.Link); err != nil {
+		if err := h.RemoveVIPFrom(vip, f.Link); err != nil {
 			return err
 		}
 	}
-	return h.AddVIP(ctx, vip, f.Link, options)
+	return h.AddVIP(vip, f.Link, l)
 }
 
 // manyProbes keeps an address tentative: one probe a second.
 const manyProbes = 600
 
 // addWithDAD adds an IPv6 address with duplicate address detection.
-func (h *host) addWithDAD(ctx context.Context, f model.Fault, probes int) error {
+func (h *host) addWithDAD(f model.Fault, probes int) error {
 	vip := h.network().API[f.VIP]
 	if h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
-	if err := h.RemoveVIPFrom(ctx, vip, f.Link); err != nil {
+	if err := h.RemoveVIPFrom(vip, f.Link); err != nil {
 		return err
 	}
 	if err := h.Sysctl("ipv6/conf/"+rig.LinkName(f.Link)+"/dad_transmits", strconv.Itoa(probes)); err != nil {
 		return err
 	}
-	return h.AddVIP(ctx, vip, f.Link, "")
+	return h.AddVIP(vip, f.Link, rig.Tentative)
 }
 
 // addDuplicate adds an IPv6 address that another host has.
@@ -289,7 +289,7 @@ func (h *host) addDuplicate(ctx context.Context, f model.Fault) error {
 	if err != nil {
 		return err
 	}
-	err = h.addWithDAD(ctx, f, 1)
+	err = h.addWithDAD(f, 1)
 	if err == nil {
 		err = h.AwaitDADFailed(ctx, vip)
 	}
@@ -301,7 +301,7 @@ const flapInterval = 10 * time.Millisecond
 
 func (h *host) flap(ctx context.Context, f model.Fault) error {
 	vip := h.network().API[f.VIP]
-	if err := h.RemoveVIP(ctx, vip); err != nil {
+	if err := h.RemoveVIP(vip); err != nil {
 		return err
 	}
 	if vip.Is6() && h.model.WithoutIPv6(f.Link) {
@@ -310,12 +310,16 @@ func (h *host) flap(ctx context.Context, f model.Fault) error {
 	next := time.NewTicker(flapInterval)
 	defer next.Stop()
 	for i := range f.N {
-		<-next.C
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		var err error
 		if i%2 == 0 {
-			err = h.AddVIP(ctx, vip, f.Link, "nodad")
+			err = h.AddVIP(vip, f.Link, rig.Usable)
 		} else {
-			err = h.RemoveVIP(ctx, vip)
+			err = h.RemoveVIPFrom(vip, f.Link)
 		}
 		if err != nil {
 			return err

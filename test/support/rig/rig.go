@@ -58,8 +58,9 @@ type Rig struct {
 	Outside *lab.Node // with the clients and the ingress
 	Dir     string    // of the input files of the service
 
-	lab    *lab.Lab
-	binary string
+	lab       *lab.Lab
+	binary    string
+	addresses addresses
 }
 
 // New creates the network. The caller must Close it.
@@ -69,14 +70,24 @@ func New(ctx context.Context, binary string) (*Rig, error) {
 		return nil, err
 	}
 	r := &Rig{Host: nodes[0], Outside: nodes[1], Dir: filepath.Join(nodes[0].Dir, "files"), lab: l, binary: binary}
-	if err := errors.Join(os.Mkdir(r.Dir, 0o750), os.Mkdir(r.StateDir(), 0o750), r.wire(ctx)); err != nil {
+	err = errors.Join(os.Mkdir(r.Dir, 0o750), os.Mkdir(r.StateDir(), 0o750), r.wire(ctx))
+	if err == nil {
+		err = r.openAddresses()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
 // Close removes the network and all processes in it.
-func (r *Rig) Close() error { return r.lab.Close() }
+func (r *Rig) Close() error {
+	var err error
+	if r.addresses.conn != nil {
+		err = r.addresses.conn.Close()
+	}
+	return errors.Join(err, r.lab.Close())
+}
 
 // StateDir returns the parent of the service's state directory.
 func (r *Rig) StateDir() string { return filepath.Join(r.Host.Dir, "state") }
@@ -135,23 +146,6 @@ func batch(ctx context.Context, n *lab.Node, commands ...string) error {
 
 // LinkName returns the name of a link of the host by number.
 func LinkName(i int) string { return []string{FirstLink, SecondLink}[i] }
-
-// AddVIP adds an address to a link, with further words of ip-address(8).
-func (r *Rig) AddVIP(ctx context.Context, vip netip.Addr, link int, options string) error {
-	return batch(ctx, r.Host, fmt.Sprintf("address replace %s dev %s %s", netip.PrefixFrom(vip, vip.BitLen()), LinkName(link), options))
-}
-
-// RemoveVIP removes an address from every link.
-func (r *Rig) RemoveVIP(ctx context.Context, vip netip.Addr) error {
-	_, err := r.Host.Run(ctx, "ip", "address", "flush", "to", netip.PrefixFrom(vip, vip.BitLen()).String())
-	return err
-}
-
-// RemoveVIPFrom removes an address from one link.
-func (r *Rig) RemoveVIPFrom(ctx context.Context, vip netip.Addr, link int) error {
-	_, err := r.Host.Run(ctx, "ip", "address", "flush", "to", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", LinkName(link))
-	return err
-}
 
 // Duplicate gives another host an address, until remove is called.
 func (r *Rig) Duplicate(ctx context.Context, vip netip.Addr) (remove func() error, err error) {
@@ -250,7 +244,7 @@ func (r *Rig) Reset(ctx context.Context) error {
 	err := errors.Join(r.SetIPv6(ctx, true), r.Flush(ctx))
 	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", ownAddresses()[1], FirstLink)}
 	for _, vip := range APIVIPs() {
-		steps = append(steps, "address flush to "+netip.PrefixFrom(vip, vip.BitLen()).String())
+		err = errors.Join(err, r.RemoveVIP(vip))
 	}
 	return errors.Join(err, batch(ctx, r.Host, steps...))
 }
