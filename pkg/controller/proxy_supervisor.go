@@ -24,6 +24,9 @@ const (
 	// a heartbeat every 3 s at least. The limit is well below systemd's watchdog.
 	proxySilenceLimit = 8 * time.Second
 	supervisorTick    = time.Second
+	// stallThreshold is the time between two ticks after which this process itself did not
+	// run.
+	stallThreshold = 3 * supervisorTick
 
 	// lastMessagesTimeout is how long the events of a process that has exited are read.
 	lastMessagesTimeout = 100 * time.Millisecond
@@ -76,6 +79,7 @@ type proxySupervisor struct {
 	detached chan struct{} // closed when the events of process are not read any more
 	connErr  error         // why events ended
 	exited   <-chan struct{}
+	checked  time.Time        // when checkTimeouts last ran
 	giveUp   <-chan time.Time // the process is replaced then, whatever it still sends
 	started  time.Time
 	stable   <-chan time.Time // the process counts as working then
@@ -138,6 +142,7 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 	defer close(s.stopped)
 	defer s.detach()
 	s.attach(first)
+	s.checked = time.Now()
 	tick := time.NewTicker(supervisorTick)
 	defer tick.Stop()
 	for {
@@ -209,7 +214,15 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 			s.closeSocket(port)
 		}
 	}
-	if s.process != nil && s.process.silence(now) > s.silenceLimit {
+	stalled := now.Sub(s.checked) > stallThreshold
+	s.checked = now
+	if s.process == nil {
+		return
+	}
+	if stalled { // this process did not run (SIGSTOP, a paused machine): its events are still in the pipe
+		s.process.recordEvent(now)
+	}
+	if s.process.silence(now) > s.silenceLimit {
 		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
 	}
 }

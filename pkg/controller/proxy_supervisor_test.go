@@ -314,6 +314,33 @@ func TestSocketOfStuckProcess(t *testing.T) {
 	}
 }
 
+// TestOwnStallIsNoSilence: a service that did not run for a while, as on a paused machine,
+// finds the events of a working process in the pipe. It must not replace that process.
+func TestOwnStallIsNoSilence(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.silenceLimit = proxySilenceLimit
+	s.attach(s.process)
+	now := time.Now()
+	s.checked = now
+	check := func(after time.Duration) (replaced bool) {
+		now = now.Add(after)
+		s.checkTimeouts(now)
+		return s.proxySupervisor.process == nil
+	}
+	if check(supervisorTick) || check(time.Minute) {
+		t.Fatal("replaced after a stall of this process")
+	}
+	for range proxySilenceLimit / supervisorTick {
+		if check(supervisorTick) {
+			t.Fatal("replaced too early")
+		}
+	}
+	if !check(supervisorTick) {
+		t.Error("a silent process is not replaced")
+	}
+}
+
 // TestSettingsInForce: settings are in force when the process has handled them. A process
 // that ends before passes that on to its successor.
 func TestSettingsInForce(t *testing.T) {
