@@ -24,7 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
+	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
 // host is a rig with the service, to which faults are injected.
@@ -37,7 +39,8 @@ type host struct {
 	taken       map[int]net.Listener
 	rules       map[uint16][]string // of the service's table by port: what the real nft prints
 	requests    ledger
-	startTook   time.Duration
+	disk        *slowsync.Delayer                   // of services that are started with it
+	dns         net.PacketConn                      // a name server that never answers
 	spent       map[model.Kind]time.Duration        // on injecting
 	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
@@ -54,6 +57,12 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 	}
 	if err := unix.Mount("chaos", r.StateDir(), "tmpfs", 0, "size="+strconv.Itoa(stateBytes)); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount the state directory: %w", err), r.Close())
+	}
+	if h.disk, err = slowsync.New(r.Host.Dir, slowSync); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if h.dns, err = r.ListenSilently(ctx, 53); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	for _, port := range []uint16{model.DefaultPort, model.OtherPort} {
 		t, err := r.LoadTable(ctx, tableText(port))
@@ -79,6 +88,8 @@ const (
 	clientsInFlight = 100
 	// attackHold is how long attackers keep a connection.
 	attackHold = 2 * time.Second
+	// slowSync is the time of an fsync on a slow disk.
+	slowSync = 5 * time.Second
 	// stateBytes is the size of the file system of the state directory.
 	stateBytes = 256 << 10
 )
@@ -113,6 +124,7 @@ func (h *host) close(ctx context.Context) error {
 		err = h.Unit.Close(ctx)
 	}
 	h.ingress.Close()
+	err = errors.Join(err, h.disk.Close(), h.dns.Close())
 	for _, l := range h.taken {
 		_ = l.Close()
 	}
@@ -128,20 +140,16 @@ func (h *host) logFile() string { return filepath.Join(h.Host.Dir, "http01-proxy
 func (h *host) path(f model.File) string { return filepath.Join(h.Dir, string(f)) }
 
 // begin starts the service on a host in the first state of a sequence.
-func (h *host) begin(ctx context.Context) error {
-	// A silent ingress would delay the stop.
+func (h *host) begin(ctx context.Context, slow bool) error {
 	if err := h.ingress.Set(ctx, ""); err != nil {
 		return err
-	}
-	if last := h.Unit; last != nil {
-		h.Unit = nil
-		if err := last.Close(ctx); err != nil {
-			return fmt.Errorf("stop the service of the last sequence: %w", err)
-		}
 	}
 	for port, l := range h.taken {
 		_ = l.Close()
 		delete(h.taken, port)
+	}
+	if err := h.discard(ctx); err != nil {
+		return fmt.Errorf("end the service of the last sequence: %w", err)
 	}
 	if err := h.actOnState(model.Fault{Kind: model.StateWritable}); err != nil {
 		return err
@@ -162,7 +170,11 @@ func (h *host) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	u, err := h.NewUnit()
+	var wrap []string
+	if slow {
+		wrap = h.disk.Command()
+	}
+	u, err := h.NewUnit(wrap...)
 	if err != nil {
 		return err
 	}
@@ -171,12 +183,32 @@ func (h *host) begin(ctx context.Context) error {
 	if err := errors.Join(h.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
-	h.startTook = time.Since(start)
+	run.starts.add(time.Since(start))
 	h.model.Ready()
 	h.requests = ledger{start: h.clients.Sent(), causes: make(map[netip.Addr]model.Fault)}
-	h.note(model.Fault{}, false, time.Now(), time.Now())
+	h.note(model.Fault{}, nil, time.Now(), time.Now())
 	h.clients.Resume()
 	return nil
+}
+
+// discard ends the service of the last sequence and waits until its child processes have
+// closed their sockets.
+func (h *host) discard(ctx context.Context) error {
+	last := h.Unit
+	if last == nil {
+		return nil
+	}
+	h.Unit = nil
+	if err := last.Discard(ctx); err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, "the end of the child processes", func(context.Context) error {
+		ports, err := h.ListeningPorts()
+		if err == nil && len(ports) > 0 {
+			err = fmt.Errorf("listening on %v", ports)
+		}
+		return err
+	})
 }
 
 func empty(dir string) error {
@@ -210,6 +242,10 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 		return true, h.actOnState(f)
 	case model.IngressMode:
 		return true, h.ingress.Set(ctx, string(f.Mode))
+	case model.SlowDisk: // see begin
+		return true, nil
+	case model.SilentDNS:
+		return true, os.WriteFile(filepath.Join(h.Dir, "resolv.conf"), []byte("nameserver "+rig.NameServer().String()+"\n"), 0o600)
 	default:
 		return h.actOnProcesses(ctx, f)
 	}

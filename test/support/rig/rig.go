@@ -41,6 +41,9 @@ func ownAddresses() []netip.Prefix {
 // HostAddress returns an own address of the host.
 func HostAddress() netip.Addr { return ownAddresses()[0].Addr() }
 
+// NameServer returns an address of the clients' side.
+func NameServer() netip.Addr { return addr("10.77.0.1") }
+
 // clients is the number of addresses of clients in each family.
 const clients = 8
 
@@ -122,7 +125,7 @@ func (r *Rig) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	steps = []string{"link set " + outside + " up", "address add 10.77.0.1/24 dev " + outside, "address add fd77::1/64 dev " + outside + " nodad"}
+	steps = []string{"link set " + outside + " up", fmt.Sprintf("address add %s/24 dev %s", NameServer(), outside), "address add fd77::1/64 dev " + outside + " nodad"}
 	for i := range clients {
 		for _, vip := range APIVIPs()[:2] {
 			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip), vip.BitLen()), outside))
@@ -156,6 +159,18 @@ func (r *Rig) Duplicate(ctx context.Context, vip netip.Addr) (remove func() erro
 	return func() error {
 		return batch(context.WithoutCancel(ctx), r.Outside, fmt.Sprintf("address del %s dev %s", p, outside))
 	}, nil
+}
+
+// ListenSilently receives packets at a UDP port of NameServer and never answers.
+func (r *Rig) ListenSilently(ctx context.Context, port uint16) (conn net.PacketConn, err error) {
+	err = r.Outside.InNamespace(func() error {
+		conn, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", netip.AddrPortFrom(NameServer(), port).String())
+		if err != nil {
+			return fmt.Errorf("listen silently: %w", err)
+		}
+		return nil
+	})
+	return conn, err
 }
 
 // AwaitDADFailed waits until the kernel has found that another host has an address.

@@ -37,7 +37,7 @@ type Unit struct {
 
 	mu       sync.Mutex // not held during I/O
 	process  *lab.Process
-	wanted   bool            // by the administrator
+	enabled  bool            // by the administrator
 	ready    <-chan struct{} // closed when the process is ready
 	restarts int             // by Restart=
 	watchers sync.WaitGroup
@@ -76,8 +76,8 @@ func (u *Unit) Start() error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	running := u.wanted
-	u.wanted = true
+	running := u.enabled
+	u.enabled = true
 	u.mu.Unlock()
 	if running {
 		return nil
@@ -154,7 +154,7 @@ func (u *Unit) watch(p *lab.Process) {
 	<-p.Exited()
 	u.acting.Lock()
 	u.mu.Lock()
-	again := u.wanted && u.process == p
+	again := u.enabled && u.process == p
 	u.mu.Unlock()
 	u.acting.Unlock()
 	if !again {
@@ -164,7 +164,7 @@ func (u *Unit) watch(p *lab.Process) {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	again = u.wanted && u.process == p
+	again = u.enabled && u.process == p
 	if again {
 		u.restarts++
 	}
@@ -195,7 +195,7 @@ func (u *Unit) Restart(ctx context.Context) error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	u.wanted = true
+	u.enabled = true
 	u.mu.Unlock()
 	if err := u.end(ctx, (*lab.Process).End); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (u *Unit) stop(ctx context.Context, end func(*lab.Process, context.Context)
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	u.wanted = false
+	u.enabled = false
 	u.mu.Unlock()
 	err := u.end(ctx, end)
 	u.mu.Lock()
