@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -111,12 +112,12 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// TestSubjectsAreForgotten: VIPs that are removed from the configuration use no memory.
-func TestSubjectsAreForgotten(t *testing.T) {
+// TestSubjectsAreDropped: VIPs that are removed from the configuration use no memory.
+func TestSubjectsAreDropped(t *testing.T) {
 	t.Parallel()
 	l, now := newLimiter(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range 100 {
-		l.record(change(fmt.Sprint(i), 0), now)
+		l.record(change(strconv.Itoa(i), 0), now)
 	}
 	l.record(change("next", 0), now.Add(subjectLifetime+time.Second))
 	if len(l.subjects) != 1 {

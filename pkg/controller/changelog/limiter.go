@@ -19,7 +19,7 @@ const (
 	burst, refill = 6, 6
 	// summaryInterval is when changes without their own entry are summarised.
 	summaryInterval = 10 * time.Second
-	// subjectLifetime is how long a subject that does not change is remembered: its budget
+	// subjectLifetime is how long a subject that does not change is recorded: its budget
 	// is full again before.
 	subjectLifetime = 10 * time.Minute
 )
@@ -54,7 +54,7 @@ func newLimiter() limiter { return limiter{subjects: make(map[string]*subject)} 
 func (l *limiter) record(e Entry, now time.Time) (write bool) {
 	s := l.subjects[e.Subject]
 	if s == nil {
-		l.forget(now)
+		l.drop(now)
 		s = &subject{budget: logbudget.New(burst, refill)}
 		l.subjects[e.Subject] = s
 	}
@@ -70,9 +70,9 @@ func (l *limiter) record(e Entry, now time.Time) (write bool) {
 	return false
 }
 
-// forget drops subjects that have not changed for a while: VIPs can be removed from the
+// drop drops subjects that have not changed for a while: VIPs can be removed from the
 // configuration.
-func (l *limiter) forget(now time.Time) {
+func (l *limiter) drop(now time.Time) {
 	maps.DeleteFunc(l.subjects, func(_ string, s *subject) bool {
 		return s.changes == 0 && now.Sub(s.changed) > subjectLifetime
 	})

@@ -100,7 +100,7 @@ func (a *addresses) message(vip netip.Addr, link int, more func(*netlink.Attribu
 	if err != nil {
 		return netlink.Message{}, fmt.Errorf("encode an address: %w", err)
 	}
-	head := binary.NativeEndian.AppendUint32([]byte{family, byte(vip.BitLen()), 0, 0}, a.index[link])
+	head := binary.NativeEndian.AppendUint32([]byte{family, byte(vip.BitLen()), 0, 0}, a.index[link]) //nolint:gosec // 32 or 128
 	return netlink.Message{Data: append(head, attributes...)}, nil
 }
 
