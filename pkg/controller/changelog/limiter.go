@@ -54,7 +54,7 @@ func newLimiter() limiter { return limiter{subjects: make(map[string]*subject)} 
 func (l *limiter) record(e Entry, now time.Time) (write bool) {
 	s := l.subjects[e.Subject]
 	if s == nil {
-		l.drop(now)
+		l.prune(now)
 		s = &subject{budget: logbudget.New(burst, refill)}
 		l.subjects[e.Subject] = s
 	}
@@ -70,9 +70,9 @@ func (l *limiter) record(e Entry, now time.Time) (write bool) {
 	return false
 }
 
-// drop drops subjects that have not changed for a while: VIPs can be removed from the
+// prune removes subjects that have not changed for a while: VIPs can be removed from the
 // configuration.
-func (l *limiter) drop(now time.Time) {
+func (l *limiter) prune(now time.Time) {
 	maps.DeleteFunc(l.subjects, func(_ string, s *subject) bool {
 		return s.changes == 0 && now.Sub(s.changed) > subjectLifetime
 	})
