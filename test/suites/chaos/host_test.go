@@ -343,11 +343,11 @@ func (h *host) flap(ctx context.Context, f model.Fault) error {
 	if vip.Is6() && h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
-	next := time.NewTicker(flapInterval)
-	defer next.Stop()
+	begin := time.Now()
 	for i := range f.N {
+		// A change that is late does not delay the next ones.
 		select {
-		case <-next.C:
+		case <-time.After(time.Until(begin.Add(time.Duration(i) * flapInterval))):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

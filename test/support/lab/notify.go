@@ -93,17 +93,17 @@ func (n *Notifications) Next(assignment string) <-chan struct{} {
 // process that has exited can still be in the socket. It sends a barrier, which receive
 // answers in order (sd_notify_barrier(3)).
 func (n *Notifications) Drain() error {
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.Path, Net: "unixgram"})
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("connect to the notify socket: %w", err)
+		return fmt.Errorf("create a socket: %w", err)
 	}
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = unix.Close(socket) }()
 	near, far, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("create a barrier: %w", err)
 	}
 	defer func() { _ = near.Close() }()
-	_, _, err = conn.WriteMsgUnix([]byte("BARRIER=1"), unix.UnixRights(int(far.Fd())), nil)
+	err = unix.Sendmsg(socket, []byte("BARRIER=1"), unix.UnixRights(int(far.Fd())), &unix.SockaddrUnix{Name: n.Path}, 0)
 	if err = errors.Join(err, far.Close()); err != nil {
 		return fmt.Errorf("send a barrier: %w", err)
 	}
