@@ -239,7 +239,11 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 	case model.PortTake, model.PortGive:
 		return h.actOnPort(ctx, f), nil
 	case model.StateReadOnly, model.StateFull, model.StateWritable:
-		return true, h.actOnState(f)
+		err := h.actOnState(f)
+		if errors.Is(err, unix.EBUSY) { // a file is open for writing, on a slow disk for long
+			return false, nil
+		}
+		return true, err
 	case model.IngressMode:
 		return true, h.ingress.Set(ctx, string(f.Mode))
 	case model.SlowDisk: // see begin

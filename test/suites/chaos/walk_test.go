@@ -158,6 +158,9 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	r.phases = [3]time.Duration{started.Sub(begin), injected.Sub(started), time.Since(injected)}
 	if r.err == nil {
 		r.traffic = h.judge()
+	} else { // its requests do not belong to the next sequence
+		h.clients.Pause()
+		h.clients.TakeFailures()
 	}
 	r.log = h.Tail()
 	return r

@@ -184,10 +184,11 @@ func (u *Unit) end(ctx context.Context, end func(*lab.Process, context.Context) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := end(p, ctx); ctx.Err() != nil {
-		return errors.Join(err, p.Kill(context.WithoutCancel(ctx)))
+	_ = end(p, ctx) // an exit by a signal that was sent before is no failure
+	if ctx.Err() == nil {
+		return nil
 	}
-	return nil // an exit by a signal that was sent before is no failure
+	return p.Kill(context.WithoutCancel(ctx)) // as systemd does
 }
 
 // Restart is `systemctl restart`: the store and the table stay.
