@@ -24,7 +24,7 @@
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
-# make chaos           random faults for DURATION from SEED on, compared with a model (root)
+# make chaos           random faults for DURATION from SEED on, compared with a model; or FLAPPING=60s (root)
 # make soak            accelerated life for DURATION: does anything grow? (root)
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
@@ -200,16 +200,15 @@ bench-flood: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
 
-# With two busy processors, eight hosts side by side make 90 sequences a minute:
-# CHAOS='-hosts 8'.
+# CHAOS has more flags, such as -hosts 8. FLAPPING=60s flaps a VIP for so long instead.
 CHAOS_DURATION = $(or $(DURATION),10m)
 CHAOS_SEED     = $(or $(SEED),1)
 
 chaos: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) test -c -o $(BIN)/chaos.test ./suites/chaos
-	cd test/suites/chaos && $(SUDO) env HTTP01_PROXYD=$(BIN)/http01-proxyd $(BIN)/chaos.test -test.run '^TestWalk$$' -test.v -test.timeout 0 \
-		-duration $(CHAOS_DURATION) -seed $(CHAOS_SEED) $(CHAOS)
+	cd test/suites/chaos && $(SUDO) env HTTP01_PROXYD=$(BIN)/http01-proxyd $(BIN)/chaos.test -test.run '^$(if $(FLAPPING),TestFlap,TestWalk)$$' -test.v -test.timeout 0 \
+		-duration $(CHAOS_DURATION) -seed $(CHAOS_SEED) $(if $(FLAPPING),-flapping $(FLAPPING)) $(CHAOS)
 
 soak: build
 	$(SUDO) test/install-packages lab

@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -51,6 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	c.startTasks(t, o)
 	err = t.wait()
 	c.stats.finish()
+	c.changes.Flush()
 	c.writer.flush()
 	if err = errors.Join(err, c.cleanup.run()); err != nil {
 		return err
@@ -67,6 +69,7 @@ func Run(ctx context.Context, o Options) error {
 // uses only those before it.
 type components struct {
 	cleanup   cleanup // of what was constructed
+	changes   *changelog.Log
 	tracker   *tracker.Tracker
 	watchdog  *systemd.Watchdog
 	writer    *stateWriter
@@ -96,7 +99,8 @@ type components struct {
 // newComponents constructs the service. After an error, the cleanup of what it returns
 // closes what was opened.
 func newComponents(ctx context.Context, o Options) (*components, error) {
-	c := &components{tracker: tracker.New(o.Version, time.Now(), logTransition(o.Log)), writer: newStateWriter(o.Log)}
+	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log)}
+	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log}
@@ -188,6 +192,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 	heartbeat, c.loopDone = c.watchdog.Source("reconcile")
 	c.loop = reconcile.New(reconcile.Dependencies{
 		Log:                  o.Log,
+		RecordChange:         c.changes.Record,
 		Tracker:              c.tracker,
 		Addresses:            c.addresses,
 		Files:                c.files,
@@ -227,8 +232,10 @@ func (c *components) startTasks(t *tasks, o Options) {
 		c.supervisor.run(c.firstProxy)
 		return nil
 	})
-	t.start("address watch", c.addresses.Run)
+	addressWatch, endAddressWatch := context.WithCancel(context.WithoutCancel(t.ctx))
+	t.start("address watch", func(context.Context) error { return c.addresses.Run(addressWatch) })
 	t.start("file watch", c.files.Run)
+	t.start("change log", c.changes.Run)
 	t.start("state writer", c.writer.run)
 	t.start("status socket", func(ctx context.Context) error {
 		return statussocket.Serve(ctx, c.socket, c.report, func(err error) {
@@ -254,6 +261,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
+		defer endAddressWatch()        // the loop follows VIPs until then
 		defer c.loopDone()
 		return c.loop.Run(ctx)
 	})
@@ -302,15 +310,17 @@ func (c *components) inheritedState(ports []uint16) reconcile.Inherited {
 	return reconcile.Inherited{Port: port, Table: present}
 }
 
-// logTransition logs each change of the condition.
-func logTransition(log *slog.Logger) func(before, after report.Condition) {
+// recordTransition records each change of the condition.
+func recordTransition(changes *changelog.Log) func(before, after report.Condition) {
 	return func(_, after report.Condition) {
 		level := slog.LevelInfo
 		if !after.Reason.Ready() && after.Reason != report.Disabled && after.Reason != report.ExternalLoadBalancer {
 			level = slog.LevelError
 		}
-		log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),
-			slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status))
+		changes.Record(changelog.Entry{
+			Subject: "state", Level: level, Message: fmt.Sprintf("%s: %s", after.Reason, after.Message),
+			Attrs: []slog.Attr{slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status)},
+		})
 	}
 }
 

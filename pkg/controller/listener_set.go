@@ -51,15 +51,20 @@ func (l *listenerSet) add(port uint16, fd int) {
 }
 
 // close closes a listening socket, here and in the descriptor store.
-func (l *listenerSet) close(port uint16) {
-	closeWithoutLinger(l.fds[port])
+func (l *listenerSet) close(port uint16) { closeWithoutLinger(l.release(port)) }
+
+// release removes a listening socket from the set and from the descriptor store. The
+// caller closes it.
+func (l *listenerSet) release(port uint16) (fd int) {
+	fd = l.fds[port]
 	delete(l.fds, port)
 	if l.store == nil {
-		return
+		return fd
 	}
 	if err := l.store.Remove(storeName(port)); err != nil {
 		l.log.Warn("a port stays in use until this service stops", slog.String("event", "store"), slog.Any("error", err))
 	}
+	return fd
 }
 
 // hasBacklogRoom reports whether the socket on a port listens and has room for

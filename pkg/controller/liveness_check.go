@@ -73,6 +73,7 @@ type livenessCheck struct {
 	timing  timing
 	wake    trigger
 	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
+	pending atomic.Pointer[ownRequest]
 
 	// Owned by run:
 	checkedProcess     *proxyProcess // to which answer and failures belong
@@ -88,6 +89,12 @@ type checkedProxy interface {
 	servingProcess() (*proxyProcess, <-chan struct{}) // and what fires when it changes
 	hasBacklogRoom(port uint16) bool
 	requestReplacement(p *proxyProcess, reason string) bool
+}
+
+// ownRequest is a request that waits for its response.
+type ownRequest struct {
+	vip   netip.Addr
+	abort context.CancelFunc
 }
 
 // requestFailure is why a request was not answered.
@@ -114,9 +121,13 @@ func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy check
 	}
 }
 
-// setTable takes the table in force, or nil.
+// setTable takes the table in force, or nil. A VIP that has left this host does not answer
+// any more: the request to it is aborted, so that the next one does not wait for its timeout.
 func (c *livenessCheck) setTable(t *ruleset.Table) {
 	c.table.Store(t)
+	if r := c.pending.Load(); r != nil && !c.redirects(r.vip) {
+		r.abort()
+	}
 	c.wake.fire()
 }
 
@@ -258,7 +269,16 @@ func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16
 // attempt makes one request, and returns what is wrong with the response and whether the
 // connection has reached a socket on the port of the redirect.
 func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (reason string, reached bool) {
-	conn, from, err := c.connect(ctx, vip)
+	// The end of the service does not cancel it: the proxy process would count a client
+	// that has disconnected.
+	ctx, abort := context.WithTimeout(context.WithoutCancel(ctx), c.timing.LivenessTimeout)
+	defer abort()
+	c.pending.Store(&ownRequest{vip, abort})
+	defer c.pending.Store(nil)
+	if !c.redirects(vip) { // it left before
+		abort()
+	}
+	conn, from, err := connect(ctx, vip)
 	var errno unix.Errno
 	switch {
 	case errors.Is(err, unix.ECONNRESET):
@@ -269,6 +289,7 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 		return "connection timed out", false
 	}
 	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	// Before the request: a socket that is closed with unread bytes disappears immediately.
 	reached, err = socketowner.HasConnection(netip.AddrPortFrom(vip, port), from)
 	if reached = reached || err != nil; reached {
@@ -279,12 +300,7 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 
 // connect connects to a VIP of this host from that VIP, as the kernel does for a host's
 // own addresses. So a VIP that has just left this host is not reached on another one.
-func (c *livenessCheck) connect(ctx context.Context, vip netip.Addr) (conn net.Conn, from netip.AddrPort, err error) {
-	// The end of the service does not cancel it: the proxy process would count a client
-	// that has disconnected.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.LivenessTimeout)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
+func connect(ctx context.Context, vip netip.Addr) (conn net.Conn, from netip.AddrPort, err error) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(vip, 0)), KeepAlive: -1}
 	if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(vip, 80).String()); err != nil {
 		return nil, from, err
@@ -292,7 +308,6 @@ func (c *livenessCheck) connect(ctx context.Context, vip netip.Addr) (conn net.C
 	if local, is := conn.LocalAddr().(*net.TCPAddr); is {
 		from = netip.AddrPortFrom(vip, local.AddrPort().Port())
 	}
-	_ = conn.SetDeadline(deadline)
 	return conn, from, nil
 }
 

@@ -3,12 +3,16 @@
 package controller
 
 import (
+	"io"
+	"net"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -79,4 +83,38 @@ func TestReplacementBackoff(t *testing.T) {
 			t.Errorf("reason %s", got)
 		}
 	})
+}
+
+// TestRequestToLostVIPIsAborted: a VIP that leaves this host while the service waits for a
+// response does not delay the requests to the others.
+func TestRequestToLostVIPIsAborted(t *testing.T) {
+	nstest.Require(t)
+	vip, other := netip.MustParseAddr("127.0.0.5"), netip.MustParseAddr("127.0.0.6")
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
+	must(t, err)
+	defer func() { _ = silent.Close() }()
+	r, _ := newStatsRecorderTest()
+	c := newLivenessCheck(r.tracker, r, &replacements{}, timing{LivenessTimeout: time.Hour}.withDefaults())
+	both, without := ruleset.New(80, []netip.Addr{vip, other}), ruleset.New(80, []netip.Addr{other})
+	c.setTable(&both)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.attempt(t.Context(), vip, 80)
+	}()
+	conn, err := silent.Accept()
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.ReadAtLeast(conn, make([]byte, 100), len("GET / HTTP/1.1\r\n"))
+	must(t, err)
+	still := ruleset.New(80, []netip.Addr{vip})
+	c.setTable(&still)
+	select {
+	case <-ended:
+		t.Error("another VIP has left, and the request is aborted")
+	default:
+	}
+	c.setTable(&without)
+	<-ended
+	c.attempt(t.Context(), vip, 80) // it has left already
 }

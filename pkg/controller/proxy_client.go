@@ -85,7 +85,12 @@ func (p *proxyClient) Close(ctx context.Context) {
 
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
 // connections are queued there until the next process starts.
-func (p *proxyClient) HandOver(ctx context.Context) {
+func (p *proxyClient) HandOver(ctx context.Context) <-chan struct{} {
 	p.supervisor.keepListeners()
-	p.supervisor.drain(ctx, p.last.generation)
+	ended, generation := make(chan struct{}), p.last.generation
+	go func() {
+		defer close(ended)
+		p.supervisor.drain(ctx, generation)
+	}()
+	return ended
 }

@@ -85,15 +85,23 @@ func (s *proxySupervisor) open(port uint16) error {
 	return errors.New("cannot listen: the proxy supervisor has stopped")
 }
 
-// closingPort is a port that the process still serves for a moment.
+// closingPort is a port that the process still serves for a moment. Its socket is kept
+// until the process has closed it: if the port is opened again meanwhile, the socket is.
 type closingPort struct {
 	deadline time.Time
-	waiting  []openPort // until the process has closed it
+	fd       int
 }
 
 func (c openPort) execute(s *proxySupervisor) {
 	if closing := s.closing[c.port]; closing != nil {
-		closing.waiting = append(closing.waiting, c)
+		delete(s.closing, c.port)
+		s.reopened[c.port]++
+		s.listeners.add(c.port, closing.fd)
+		if s.configured && s.process != nil {
+			s.sendListener(c.port)
+		}
+		s.publishPorts()
+		c.reply <- nil
 		return
 	}
 	if _, open := s.listeners.fds[c.port]; open {
@@ -134,24 +142,31 @@ func (c closeOtherPorts) execute(s *proxySupervisor) {
 		if other == c.port {
 			continue
 		}
-		if s.process != nil {
-			s.closing[other] = &closingPort{deadline: time.Now().Add(stopListeningTimeout)}
-			s.send(protocol.Command{StopListening: &protocol.StopListening{Port: other}}, -1)
+		if s.process == nil {
+			s.listeners.close(other)
+			continue
 		}
-		s.listeners.close(other)
+		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: other}}, -1)
+		s.closing[other] = &closingPort{deadline: time.Now().Add(stopListeningTimeout), fd: s.listeners.release(other)}
 	}
 	s.publishPorts()
 }
 
-// recordStopped opens a port again that was requested while the process closed it.
+// recordStopped records that the process has closed a port. If the port was opened again
+// after the command to close it, the process has the socket once more.
 func (s *proxySupervisor) recordStopped(port uint16) {
-	c := s.closing[port]
-	delete(s.closing, port)
-	if c == nil {
+	if s.reopened[port] > 0 {
+		s.reopened[port]--
 		return
 	}
-	for _, waiting := range c.waiting {
-		waiting.execute(s)
+	s.closeSocket(port)
+}
+
+// closeSocket closes the socket of a closing port.
+func (s *proxySupervisor) closeSocket(port uint16) {
+	if c := s.closing[port]; c != nil {
+		delete(s.closing, port)
+		closeWithoutLinger(c.fd)
 	}
 }
 

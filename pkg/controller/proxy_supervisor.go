@@ -24,6 +24,9 @@ const (
 	// a heartbeat every 3 s at least. The limit is well below systemd's watchdog.
 	proxySilenceLimit = 8 * time.Second
 	supervisorTick    = time.Second
+	// stallThreshold is the time between two ticks after which this process itself did not
+	// run.
+	stallThreshold = 3 * supervisorTick
 
 	// lastMessagesTimeout is how long the events of a process that has exited are read.
 	lastMessagesTimeout = 100 * time.Millisecond
@@ -66,6 +69,7 @@ type proxySupervisor struct {
 	sent               sentSettings
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
+	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 	drainReply         chan string
 	probeReply         chan []protocol.Reachability
 	awaiting           []awaitServing
@@ -75,6 +79,7 @@ type proxySupervisor struct {
 	detached chan struct{} // closed when the events of process are not read any more
 	connErr  error         // why events ended
 	exited   <-chan struct{}
+	checked  time.Time        // when checkTimeouts last ran
 	giveUp   <-chan time.Time // the process is replaced then, whatever it still sends
 	started  time.Time
 	stable   <-chan time.Time // the process counts as working then
@@ -106,7 +111,7 @@ func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
 		commands:          make(chan proxyCommand), settings: newMailbox[proxySettings](), done: make(chan struct{}), stopped: make(chan struct{}),
-		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), backoff: minProxyBackoff,
+		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
 	}
 	s.publishPorts()
 	return s
@@ -137,6 +142,7 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 	defer close(s.stopped)
 	defer s.detach()
 	s.attach(first)
+	s.checked = time.Now()
 	tick := time.NewTicker(supervisorTick)
 	defer tick.Stop()
 	for {
@@ -200,15 +206,23 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 	}
 }
 
-// checkTimeouts replaces a process that sends nothing, and opens ports that a stuck
-// process has not closed in time.
+// checkTimeouts replaces a process that sends nothing, and closes the sockets of ports that
+// a stuck process has not closed in time.
 func (s *proxySupervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
 		if now.After(c.deadline) {
-			s.recordStopped(port)
+			s.closeSocket(port)
 		}
 	}
-	if s.process != nil && s.process.silence(now) > s.silenceLimit {
+	stalled := now.Sub(s.checked) > stallThreshold
+	s.checked = now
+	if s.process == nil {
+		return
+	}
+	if stalled { // this process did not run (SIGSTOP, a paused machine): its events are still in the pipe
+		s.process.recordEvent(now)
+	}
+	if s.process.silence(now) > s.silenceLimit {
 		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
 	}
 }
@@ -275,8 +289,9 @@ func (s *proxySupervisor) detach() {
 	s.process.KillAndClose()
 	s.process, s.events, s.exited, s.giveUp, s.stable = nil, nil, nil, nil, nil
 	for port := range s.closing {
-		s.recordStopped(port)
+		s.closeSocket(port)
 	}
+	clear(s.reopened)
 	s.recordDrained("")
 	s.recordProbed(nil)
 }

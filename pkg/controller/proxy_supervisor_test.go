@@ -191,11 +191,7 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	for range 2 {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
-		must(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{}), unix.Listen(fd, 1)))
-		port, err := listeningPort(fd)
-		must(t, err)
+		port, fd := newSocket(t)
 		s.listeners.add(port, fd)
 	}
 	s.publishPorts()
@@ -224,6 +220,124 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 		if got := s.openPorts(); !slices.Equal(got, tt.want) {
 			t.Errorf("open: %v, want %v", got, tt.want)
 		}
+	}
+}
+
+// newSocket returns a listening socket and its port.
+func newSocket(t *testing.T) (port uint16, fd int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	must(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{}), unix.Listen(fd, 1)))
+	port, err = listeningPort(fd)
+	must(t, err)
+	return port, fd
+}
+
+// isListening reports whether a descriptor is still the socket of a port.
+func isListening(fd int, port uint16) bool {
+	got, err := listeningPort(fd)
+	return err == nil && got == port
+}
+
+// TestPortIsOpenedAgain: a port that the process is still closing is opened again
+// immediately, with the same socket: the reconcile loop waits for nobody. The report about
+// the first close does not end it.
+func TestPortIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.attach(s.process)
+	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	kept, fd := newSocket(t)
+	s.listeners.add(kept, fd)
+	port, fd := newSocket(t)
+	s.listeners.add(port, fd)
+	stopped := func() { s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}}) }
+	isOpen := func(when string, want bool) {
+		t.Helper()
+		if open := isListening(fd, port); open != want || slices.Contains(s.openPorts(), port) != want {
+			t.Errorf("%s: the socket is open: %t, the open ports are %v", when, open, s.openPorts())
+		}
+	}
+	for range 2 {
+		closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		reply := make(chan error, 1)
+		openPort{port, reply}.execute(s.proxySupervisor)
+		select {
+		case err := <-reply:
+			must(t, err)
+		default:
+			t.Fatal("the port is not open until the process has closed it")
+		}
+		isOpen("opened again", true)
+	}
+	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	stopped()
+	stopped()
+	if s.closing[port] == nil {
+		t.Error("the reports about the first two times end the third")
+	}
+	stopped()
+	isOpen("closed", false)
+	want := slices.Repeat([]string{fmt.Sprint("stop ", port), fmt.Sprint("listen ", port)}, 2)
+	s.expectCommands(t, append(want, fmt.Sprint("stop ", port)), func(c protocol.Command) string {
+		switch {
+		case c.Listen != nil:
+			return fmt.Sprint("listen ", c.Listen.Port)
+		case c.StopListening != nil:
+			return fmt.Sprint("stop ", c.StopListening.Port)
+		}
+		return ""
+	})
+}
+
+// TestSocketOfStuckProcess: the socket of a port that a process does not close is closed
+// after a while, and when the process ends.
+func TestSocketOfStuckProcess(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*proxySupervisor){
+		"after a while":    func(s *proxySupervisor) { s.checkTimeouts(time.Now().Add(stopListeningTimeout + time.Second)) },
+		"with the process": (*proxySupervisor).detach,
+	} {
+		s := newSupervisorTest(t)
+		s.attach(s.process)
+		port, fd := newSocket(t)
+		s.listeners.add(port, fd)
+		closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		if s.closing[port] == nil {
+			t.Errorf("%s: the socket is not kept", name)
+		}
+		end(s.proxySupervisor)
+		if isListening(fd, port) || len(s.closing) > 0 {
+			t.Errorf("%s: the socket is not closed", name)
+		}
+	}
+}
+
+// TestOwnStallIsNoSilence: a service that did not run for a while, as on a paused machine,
+// finds the events of a working process in the pipe. It must not replace that process.
+func TestOwnStallIsNoSilence(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.silenceLimit = proxySilenceLimit
+	s.attach(s.process)
+	now := time.Now()
+	s.checked = now
+	check := func(after time.Duration) (replaced bool) {
+		now = now.Add(after)
+		s.checkTimeouts(now)
+		return s.proxySupervisor.process == nil
+	}
+	if check(supervisorTick) || check(time.Minute) {
+		t.Fatal("replaced after a stall of this process")
+	}
+	for range proxySilenceLimit / supervisorTick {
+		if check(supervisorTick) {
+			t.Fatal("replaced too early")
+		}
+	}
+	if !check(supervisorTick) {
+		t.Error("a silent process is not replaced")
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 
 // The reasons with which it is False.
 const (
-	Starting             Reason = "Starting"             // the first observation of the host is not complete yet
+	Starting             Reason = "Starting"             // the first observation of the host is not complete yet, or no held VIP has answered since the end of a fault
 	InvalidConfig        Reason = "InvalidConfig"        // the configuration is rejected; the last good one is active, if any
 	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
 	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node

@@ -114,7 +114,7 @@ func (l *ChallengeLog) Record(request report.Challenge, now time.Time) []Entry {
 	if before == c.result {
 		return nil
 	}
-	if !l.budgets.of(c).spend(now) {
+	if !l.budgets.of(c).Spend(now) {
 		l.suppressed++
 		return nil
 	}
@@ -125,7 +125,7 @@ func (l *ChallengeLog) Record(request report.Challenge, now time.Time) []Entry {
 func (l *ChallengeLog) start(at key, request report.Challenge, now time.Time) (entries []Entry) {
 	c := &openChallenge{Challenge: Challenge{FirstRequest: request.Time}}
 	c.add(request)
-	if !l.budgets.of(c).spend(now) {
+	if !l.budgets.of(c).Spend(now) {
 		l.suppressed++
 		return nil
 	}
@@ -237,7 +237,7 @@ func (l *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry 
 		if c.Requests == 1 && c.Answered == 0 && !c.fromKnownClient() {
 			continue // the first entry of a stranger's only request has everything
 		}
-		if !l.budgets.of(c).spend(now) {
+		if !l.budgets.of(c).Spend(now) {
 			continue // its requests have entries, or are counted
 		}
 		e := c.entry(Ended, c.summary(), c.result)

@@ -112,17 +112,13 @@ func (a *applier) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// handOver ends the challenges in flight and keeps listeners and table for the next
-// process. Without a listener it removes the table. left reports whether anything is kept.
-// The table is released last, because other programs can change it from then on.
-func (a *applier) handOver(ctx context.Context) (left bool, err error) {
-	if a.port == 0 {
-		return false, a.withdraw(ctx)
+// follow applies the VIPs of a plan to the table during a hand-over, and reports whether it
+// has. Everything else of a plan is left to the next process.
+func (a *applier) follow(p plan) (followed bool, err error) {
+	if !a.tableApplied || !p.listen {
+		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.DrainTimeout)
-	defer cancel()
-	a.Proxy.HandOver(ctx)
-	err = a.Table.Retain()
+	err = a.Table.Apply(p.table(a.port))
 	return err == nil, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -82,9 +83,10 @@ type Proxy interface {
 	// Close closes all listeners and waits for the challenges in flight. It aborts those
 	// that have not ended when ctx ends.
 	Close(ctx context.Context)
-	// HandOver stops the proxy like Close, but keeps the listeners. New connections are
-	// queued until the next process of this service starts. It is the last call.
-	HandOver(ctx context.Context)
+	// HandOver stops the proxy like Close, but keeps the listeners, and does not wait. New
+	// connections are queued until the next process of this service starts. It is the last
+	// call. ended is closed when no challenge is in flight any more.
+	HandOver(ctx context.Context) (ended <-chan struct{})
 }
 
 // Notifier notifies systemd of the state of the loop.
@@ -95,15 +97,18 @@ type Notifier interface {
 
 // Dependencies are the parameters of a Loop. All except DrainTimeout are required.
 type Dependencies struct {
-	Log       *slog.Logger
-	Tracker   *tracker.Tracker
-	Addresses Addresses
-	Files     Files
-	Table     Table
-	Proxy     Proxy
-	Loopback  LoopbackAddresses
-	Notifier  Notifier
-	Heartbeat func() // called at least every 5 s while the loop runs
+	Log *slog.Logger
+	// RecordChange receives each VIP that the host has gained or lost, for the journal. It
+	// must not block.
+	RecordChange func(changelog.Entry)
+	Tracker      *tracker.Tracker
+	Addresses    Addresses
+	Files        Files
+	Table        Table
+	Proxy        Proxy
+	Loopback     LoopbackAddresses
+	Notifier     Notifier
+	Heartbeat    func() // called at least every 5 s while the loop runs
 	// Observed receives an Observation after each pass. It must not block.
 	Observed func(Observation)
 	// OnConfig receives the active configuration, with the ports of MicroShift's router, if
@@ -236,8 +241,7 @@ func (l *Loop) Run(ctx context.Context) error {
 // ended already.
 func (l *Loop) shutDown(ctx context.Context) {
 	if l.SuccessorExpected() {
-		var err error
-		if l.HandedOver, err = l.applier.handOver(ctx); err != nil {
+		if err := l.handOver(ctx); err != nil {
 			l.Log.Error("cannot keep the table for the next process: connections are refused until it has created a new one",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
@@ -251,6 +255,58 @@ func (l *Loop) shutDown(ctx context.Context) {
 		l.Log.Error("cannot remove the table: the kernel removes it when this process ends, otherwise run http01-proxyd cleanup",
 			slog.String("event", "table"), slog.Any("error", err))
 	}
+}
+
+// handOver keeps listeners and table for the next process, and waits until the challenges in
+// flight have ended. Without a listener it removes the table. The table is released last,
+// because other programs can change it from then on.
+func (l *Loop) handOver(ctx context.Context) error {
+	if l.applier.port == 0 {
+		return l.applier.withdraw(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.applier.DrainTimeout)
+	defer cancel()
+	l.followAddresses(l.Proxy.HandOver(ctx))
+	err := l.Table.Retain()
+	l.HandedOver = err == nil
+	return err
+}
+
+// followAddresses redirects the VIPs that arrive during a hand-over: their connections are
+// queued too. The last pass comes after ended is closed, so no VIP that arrived before
+// Retain waits for the next process.
+func (l *Loop) followAddresses(ended <-chan struct{}) {
+	for last := false; !last; {
+		l.Heartbeat()
+		select {
+		case <-ended:
+			last = true
+		case <-l.Addresses.Changed():
+		}
+		l.followOnce()
+	}
+}
+
+// followOnce reads the addresses and applies their VIPs to the table.
+func (l *Loop) followOnce() {
+	s, err := l.observer.observe()
+	l.logAddressError(err)
+	if err != nil {
+		return
+	}
+	p := decide(s)
+	followed, err := l.applier.follow(p)
+	if err != nil {
+		l.Log.Error("cannot apply the VIPs of this host to the table: the next process does",
+			slog.String("event", "table"), slog.Any("error", err))
+	}
+	if followed {
+		l.setVIPs(p.reportVIPs())
+	}
+}
+
+func (l *Loop) logAddressError(err error) {
+	l.observer.logOnChange("address", "cannot read the addresses of this host; the last ones stay in use", err)
 }
 
 // waitForWork waits until a pass is due, and sends heartbeats meanwhile. It returns
@@ -290,7 +346,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	if l.deferUntilObserved(s, err, now) {
 		return
 	}
-	l.observer.logOnChange("address", "cannot read the addresses of this host; the last ones stay in use", err)
+	l.logAddressError(err)
 	p := decide(s)
 	c := p.withRouterPorts(s.config)
 	if s.configKnown && (l.config == nil || !reflect.DeepEqual(*l.config, c)) {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -126,7 +126,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(f)
 	f.loop = New(Dependencies{
-		Log: f.log, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
+		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) }, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
 		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
 		Heartbeat:         func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
 		Observed:          func(Observation) {},
@@ -349,8 +349,67 @@ func TestHandsOverToNextProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(f *fixture) { f.successorExpected = true })
 		f.stop()
-		if last := f.steps[len(f.steps)-2:]; !slices.Equal(last, []string{"suspend", "leave"}) || f.table == nil {
-			t.Errorf("after the end the table is %v, the last steps are %q", f.table, last)
+		want := []string{"listen 8888", "apply 8888 []", "suspend", "apply 8888 []", "leave"}
+		if diff := cmp.Diff(want, f.takeSteps()); diff != "" || f.table == nil || !f.loop.HandedOver {
+			t.Errorf("after the end the table is %v, handed over %t, steps (-want +got):\n%s", f.table, f.loop.HandedOver, diff)
+		}
+	})
+}
+
+// TestHandOverWithoutListener: there is nothing to keep.
+func TestHandOverWithoutListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startLoop(t, func(f *fixture) {
+			f.successorExpected = true
+			f.configure(`mode: ""`)
+		})
+		f.stop()
+		if len(f.steps) > 0 || f.loop.HandedOver {
+			t.Errorf("handed over %t, steps %q", f.loop.HandedOver, f.steps)
+		}
+	})
+}
+
+// TestHandOverFails: a table that cannot be kept is not reported as kept.
+func TestHandOverFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startLoop(t, func(f *fixture) { f.successorExpected = true })
+		f.withLock(func() { f.refuses = errors.New("no") })
+		f.stop()
+		if f.loop.HandedOver {
+			t.Error("handed over")
+		}
+	})
+}
+
+// TestFollowsVIPsDuringHandOver: a VIP that arrives while challenges are in flight is
+// redirected before the next process starts, also if its event comes with the end of the
+// last challenge.
+func TestFollowsVIPsDuringHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inFlight := make(chan struct{})
+		f := startLoop(t, func(f *fixture) {
+			f.configure("vips: {api: [192.0.2.5, 192.0.2.7], ingress: [192.0.2.6]}\n")
+			f.successorExpected, f.inFlight = true, inFlight
+		})
+		f.takeSteps()
+		go func() {
+			synctest.Wait()
+			f.withLock(func() { f.held = parsePrefixes("192.0.2.5/32 eth0") })
+			f.addressEvents <- struct{}{}
+			synctest.Wait()
+			f.withLock(func() {
+				if diff := cmp.Diff(addrs("192.0.2.5"), f.table.VIPs(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+					t.Errorf("while a challenge is in flight (-want +got):\n%s", diff)
+				}
+				f.held = parsePrefixes("192.0.2.5/32 eth0", "192.0.2.7/32 eth0")
+			})
+			close(inFlight)
+		}()
+		f.stop()
+		want := []string{"suspend", "apply 8888 [192.0.2.5]", "apply 8888 [192.0.2.5 192.0.2.7]", "leave"}
+		if diff := cmp.Diff(want, f.takeSteps()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
 		}
 	})
 }

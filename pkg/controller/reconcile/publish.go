@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -25,9 +26,14 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		VIPs:               p.reportVIPs(),
 		Config:             l.observer.configuration.report(),
 	}
-	l.reportVIPChanges(l.vips, result.VIPs)
-	l.vips = result.VIPs
+	l.setVIPs(result.VIPs)
 	l.Tracker.SetReconcileResult(result, time.Now())
+}
+
+// setVIPs takes the VIPs of a pass, and reports what has changed.
+func (l *Loop) setVIPs(vips []report.VIP) {
+	l.reportVIPChanges(l.vips, vips)
+	l.vips = vips
 }
 
 // withConfigError adds a rejected configuration to the state, even while the last good
@@ -50,7 +56,7 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	}
 }
 
-// reportVIPChanges logs and counts the API VIPs that this host has gained or lost.
+// reportVIPChanges records and counts the API VIPs that this host has gained or lost.
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
@@ -58,8 +64,7 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	}
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
-			l.Log.Info(fmt.Sprintf("VIP %v arrived on this host", vip),
-				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
+			l.RecordChange(vipEntry(vip, "vip-gained", fmt.Sprintf("VIP %v arrived on this host", vip)))
 		}
 	}
 	gone := vipsInState(after, report.VIPStandby)
@@ -67,12 +72,17 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 		switch {
 		case slices.Contains(is, vip):
 		case slices.Contains(gone, vip):
-			l.Log.Info(fmt.Sprintf("VIP %v left this host", vip),
-				slog.String("event", "vip-lost"), slog.String("vip", vip.String()))
+			l.RecordChange(vipEntry(vip, "vip-lost", fmt.Sprintf("VIP %v left this host", vip)))
 		default: // the host may still have it
-			l.Log.Info(fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip),
-				slog.String("event", "vip-released"), slog.String("vip", vip.String()))
+			l.RecordChange(vipEntry(vip, "vip-released", fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
 		}
+	}
+}
+
+func vipEntry(vip netip.Addr, event, message string) changelog.Entry {
+	return changelog.Entry{
+		Subject: "VIP " + vip.String(), Level: slog.LevelInfo, Message: message,
+		Attrs: []slog.Attr{slog.String("event", event), slog.String("vip", vip.String())},
 	}
 }
 

@@ -188,13 +188,25 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 	case len(t.heldUnanswered()) > 0:
 		message = fmt.Sprintf("%s; waiting for the response to the service's own request to %s%s",
 			t.result.Message, strings.Join(t.heldUnanswered(), ", "), t.result.MessageSuffix)
-		t.condition = before.Next(before.Reason.Ready(), before.Reason, message, now)
+		waiting := waitingReason(before.Reason)
+		t.condition = before.Next(waiting.Ready(), waiting, message, now)
 		return false
 	case p.Note != "":
 		message += "; " + p.Note
 	}
 	t.condition = before.Next(reason.Ready(), reason, message+t.result.MessageSuffix, now)
 	return true
+}
+
+// waitingReason returns the reason while a held VIP has not answered yet: the one before,
+// unless its cause is over. A corrected configuration is not invalid any more.
+func waitingReason(before report.Reason) report.Reason {
+	switch before {
+	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable:
+		return before
+	default:
+		return report.Starting
+	}
 }
 
 // heldUnanswered returns the held VIPs that have not answered. The caller holds mu.

@@ -386,7 +386,13 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	want("with a note", report.Serving, "holds 2; but")
 	result(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")
-	if transitions != 7 {
+	b.SetVIPProbe(tracker.VIPProbe{}, start)
+	for _, over := range []report.Reason{report.InvalidConfig, report.PortInUse, report.Disabled, report.NoVIPs} {
+		result(over, vip)
+		result(report.Serving, vip)
+		want("after "+string(over), report.Starting, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
+	}
+	if transitions != 11 {
 		t.Errorf("%d transitions", transitions)
 	}
 }

@@ -74,7 +74,7 @@ func fields() []field {
 		{"CLIENT", "address of the client"},
 		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},
 		{"CONDITION", "status of the condition `HTTP01ChallengeProxyReady`"},
-		{"COUNT", "number of requests, connections, certificates or failed attempts"},
+		{"COUNT", "number of requests, connections, certificates, changes or failed attempts"},
 		{"DURATION_MS", "duration of a request, in milliseconds"},
 		{"ERROR", "the error, from the kernel or a library"},
 		{"EVENT", "kind of the entry, as below"},

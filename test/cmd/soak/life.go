@@ -83,7 +83,7 @@ func live(ctx context.Context, binary string, length time.Duration) (r result, e
 	}
 	defer ingress.Close()
 	l := &life{Rig: network, binary: binary}
-	if l.Unit, err = network.NewUnit(ctx); err != nil {
+	if l.Unit, err = network.NewUnit(); err != nil {
 		return r, err
 	}
 	defer end(l.Unit.Close)
@@ -113,7 +113,7 @@ func (l *life) start(ctx context.Context) error {
 		return err
 	}
 	l.begin = time.Now()
-	if err := l.arrive(ctx); err != nil {
+	if err := l.arrive(); err != nil {
 		return err
 	}
 	return lab.Eventually(ctx, "Serving", func(ctx context.Context) error {
@@ -127,18 +127,18 @@ func (l *life) start(ctx context.Context) error {
 
 func (l *life) config() string { return filepath.Join(l.Dir, "config.yaml") }
 
-func (l *life) arrive(ctx context.Context) error {
+func (l *life) arrive() error {
 	var err error
 	for _, vip := range vips() {
-		err = errors.Join(err, l.AddVIP(ctx, vip, 0, "nodad"))
+		err = errors.Join(err, l.AddVIP(vip, 0, rig.Usable))
 	}
 	return err
 }
 
-func (l *life) leave(ctx context.Context) error {
+func (l *life) leave() error {
 	var err error
 	for _, vip := range vips() {
-		err = errors.Join(err, l.RemoveVIP(ctx, vip))
+		err = errors.Join(err, l.RemoveVIP(vip))
 	}
 	return err
 }
@@ -221,14 +221,14 @@ func (l *life) excuse(from time.Time) {
 }
 
 func (l *life) failover(ctx context.Context) error {
-	if err := l.leave(ctx); err != nil {
+	if err := l.leave(); err != nil {
 		return err
 	}
 	select {
 	case <-time.After(away):
 	case <-ctx.Done():
 	}
-	return l.arrive(ctx)
+	return l.arrive()
 }
 
 // scrape reads the metrics as Prometheus does.

@@ -6,17 +6,22 @@
 // A generator draws sequences of faults from a seed. A walk injects each one into a rig
 // (test/support/rig): a host with a fresh service under a fake systemd. Then it
 // compares the host with a pure model (package model): the table by the real nft, the
-// listening sockets, and the state by the status command. The model has the inputs that
+// listening sockets, and the state by the status socket. The model has the inputs that
 // the generator has set, and nothing that the service reports. Where the documented bound
 // of the service is longer than a second, the model has that bound and its source.
 //
 // Honest validators send requests from several addresses meanwhile. The model attributes
-// each request that fails to a fault, or it counts as lost. Attackers with addresses of
-// their own send heads that never end, reset connections, and do not read.
+// each request that fails to a fault that affects its VIP at that time, or it counts as
+// lost. Attackers with addresses of their own send heads that never end or nothing, reset
+// connections before and within the head, and do not read.
 //
 // A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
 // a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N
 // injects one sequence several times.
+//
+// Some sequences have a slow disk: each fsync of the service takes five seconds
+// (test/support/slowsync). TestFlap, TestOverflow, TestForeignOwner, TestControllerStandsStill
+// and TestVIPArrivesDuringRestart inject one fault each, and look closer.
 //
 // Not drawn here, with the reason and what tests it instead:
 //
@@ -30,10 +35,12 @@
 //     else on it. pkg/controller tests its timers with testing/synctest.
 //   - a full connection tracking table: nf_conntrack_max is a limit of the whole machine
 //     and read-only in other network namespaces. test/suites/check (TestConntrack).
-//   - another owner of the table: it exists only while no process of the service runs.
-//     pkg/host/nftables (ErrOwned).
-//   - DNS that is silent, wrong or slow, and an fsync of seconds: nothing that the model
-//     compares depends on either. test/support/lab (TestVIPMoveDoesNotWait) shows that.
+//   - another owner of the table in a random sequence: it can exist only while no process of
+//     the service runs. TestForeignOwner here, pkg/host/nftables (ErrOwned).
+//   - SIGSTOP of the proxy process for ten seconds: the service replaces it after eight, so
+//     HangProxy is that fault.
+//   - DNS that is wrong or slow: a silent name server is drawn, and nothing that the model
+//     compares depends on DNS. test/support/lab (TestVIPMoveDoesNotWait) shows that.
 //   - what a CA bundle or proxy.env means: bad ones are drawn here, and must change nothing
 //     of the table, the sockets and the state. Their own conditions are not compared:
 //     test/suites/ingress.

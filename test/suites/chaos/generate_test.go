@@ -64,7 +64,11 @@ func kinds() []weighted {
 		{model.KillProber, 4, nil},
 		{model.KillController, 5, nil},
 		{model.PauseProxy, 5, upTo(1, 800)},
-		{model.PauseController, 5, upTo(1, 800)},
+		{model.PauseController, 5, func(r *rand.Rand, f *model.Fault) {
+			if f.N = 1 + r.IntN(800); r.IntN(40) == 0 {
+				f.N = 10_000
+			}
+		}},
 		{model.HangProxy, 1, nil},
 		{model.Reload, 10, nil},
 		{model.Restart, 8, nil},
@@ -75,11 +79,15 @@ func kinds() []weighted {
 		{model.StateFull, 4, nil},
 		{model.StateWritable, 6, nil},
 		{model.IngressMode, 12, mode},
+		{model.SilentDNS, 2, nil},
 	}
 }
 
 // holdPause is how long VIPs are served before the faults.
 const holdPause = 200 * time.Millisecond
+
+// slowDisks is which part of the sequences has a slow disk: a restart takes seconds there.
+const slowDisks = 16
 
 // draw returns a sequence. Equal seeds give equal sequences.
 func draw(seed uint64, length int) []model.Fault {
@@ -91,9 +99,12 @@ func draw(seed uint64, length int) []model.Fault {
 	}
 	faults := make([]model.Fault, length)
 	first := 0
+	if r.IntN(slowDisks) == 0 {
+		faults[0].Kind, first = model.SlowDisk, 1
+	}
 	if r.IntN(4) > 0 { // mostly the host holds the VIPs, and clients are served
-		faults[0].Kind, faults[1] = model.VIPAdd, model.Fault{Kind: model.VIPAdd, VIP: 1, Pause: holdPause}
-		first = 2
+		faults[first].Kind, faults[first+1] = model.VIPAdd, model.Fault{Kind: model.VIPAdd, VIP: 1, Pause: holdPause}
+		first += 2
 	}
 	for i := first; i < length; i++ {
 		n := r.IntN(total)

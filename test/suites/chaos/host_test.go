@@ -24,7 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
+	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
 // host is a rig with the service, to which faults are injected.
@@ -37,7 +39,8 @@ type host struct {
 	taken       map[int]net.Listener
 	rules       map[uint16][]string // of the service's table by port: what the real nft prints
 	requests    ledger
-	startTook   time.Duration
+	disk        *slowsync.Delayer                   // of services that are started with it
+	dns         net.PacketConn                      // a name server that never answers
 	spent       map[model.Kind]time.Duration        // on injecting
 	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
@@ -54,6 +57,12 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 	}
 	if err := unix.Mount("chaos", r.StateDir(), "tmpfs", 0, "size="+strconv.Itoa(stateBytes)); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount the state directory: %w", err), r.Close())
+	}
+	if h.disk, err = slowsync.New(r.Host.Dir, slowSync); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if h.dns, err = r.ListenSilently(ctx, 53); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	for _, port := range []uint16{model.DefaultPort, model.OtherPort} {
 		t, err := r.LoadTable(ctx, tableText(port))
@@ -79,6 +88,8 @@ const (
 	clientsInFlight = 100
 	// attackHold is how long attackers keep a connection.
 	attackHold = 2 * time.Second
+	// slowSync is the time of an fsync on a slow disk.
+	slowSync = 5 * time.Second
 	// stateBytes is the size of the file system of the state directory.
 	stateBytes = 256 << 10
 )
@@ -113,6 +124,7 @@ func (h *host) close(ctx context.Context) error {
 		err = h.Unit.Close(ctx)
 	}
 	h.ingress.Close()
+	err = errors.Join(err, h.disk.Close(), h.dns.Close())
 	for _, l := range h.taken {
 		_ = l.Close()
 	}
@@ -128,20 +140,16 @@ func (h *host) logFile() string { return filepath.Join(h.Host.Dir, "http01-proxy
 func (h *host) path(f model.File) string { return filepath.Join(h.Dir, string(f)) }
 
 // begin starts the service on a host in the first state of a sequence.
-func (h *host) begin(ctx context.Context) error {
-	// A silent ingress would delay the stop.
+func (h *host) begin(ctx context.Context, slow bool) error {
 	if err := h.ingress.Set(ctx, ""); err != nil {
 		return err
-	}
-	if last := h.Unit; last != nil {
-		h.Unit = nil
-		if err := last.Close(ctx); err != nil {
-			return fmt.Errorf("stop the service of the last sequence: %w", err)
-		}
 	}
 	for port, l := range h.taken {
 		_ = l.Close()
 		delete(h.taken, port)
+	}
+	if err := h.discard(ctx); err != nil {
+		return fmt.Errorf("end the service of the last sequence: %w", err)
 	}
 	if err := h.actOnState(model.Fault{Kind: model.StateWritable}); err != nil {
 		return err
@@ -162,7 +170,11 @@ func (h *host) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	u, err := h.NewUnit(ctx)
+	var wrap []string
+	if slow {
+		wrap = h.disk.Command()
+	}
+	u, err := h.NewUnit(wrap...)
 	if err != nil {
 		return err
 	}
@@ -171,12 +183,32 @@ func (h *host) begin(ctx context.Context) error {
 	if err := errors.Join(h.Start(), h.AwaitReady(ctx)); err != nil {
 		return err
 	}
-	h.startTook = time.Since(start)
+	run.starts.add(time.Since(start))
 	h.model.Ready()
 	h.requests = ledger{start: h.clients.Sent(), causes: make(map[netip.Addr]model.Fault)}
-	h.note(model.Fault{}, false, time.Now(), time.Now())
+	h.note(model.Fault{}, nil, time.Now(), time.Now())
 	h.clients.Resume()
 	return nil
+}
+
+// discard ends the service of the last sequence and waits until its child processes have
+// closed their sockets.
+func (h *host) discard(ctx context.Context) error {
+	last := h.Unit
+	if last == nil {
+		return nil
+	}
+	h.Unit = nil
+	if err := last.Discard(ctx); err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, "the end of the child processes", func(context.Context) error {
+		ports, err := h.ListeningPorts()
+		if err == nil && len(ports) > 0 {
+			err = fmt.Errorf("listening on %v", ports)
+		}
+		return err
+	})
 }
 
 func empty(dir string) error {
@@ -207,9 +239,17 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 	case model.PortTake, model.PortGive:
 		return h.actOnPort(ctx, f), nil
 	case model.StateReadOnly, model.StateFull, model.StateWritable:
-		return true, h.actOnState(f)
+		err := h.actOnState(f)
+		if errors.Is(err, unix.EBUSY) { // a file is open for writing, on a slow disk for long
+			return false, nil
+		}
+		return true, err
 	case model.IngressMode:
 		return true, h.ingress.Set(ctx, string(f.Mode))
+	case model.SlowDisk: // see begin
+		return true, nil
+	case model.SilentDNS:
+		return true, os.WriteFile(filepath.Join(h.Dir, "resolv.conf"), []byte("nameserver "+rig.NameServer().String()+"\n"), 0o600)
 	default:
 		return h.actOnProcesses(ctx, f)
 	}
@@ -219,15 +259,15 @@ func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
 	vip := h.network().API[f.VIP]
 	switch f.Kind {
 	case model.VIPAdd:
-		return h.addVIP(ctx, f, "nodad")
+		return h.addVIP(f, rig.Usable)
 	case model.VIPDeprecated:
-		return h.addVIP(ctx, f, "nodad preferred_lft 0 valid_lft forever")
+		return h.addVIP(f, rig.Deprecated)
 	case model.VIPTentative:
-		return h.addWithDAD(ctx, f, manyProbes)
+		return h.addWithDAD(f, manyProbes)
 	case model.VIPDADFailed:
 		return h.addDuplicate(ctx, f)
 	case model.VIPRemove:
-		return h.RemoveVIP(ctx, vip)
+		return h.RemoveVIP(vip)
 	case model.VIPFlap:
 		return h.flap(ctx, f)
 	case model.LinkDown, model.LinkUp:
@@ -248,35 +288,35 @@ func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
 const overflowEvents = 4000
 
 // addVIP adds an address. The kernel refuses one on a host without IPv6.
-func (h *host) addVIP(ctx context.Context, f model.Fault, options string) error {
+func (h *host) addVIP(f model.Fault, l rig.Lifetime) error {
 	vip := h.network().API[f.VIP]
 	if vip.Is6() && h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
 	if h.model.Unusable(f.VIP, f.Link) { // replacing it would change nothing
-		if err := h.RemoveVIPFrom(ctx, vip, f.Link); err != nil {
+		if err := h.RemoveVIPFrom(vip, f.Link); err != nil {
 			return err
 		}
 	}
-	return h.AddVIP(ctx, vip, f.Link, options)
+	return h.AddVIP(vip, f.Link, l)
 }
 
 // manyProbes keeps an address tentative: one probe a second.
 const manyProbes = 600
 
 // addWithDAD adds an IPv6 address with duplicate address detection.
-func (h *host) addWithDAD(ctx context.Context, f model.Fault, probes int) error {
+func (h *host) addWithDAD(f model.Fault, probes int) error {
 	vip := h.network().API[f.VIP]
 	if h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
-	if err := h.RemoveVIPFrom(ctx, vip, f.Link); err != nil {
+	if err := h.RemoveVIPFrom(vip, f.Link); err != nil {
 		return err
 	}
 	if err := h.Sysctl("ipv6/conf/"+rig.LinkName(f.Link)+"/dad_transmits", strconv.Itoa(probes)); err != nil {
 		return err
 	}
-	return h.AddVIP(ctx, vip, f.Link, "")
+	return h.AddVIP(vip, f.Link, rig.Tentative)
 }
 
 // addDuplicate adds an IPv6 address that another host has.
@@ -289,7 +329,7 @@ func (h *host) addDuplicate(ctx context.Context, f model.Fault) error {
 	if err != nil {
 		return err
 	}
-	err = h.addWithDAD(ctx, f, 1)
+	err = h.addWithDAD(f, 1)
 	if err == nil {
 		err = h.AwaitDADFailed(ctx, vip)
 	}
@@ -301,21 +341,25 @@ const flapInterval = 10 * time.Millisecond
 
 func (h *host) flap(ctx context.Context, f model.Fault) error {
 	vip := h.network().API[f.VIP]
-	if err := h.RemoveVIP(ctx, vip); err != nil {
+	if err := h.RemoveVIP(vip); err != nil {
 		return err
 	}
 	if vip.Is6() && h.model.WithoutIPv6(f.Link) {
 		return nil
 	}
-	next := time.NewTicker(flapInterval)
-	defer next.Stop()
+	begin := time.Now()
 	for i := range f.N {
-		<-next.C
+		// A change that is late does not delay the next ones.
+		select {
+		case <-time.After(time.Until(begin.Add(time.Duration(i) * flapInterval))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		var err error
 		if i%2 == 0 {
-			err = h.AddVIP(ctx, vip, f.Link, "nodad")
+			err = h.AddVIP(vip, f.Link, rig.Usable)
 		} else {
-			err = h.RemoveVIP(ctx, vip)
+			err = h.RemoveVIPFrom(vip, f.Link)
 		}
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ type moment struct {
 	fault  model.Fault
 	served map[netip.Addr]bool        // from then on
 	causes map[netip.Addr]model.Fault // of the others
-	cuts   bool                       // requests in flight are lost
+	cut    []netip.Addr               // VIPs to which requests in flight are lost
 
 	recovery time.Duration // until VIPs are served that were not
 }
@@ -38,12 +38,16 @@ type moment struct {
 // the fault was complete.
 func (h *host) record(f model.Fault, done bool, begun time.Time) {
 	now := time.Now()
+	var cut []netip.Addr
+	if done {
+		cut = h.model.Cut(f)
+	}
 	h.model.Apply(f, done, now)
-	h.note(f, done && h.model.Cuts(f), begun, now)
+	h.note(f, cut, begun, now)
 }
 
-func (h *host) note(f model.Fault, cuts bool, begun, now time.Time) {
-	m := moment{begun: begun, at: now, fault: f, served: make(map[netip.Addr]bool), cuts: cuts}
+func (h *host) note(f model.Fault, cut []netip.Addr, begun, now time.Time) {
+	m := moment{begun: begun, at: now, fault: f, served: make(map[netip.Addr]bool), cut: cut}
 	served := make(map[netip.Addr]bool)
 	for _, vip := range h.network().API {
 		m.served[vip] = h.model.Serves(vip, now)
@@ -70,8 +74,11 @@ func (h *host) isServed(vip netip.Addr) bool {
 func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 	var before moment
 	for i, m := range h.requests.moments {
-		// A proxy process can accept a few more before it has noticed the end of its controller.
-		cut := m.cuts && f.Start.Before(m.at.Add(h.slack())) && f.End.After(m.begun)
+		last := m.at
+		if m.fault.Lingers() {
+			last = last.Add(h.slack())
+		}
+		cut := slices.Contains(m.cut, f.VIP) && f.Start.Before(last) && f.End.After(m.begun)
 		// A VIP is not served from the begin of the fault on that ends it.
 		until := time.Now()
 		if i+1 < len(h.requests.moments) {

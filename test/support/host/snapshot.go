@@ -193,7 +193,7 @@ func (h *Host) describe(place string, entry fs.DirEntry) (string, error) {
 	about := fmt.Sprintf("%v %d:%d", info.Mode(), system.Uid, system.Gid)
 	switch info.Mode().Type() {
 	case 0:
-		sum, err := h.hashes.of(place, system)
+		sum, err := h.hashes.of(place, system, time.Now())
 		return fmt.Sprintf("%s %d bytes %s", about, info.Size(), sum), err
 	case fs.ModeSymlink:
 		target, err := os.Readlink(place)
@@ -222,8 +222,9 @@ type version struct {
 // again without another change time.
 const settled = 2 * time.Second
 
-// of returns the hash of a file, which it reads unless it has the hash of this version.
-func (h *hashes) of(place string, is *syscall.Stat_t) (string, error) {
+// of returns the hash of a file, which it reads unless it has the hash of this version. now
+// is a time before the file is read.
+func (h *hashes) of(place string, is *syscall.Stat_t, now time.Time) (string, error) {
 	v := version{is.Dev, is.Ino, is.Size, is.Ctim}
 	h.mu.Lock()
 	sum, found := h.known[v]
@@ -231,7 +232,7 @@ func (h *hashes) of(place string, is *syscall.Stat_t) (string, error) {
 	if found {
 		return sum, nil
 	}
-	old := time.Since(time.Unix(is.Ctim.Unix())) > settled
+	old := now.Sub(time.Unix(is.Ctim.Unix())) > settled
 	sum, err := hash(place)
 	if err == nil && old {
 		h.mu.Lock()

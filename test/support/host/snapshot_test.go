@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -39,25 +40,26 @@ func TestSnapshotDiff(t *testing.T) {
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	h := hashes{known: map[version]string{}}
-	of := func(place string) string {
+	file := filepath.Join(t.TempDir(), "file")
+	// of returns the hash of the file at an age.
+	of := func(age time.Duration) string {
 		t.Helper()
 		var is syscall.Stat_t
-		if err := syscall.Lstat(place, &is); err != nil {
+		if err := syscall.Lstat(file, &is); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := h.of(place, &is)
+		sum, err := h.of(file, &is, time.Unix(is.Ctim.Unix()).Add(age))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return sum
 	}
-	fresh := filepath.Join(t.TempDir(), "fresh")
 	seen := map[string]bool{}
 	for _, content := range []string{"one", "two", "six"} {
-		if err := os.WriteFile(fresh, []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if sum := of(fresh); seen[sum] {
+		if sum := of(settled); seen[sum] {
 			t.Errorf("the hash of %q is that of an earlier content", content)
 		} else {
 			seen[sum] = true
@@ -66,10 +68,9 @@ func TestHashes(t *testing.T) {
 	if len(h.known) != 0 {
 		t.Errorf("%d hashes of a file that was just written are kept", len(h.known))
 	}
-	const old = "/etc/passwd"
-	want := of(old)
+	want := of(settled + time.Nanosecond)
 	if len(h.known) != 1 {
-		t.Fatalf("%d hashes are kept, want that of %s", len(h.known), old)
+		t.Fatalf("%d hashes are kept, want one", len(h.known))
 	}
 	for v, sum := range h.known {
 		if sum != want {
@@ -77,7 +78,7 @@ func TestHashes(t *testing.T) {
 		}
 		h.known[v] = "kept"
 	}
-	if of(old) != "kept" {
-		t.Errorf("%s was read again", old)
+	if of(settled) != "kept" {
+		t.Error("the file was read again")
 	}
 }

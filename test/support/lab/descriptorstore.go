@@ -20,6 +20,15 @@ type DescriptorStore struct {
 	mu    sync.Mutex
 	names []string // of the files, which may have the same name
 	files []*os.File
+
+	source *Notifications // of the last process; owned by LaunchService
+}
+
+// awaitLast waits until the descriptors of the last process have arrived. It must have exited.
+func (s *DescriptorStore) awaitLast() {
+	if s != nil && s.source != nil {
+		<-s.source.done
+	}
 }
 
 // receive takes the descriptors of one message (sd_pid_notify_with_fds(3)).
@@ -74,9 +83,9 @@ func (s *DescriptorStore) remove(name string) {
 	}
 }
 
-// pass has a command inherit the descriptors (sd_listen_fds(3)). LISTEN_PID is the process
+// Pass has a command inherit the descriptors (sd_listen_fds(3)). LISTEN_PID is the process
 // ID of the shell, which the service keeps.
-func (s *DescriptorStore) pass(c *Command) {
+func (s *DescriptorStore) Pass(c *Command) {
 	if s == nil {
 		return
 	}

@@ -5,7 +5,9 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,15 +35,17 @@ type Notifications struct {
 	mu      sync.Mutex
 	lines   []string
 	readyAt time.Time
+	waiting map[string][]chan struct{} // by assignment
 }
 
-func listenNotify(dir, name string, store *DescriptorStore) (*Notifications, error) {
+// ListenNotify opens a notify socket. store takes the descriptors; nil takes none.
+func ListenNotify(dir, name string, store *DescriptorStore) (*Notifications, error) {
 	path := filepath.Join(dir, name)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return nil, fmt.Errorf("listen for notifications: %w", err)
 	}
-	n := &Notifications{Path: path, conn: conn, store: store, done: make(chan struct{})}
+	n := &Notifications{Path: path, conn: conn, store: store, done: make(chan struct{}), waiting: make(map[string][]chan struct{})}
 	go n.receive()
 	return n, nil
 }
@@ -67,6 +71,46 @@ func (n *Notifications) record(lines []string, now time.Time) {
 	if n.readyAt.IsZero() && slices.Contains(lines, "READY=1") {
 		n.readyAt = now
 	}
+	for _, line := range lines {
+		for _, next := range n.waiting[line] {
+			close(next)
+		}
+		delete(n.waiting, line)
+	}
+}
+
+// Next returns a channel that is closed when an assignment such as READY=1 is received
+// after this call.
+func (n *Notifications) Next(assignment string) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next := make(chan struct{})
+	n.waiting[assignment] = append(n.waiting[assignment], next)
+	return next
+}
+
+// Drain returns when everything that was sent before has been received: the messages of a
+// process that has exited can still be in the socket. It sends a barrier, which receive
+// answers in order (sd_notify_barrier(3)).
+func (n *Notifications) Drain() error {
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("create a socket: %w", err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	near, far, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("create a barrier: %w", err)
+	}
+	defer func() { _ = near.Close() }()
+	err = unix.Sendmsg(socket, []byte("BARRIER=1"), unix.UnixRights(int(far.Fd())), &unix.SockaddrUnix{Name: n.Path}, 0)
+	if err = errors.Join(err, far.Close()); err != nil {
+		return fmt.Errorf("send a barrier: %w", err)
+	}
+	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("wait for the barrier: %w", err)
+	}
+	return nil
 }
 
 // ReadyAt returns the time of the first READY=1, or zero.
@@ -105,7 +149,8 @@ func (n *Notifications) Status() string {
 	return last
 }
 
-func (n *Notifications) close() error {
+// Close closes the socket.
+func (n *Notifications) Close() error {
 	err := n.conn.Close()
 	<-n.done
 	if errors.Is(err, net.ErrClosed) {

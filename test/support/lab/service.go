@@ -111,6 +111,7 @@ func (n *Node) WithDNS(c Command) Command {
 
 // LaunchService starts the service without waiting for it.
 func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
+	o.Store.awaitLast()
 	if err := os.MkdirAll(n.DisabledManifests(), 0o750); err != nil {
 		return nil, fmt.Errorf("create the service's directory: %w", err)
 	}
@@ -127,7 +128,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last notify socket: %w", err)
 	}
-	notifications, err := listenNotify(n.serviceFile(""), "notify.sock", o.Store)
+	notifications, err := ListenNotify(n.serviceFile(""), "notify.sock", o.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +149,19 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		Path: command[0], Args: command[1:],
 		Env: append([]string{"NOTIFY_SOCKET=" + notifications.Path}, o.Env...),
 	}
-	o.Store.pass(&start)
+	o.Store.Pass(&start)
 	p, err := n.Start(start)
 	if err != nil {
-		return nil, errors.Join(err, notifications.close())
+		return nil, errors.Join(err, notifications.Close())
+	}
+	if o.Store != nil {
+		o.Store.source = notifications
 	}
 	s := &Service{Process: p, Notifications: notifications, node: n, binary: o.Binary}
 	go func() {
 		<-p.Exited()
-		_ = notifications.close()
+		_ = notifications.Drain()
+		_ = notifications.Close()
 	}()
 	return s, nil
 }

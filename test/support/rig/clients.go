@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ type Failure struct {
 	Client     netip.Addr
 	Start, End time.Time
 	Err        error
-	Aborted    bool // by Pause
+	Aborted    bool // Pause is the cause of Err
 }
 
 // Clients are honest validators that send requests at a fixed rate to VIPs in turn, from
@@ -154,7 +155,8 @@ func (c *Clients) one(vip netip.Addr, i int) {
 	c.sent.Add(1)
 	f := Failure{VIP: vip, Client: clientAddress(i%(clients/2), vip), Start: time.Now()}
 	f.Err = challenge(round, vip, f.Client, fmt.Sprintf("token-%d", c.nextID.Add(1)))
-	f.End, f.Aborted = time.Now(), round.Err() != nil
+	f.End = time.Now()
+	f.Aborted = round.Err() != nil && (errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, os.ErrDeadlineExceeded))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.Err != nil {
@@ -195,9 +197,9 @@ func challenge(ctx context.Context, vip, from netip.Addr, token string) error {
 	return nil
 }
 
-// StartAttackers opens rate connections a second that are not honest, of three kinds in
-// turn: a head that never ends, a reset after the handshake, and a reader that reads
-// nothing. Each is held for hold at most. They have addresses of their own, as attackers
+// StartAttackers opens rate connections a second that are not honest, of five kinds in
+// turn: a head that never ends, a reset after the handshake, a reader that reads
+// nothing, one that sends nothing after the handshake, and a reset within the head. Each is held for hold at most. They have addresses of their own, as attackers
 // have. Cancel ctx to end them.
 func (r *Rig) StartAttackers(ctx context.Context, vips []netip.Addr, rate int, hold time.Duration) (wait func()) {
 	var running sync.WaitGroup
@@ -228,17 +230,20 @@ func attack(ctx context.Context, running *sync.WaitGroup, vip netip.Addr, i int,
 	if err != nil {
 		return
 	}
-	switch i % 3 {
+	const begun = "GET /.well-known/acme-challenge/slow HTTP/1.1\r\nHost: a"
+	switch i % 5 {
 	case 0:
-		_, _ = io.WriteString(conn, "GET /.well-known/acme-challenge/slow HTTP/1.1\r\nHost: a")
+		_, _ = io.WriteString(conn, begun)
 	case 1:
-		if tcp, is := conn.(*net.TCPConn); is {
-			_ = tcp.SetLinger(0)
-		}
-		_ = conn.Close()
+		reset(conn)
 		return
 	case 2:
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
+	case 3: // nothing
+	case 4:
+		_, _ = io.WriteString(conn, begun)
+		reset(conn)
+		return
 	}
 	running.Go(func() {
 		select {
@@ -247,4 +252,12 @@ func attack(ctx context.Context, running *sync.WaitGroup, vip netip.Addr, i int,
 		}
 		_ = conn.Close()
 	})
+}
+
+// reset ends a connection with RST.
+func reset(conn net.Conn) {
+	if tcp, is := conn.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
 }

@@ -36,6 +36,7 @@ type Ingress struct {
 	changed   chan struct{} // closed when mode changes
 	listeners []net.Listener
 	conns     map[net.Conn]bool
+	requests  int
 	handlers  sync.WaitGroup
 }
 
@@ -127,6 +128,20 @@ func (in *Ingress) accept(l net.Listener) {
 	}
 }
 
+// AwaitRequest waits until the ingress has received a request.
+func (in *Ingress) AwaitRequest(ctx context.Context) error {
+	return lab.Eventually(ctx, "a request at the ingress", func(context.Context) error {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if in.requests == 0 {
+			return errNoRequest
+		}
+		return nil
+	})
+}
+
+var errNoRequest = errors.New("it has received none")
+
 var errReset = errors.New("reset")
 
 // serve answers the requests of one connection.
@@ -137,6 +152,9 @@ func (in *Ingress) serve(c net.Conn, mode string, changed <-chan struct{}) error
 		if err != nil {
 			return err
 		}
+		in.mu.Lock()
+		in.requests++
+		in.mu.Unlock()
 		token := request.URL.Path[strings.LastIndexByte(request.URL.Path, '/')+1:]
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(token), token)
 		switch mode {
@@ -144,9 +162,7 @@ func (in *Ingress) serve(c net.Conn, mode string, changed <-chan struct{}) error
 			<-changed
 			return nil
 		case IngressResets:
-			if tcp, is := c.(*net.TCPConn); is {
-				_ = tcp.SetLinger(0)
-			}
+			reset(c)
 			return errReset
 		case IngressLarge:
 			answer = "HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n" + strings.Repeat("x", 65537)

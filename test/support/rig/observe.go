@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
@@ -146,11 +149,20 @@ func (r *Rig) ListeningPorts() ([]int, error) {
 	return slices.Compact(ports), err
 }
 
-// Status queries the service with its status command.
+// Status reads the status socket, as the status command does.
 func (u *Unit) Status(ctx context.Context) (lab.Status, error) {
-	text, err := u.rig.Host.Run(ctx, u.rig.binary, "status", "--status-socket", u.StatusSocket(), "-o", "json")
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", u.StatusSocket())
 	if err != nil {
-		return lab.Status{}, err
+		return lab.Status{}, fmt.Errorf("connect to the status socket: %w", err)
 	}
-	return lab.ParseStatus(text)
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(statusTimeout))
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		return lab.Status{}, fmt.Errorf("read the status socket: %w", err)
+	}
+	return lab.ParseStatus(string(text))
 }
+
+// statusTimeout is the timeout of the status command.
+const statusTimeout = 5 * time.Second

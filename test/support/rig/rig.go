@@ -41,6 +41,9 @@ func ownAddresses() []netip.Prefix {
 // HostAddress returns an own address of the host.
 func HostAddress() netip.Addr { return ownAddresses()[0].Addr() }
 
+// NameServer returns an address of the clients' side.
+func NameServer() netip.Addr { return addr("10.77.0.1") }
+
 // clients is the number of addresses of clients in each family.
 const clients = 8
 
@@ -58,8 +61,9 @@ type Rig struct {
 	Outside *lab.Node // with the clients and the ingress
 	Dir     string    // of the input files of the service
 
-	lab    *lab.Lab
-	binary string
+	lab       *lab.Lab
+	binary    string
+	addresses addresses
 }
 
 // New creates the network. The caller must Close it.
@@ -69,14 +73,24 @@ func New(ctx context.Context, binary string) (*Rig, error) {
 		return nil, err
 	}
 	r := &Rig{Host: nodes[0], Outside: nodes[1], Dir: filepath.Join(nodes[0].Dir, "files"), lab: l, binary: binary}
-	if err := errors.Join(os.Mkdir(r.Dir, 0o750), os.Mkdir(r.StateDir(), 0o750), r.wire(ctx)); err != nil {
+	err = errors.Join(os.Mkdir(r.Dir, 0o750), os.Mkdir(r.StateDir(), 0o750), r.wire(ctx))
+	if err == nil {
+		err = r.openAddresses()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
 // Close removes the network and all processes in it.
-func (r *Rig) Close() error { return r.lab.Close() }
+func (r *Rig) Close() error {
+	var err error
+	if r.addresses.conn != nil {
+		err = r.addresses.conn.Close()
+	}
+	return errors.Join(err, r.lab.Close())
+}
 
 // StateDir returns the parent of the service's state directory.
 func (r *Rig) StateDir() string { return filepath.Join(r.Host.Dir, "state") }
@@ -111,7 +125,7 @@ func (r *Rig) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	steps = []string{"link set " + outside + " up", "address add 10.77.0.1/24 dev " + outside, "address add fd77::1/64 dev " + outside + " nodad"}
+	steps = []string{"link set " + outside + " up", fmt.Sprintf("address add %s/24 dev %s", NameServer(), outside), "address add fd77::1/64 dev " + outside + " nodad"}
 	for i := range clients {
 		for _, vip := range APIVIPs()[:2] {
 			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip), vip.BitLen()), outside))
@@ -136,23 +150,6 @@ func batch(ctx context.Context, n *lab.Node, commands ...string) error {
 // LinkName returns the name of a link of the host by number.
 func LinkName(i int) string { return []string{FirstLink, SecondLink}[i] }
 
-// AddVIP adds an address to a link, with further words of ip-address(8).
-func (r *Rig) AddVIP(ctx context.Context, vip netip.Addr, link int, options string) error {
-	return batch(ctx, r.Host, fmt.Sprintf("address replace %s dev %s %s", netip.PrefixFrom(vip, vip.BitLen()), LinkName(link), options))
-}
-
-// RemoveVIP removes an address from every link.
-func (r *Rig) RemoveVIP(ctx context.Context, vip netip.Addr) error {
-	_, err := r.Host.Run(ctx, "ip", "address", "flush", "to", netip.PrefixFrom(vip, vip.BitLen()).String())
-	return err
-}
-
-// RemoveVIPFrom removes an address from one link.
-func (r *Rig) RemoveVIPFrom(ctx context.Context, vip netip.Addr, link int) error {
-	_, err := r.Host.Run(ctx, "ip", "address", "flush", "to", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", LinkName(link))
-	return err
-}
-
 // Duplicate gives another host an address, until remove is called.
 func (r *Rig) Duplicate(ctx context.Context, vip netip.Addr) (remove func() error, err error) {
 	p := netip.PrefixFrom(vip, vip.BitLen()).String()
@@ -162,6 +159,18 @@ func (r *Rig) Duplicate(ctx context.Context, vip netip.Addr) (remove func() erro
 	return func() error {
 		return batch(context.WithoutCancel(ctx), r.Outside, fmt.Sprintf("address del %s dev %s", p, outside))
 	}, nil
+}
+
+// ListenSilently receives packets at a UDP port of NameServer and never answers.
+func (r *Rig) ListenSilently(ctx context.Context, port uint16) (conn net.PacketConn, err error) {
+	err = r.Outside.InNamespace(func() error {
+		conn, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", netip.AddrPortFrom(NameServer(), port).String())
+		if err != nil {
+			return fmt.Errorf("listen silently: %w", err)
+		}
+		return nil
+	})
+	return conn, err
 }
 
 // AwaitDADFailed waits until the kernel has found that another host has an address.
@@ -250,7 +259,7 @@ func (r *Rig) Reset(ctx context.Context) error {
 	err := errors.Join(r.SetIPv6(ctx, true), r.Flush(ctx))
 	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", ownAddresses()[1], FirstLink)}
 	for _, vip := range APIVIPs() {
-		steps = append(steps, "address flush to "+netip.PrefixFrom(vip, vip.BitLen()).String())
+		err = errors.Join(err, r.RemoveVIP(vip))
 	}
 	return errors.Join(err, batch(ctx, r.Host, steps...))
 }

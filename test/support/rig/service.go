@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,130 +30,54 @@ const stopTimeout = 15 * time.Second
 type Unit struct {
 	rig    *Rig
 	wrap   []string
-	socket *net.UnixConn
-	closed chan struct{}
+	notify *lab.Notifications
+	store  lab.DescriptorStore
 
 	acting sync.Mutex // one start, stop or restart at a time
 
 	mu       sync.Mutex // not held during I/O
 	process  *lab.Process
-	wanted   bool // by the administrator
-	store    []stored
-	ready    chan struct{} // closed when the process is ready
-	restarts int           // by Restart=
+	enabled  bool            // by the administrator
+	ready    <-chan struct{} // closed when the process is ready
+	restarts int             // by Restart=
 	watchers sync.WaitGroup
 }
 
-// stored is a descriptor in the store.
-type stored struct {
-	name string
-	file *os.File
-}
-
 // NewUnit returns the stopped service. wrap is a command that starts it.
-func (r *Rig) NewUnit(ctx context.Context, wrap ...string) (*Unit, error) {
-	path := filepath.Join(r.Host.Dir, "notify.sock")
+func (r *Rig) NewUnit(wrap ...string) (*Unit, error) {
+	path := filepath.Join(r.Host.Dir, notifySocket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last notify socket: %w", err)
 	}
-	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "unixgram", path)
-	if err != nil {
-		return nil, fmt.Errorf("listen for notifications: %w", err)
-	}
-	socket, is := conn.(*net.UnixConn)
-	if !is {
-		return nil, errors.Join(fmt.Errorf("the notify socket is a %T", conn), conn.Close())
-	}
-	u := &Unit{rig: r, wrap: wrap, socket: socket, closed: make(chan struct{})}
-	go u.receive()
-	return u, nil
+	u := &Unit{rig: r, wrap: wrap}
+	var err error
+	u.notify, err = lab.ListenNotify(r.Host.Dir, notifySocket, &u.store)
+	return u, err
 }
+
+const notifySocket = "notify.sock"
 
 // Close stops the service and closes the notify socket.
-func (u *Unit) Close(ctx context.Context) error {
-	err := u.Stop(ctx)
+func (u *Unit) Close(ctx context.Context) error { return u.close(u.Stop(ctx)) }
+
+// Discard is Close without the time for requests in flight: the service is killed.
+func (u *Unit) Discard(ctx context.Context) error { return u.close(u.stop(ctx, (*lab.Process).Kill)) }
+
+func (u *Unit) close(err error) error {
 	u.watchers.Wait()
-	err = errors.Join(err, u.socket.Close())
-	<-u.closed
-	return err
+	return errors.Join(err, u.notify.Close())
 }
 
-// receive handles notifications until the socket is closed.
-func (u *Unit) receive() {
-	defer close(u.closed)
-	text, rights := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*8))
-	for {
-		n, rn, _, _, err := u.socket.ReadMsgUnix(text, rights)
-		if err != nil {
-			return
-		}
-		u.handle(strings.Split(string(text[:n]), "\n"), receivedFiles(rights[:rn]))
-	}
-}
-
-func receivedFiles(rights []byte) (files []*os.File) {
-	messages, err := unix.ParseSocketControlMessage(rights)
-	if err != nil {
-		return nil
-	}
-	for _, m := range messages {
-		fds, err := unix.ParseUnixRights(&m)
-		if err != nil {
-			continue
-		}
-		for _, fd := range fds {
-			unix.CloseOnExec(fd)
-			files = append(files, os.NewFile(uintptr(fd), "received"))
-		}
-	}
-	return files
-}
-
-// handle acts on one notification. A descriptor that is not stored is closed, which is the
-// reply to a barrier (sd_notify_barrier(3)).
-func (u *Unit) handle(lines []string, files []*os.File) {
-	name := ""
-	for _, line := range lines {
-		if value, ok := strings.CutPrefix(line, "FDNAME="); ok {
-			name = value
-		}
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case slices.Contains(lines, "FDSTORE=1"):
-		for _, f := range files {
-			u.store = append(u.store, stored{name, f})
-		}
-		return
-	case slices.Contains(lines, "FDSTOREREMOVE=1"):
-		u.store = slices.DeleteFunc(u.store, func(s stored) bool {
-			if s.name == name {
-				_ = s.file.Close()
-			}
-			return s.name == name
-		})
-	case slices.Contains(lines, "READY=1"):
-		select {
-		case <-u.ready:
-		default:
-			if u.ready != nil {
-				close(u.ready)
-			}
-		}
-	}
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
+// Stopping returns a channel that is closed when the next process that stops sends STOPPING=1.
+func (u *Unit) Stopping() <-chan struct{} { return u.notify.Next("STOPPING=1") }
 
 // Start starts the service unless it runs.
 func (u *Unit) Start() error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	running := u.wanted
-	u.wanted = true
+	running := u.enabled
+	u.enabled = true
 	u.mu.Unlock()
 	if running {
 		return nil
@@ -198,28 +120,23 @@ func (u *Unit) StatusSocket() string { return filepath.Join(u.rig.Host.Dir, "sta
 
 // launch starts a process with the descriptors in the store.
 func (u *Unit) launch() error {
+	if err := u.notify.Drain(); err != nil { // of the process before
+		return err
+	}
+	ready := u.notify.Next("READY=1")
 	u.mu.Lock()
-	stored := slices.Clone(u.store)
-	ready := make(chan struct{})
 	u.ready = ready
 	u.mu.Unlock()
-	var names []string
-	var files []*os.File
-	for _, s := range stored {
-		names, files = append(names, s.name), append(files, s.file)
-	}
-	env := []string{"NOTIFY_SOCKET=" + filepath.Join(u.rig.Host.Dir, "notify.sock"), "FDSTORE=8", "GOMEMLIMIT=240MiB"}
-	command := slices.Clone(u.wrap)
-	if len(files) > 0 {
-		// LISTEN_PID must be the process itself, which a shell before it has.
-		command = append(command, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`)
-		env = append(env, "LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
-	}
-	command = append(command, u.rig.binary, "run",
+	command := append(slices.Clone(u.wrap), u.rig.binary, "run",
 		"--config", u.file("config.yaml"), "--state-dir", filepath.Join(u.rig.StateDir(), "http01-proxyd"), "--status-socket", u.StatusSocket(),
 		"--manifests", u.file("manifests"), "--disabled-manifests", u.file("disabled-manifests"), "--apiserver-url", u.file("apiserver-url.env"),
 		"--resolv-conf", u.file("resolv.conf"), "--hosts", u.file("hosts"))
-	process, err := u.rig.Host.Start(lab.Command{Name: "http01-proxyd", Path: command[0], Args: command[1:], Env: env, Files: files})
+	start := lab.Command{
+		Name: "http01-proxyd", Path: command[0], Args: command[1:],
+		Env: []string{"NOTIFY_SOCKET=" + u.notify.Path, "GOMEMLIMIT=240MiB"},
+	}
+	u.store.Pass(&start)
+	process, err := u.rig.Host.Start(start)
 	if err != nil {
 		return err
 	}
@@ -237,7 +154,7 @@ func (u *Unit) watch(p *lab.Process) {
 	<-p.Exited()
 	u.acting.Lock()
 	u.mu.Lock()
-	again := u.wanted && u.process == p
+	again := u.enabled && u.process == p
 	u.mu.Unlock()
 	u.acting.Unlock()
 	if !again {
@@ -247,7 +164,7 @@ func (u *Unit) watch(p *lab.Process) {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	again = u.wanted && u.process == p
+	again = u.enabled && u.process == p
 	if again {
 		u.restarts++
 	}
@@ -257,8 +174,8 @@ func (u *Unit) watch(p *lab.Process) {
 	}
 }
 
-// end sends SIGTERM and waits for the exit, at most TimeoutStopSec.
-func (u *Unit) end(ctx context.Context) error {
+// end ends the process and waits for the exit, at most TimeoutStopSec.
+func (u *Unit) end(ctx context.Context, end func(*lab.Process, context.Context) error) error {
 	u.mu.Lock()
 	p := u.process
 	u.mu.Unlock()
@@ -267,10 +184,11 @@ func (u *Unit) end(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := p.End(ctx); ctx.Err() != nil {
-		return errors.Join(err, p.Kill(context.WithoutCancel(ctx)))
+	_ = end(p, ctx) // an exit by a signal that was sent before is no failure
+	if ctx.Err() == nil {
+		return nil
 	}
-	return nil // an exit by a signal that was sent before is no failure
+	return p.Kill(context.WithoutCancel(ctx)) // as systemd does
 }
 
 // Restart is `systemctl restart`: the store and the table stay.
@@ -278,9 +196,9 @@ func (u *Unit) Restart(ctx context.Context) error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	u.wanted = true
+	u.enabled = true
 	u.mu.Unlock()
-	if err := u.end(ctx); err != nil {
+	if err := u.end(ctx, (*lab.Process).End); err != nil {
 		return err
 	}
 	return u.launch()
@@ -288,20 +206,19 @@ func (u *Unit) Restart(ctx context.Context) error {
 
 // Stop is `systemctl stop`: the store is closed, and http01-proxyd-table.service removes
 // the table.
-func (u *Unit) Stop(ctx context.Context) error {
+func (u *Unit) Stop(ctx context.Context) error { return u.stop(ctx, (*lab.Process).End) }
+
+func (u *Unit) stop(ctx context.Context, end func(*lab.Process, context.Context) error) error {
 	u.acting.Lock()
 	defer u.acting.Unlock()
 	u.mu.Lock()
-	u.wanted = false
+	u.enabled = false
 	u.mu.Unlock()
-	err := u.end(ctx)
+	err := u.end(ctx, end)
 	u.mu.Lock()
-	store := u.store
-	u.store, u.process = nil, nil
+	u.process = nil
 	u.mu.Unlock()
-	for _, s := range store {
-		err = errors.Join(err, s.file.Close())
-	}
+	err = errors.Join(err, u.notify.Drain(), u.store.Close())
 	_, cleanup := u.rig.Host.Run(ctx, u.rig.binary, "cleanup")
 	return errors.Join(err, cleanup)
 }

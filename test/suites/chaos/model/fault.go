@@ -42,7 +42,7 @@ const (
 	KillProber      Kind = "KillProber"
 	KillController  Kind = "KillController"
 	PauseProxy      Kind = "PauseProxy"      // SIGSTOP, and SIGCONT after N ms (N)
-	PauseController Kind = "PauseController" // the same for the controller (N)
+	PauseController Kind = "PauseController" // the same for the controller: sometimes ten seconds (N)
 	HangProxy       Kind = "HangProxy"       // SIGSTOP alone
 	Reload          Kind = "Reload"          // SIGHUP
 	Restart         Kind = "Restart"
@@ -53,6 +53,8 @@ const (
 	StateReadOnly  Kind = "StateReadOnly"  // the state directory
 	StateFull      Kind = "StateFull"
 	StateWritable  Kind = "StateWritable"
+	SlowDisk       Kind = "SlowDisk"  // each fsync takes 5 s, from the start of the service on; it is the first fault
+	SilentDNS      Kind = "SilentDNS" // the name server receives requests and sends nothing
 
 	IngressMode Kind = "IngressMode" // (Mode)
 )

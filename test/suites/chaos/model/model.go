@@ -26,11 +26,12 @@ type Model struct {
 
 	started time.Time // the process
 
-	keepalived belief[Keepalived]
+	keepalived candidates[Keepalived]
 	settles    bool // its pending content takes effect late, whatever was before
-	config     belief[Config]
+	config     candidates[Config]
 	saved      map[Config]bool // last accepted configurations in the state directory
 	readOnly   bool            // the state directory cannot be written
+	slow       bool            // each fsync takes seconds
 	rejected   bool            // the content of the configuration file is rejected
 	source     string          // of the configuration, if it is not rejected
 	ports      map[uint16]bool // on which the service can be listening; 0: none
@@ -39,9 +40,10 @@ type Model struct {
 	ingressFrom time.Time
 	exits       []time.Time // of proxy processes, since the start
 	hung        time.Time
-	moved       time.Time // the last change of an address
-	gap         time.Time // until which the table may be missing or outdated
-	exporter    bool      // a process of it was killed
+	gap         time.Time // until which the table may be missing
+	arrived     map[netip.Addr]time.Time
+	late        map[netip.Addr]time.Time // until which an API VIP may be missing in the table
+	exporter    bool                     // a process of it was killed
 }
 
 // Paths are the paths of the lab's input files.
@@ -60,8 +62,9 @@ type usable bool
 func New(n Network, p Paths, now time.Time) *Model {
 	m := &Model{
 		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool),
+		arrived: make(map[netip.Addr]time.Time), late: make(map[netip.Addr]time.Time),
 		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
-		keepalived: newBelief(Keepalived{}), config: newBelief(Config{}),
+		keepalived: newCandidates(Keepalived{}), config: newCandidates(Config{}),
 	}
 	config, file := n.ConfigFile(0, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
 	m.config.write(config.Config, true, now, 0, startDelay)
@@ -123,15 +126,18 @@ func (m *Model) whole(f Fault) Text {
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	m.advance(now)
-	switch f.Kind {
-	case VIPAdd, VIPDeprecated, VIPFlap, VIPRemove, VIPTentative, VIPDADFailed, LinkDown, LinkUp, IPv6Off, IPv6On:
-		m.moved = now
-	default:
-	}
 	m.last = now
 	if !done {
 		return
 	}
+	before := m.held()
+	defer func() {
+		for _, vip := range m.held() {
+			if !slices.Contains(before, vip) {
+				m.arrived[vip] = now
+			}
+		}
+	}()
 	switch f.Kind {
 	case VIPAdd, VIPDeprecated:
 		m.place(f, true)
@@ -169,6 +175,8 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 		m.readOnly = true
 	case StateWritable:
 		m.readOnly = false
+	case SlowDisk:
+		m.slow = true
 	default:
 		m.applyToProcesses(f, now)
 	}
@@ -199,15 +207,18 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	case KillExporter:
 		m.exporter = true
 	case KillController:
+		m.interrupt(now)
 		m.restart(now)
 	case Restart:
-		// The process that ends follows no address while it completes the requests in flight
-		// (reconcile.handOver): an address that has just arrived waits for the next one.
-		if m.running && now.Sub(m.moved) < react+drainTimeout {
-			m.gap = now.Add(startDelay + react)
+		// A process that has begun to work follows VIPs until its end (reconcile.handOver).
+		if m.starting(now) {
+			m.interrupt(now)
 		}
 		m.running = true
 		m.restart(now)
+		if m.slow { // the process writes its files before it exits, while connections are queued
+			m.gap = now.Add(startDelay + react)
+		}
 	case Stop:
 		m.running = false
 		m.ports = map[uint16]bool{0: true}
@@ -222,6 +233,17 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 			m.gap = m.started.Add(startDelay + react)
 		}
 	default:
+	}
+}
+
+// interrupt records that a process ends which may not have followed the last VIPs: the
+// next one does.
+func (m *Model) interrupt(now time.Time) {
+	for vip, at := range m.arrived {
+		followed := at.Before(now.Add(-react)) && (!m.starting(now) || at.Before(m.started.Add(-react)))
+		if m.running && (!followed || now.Before(m.late[vip])) {
+			m.late[vip] = now.Add(startDelay + react)
+		}
 	}
 }
 
@@ -338,7 +360,7 @@ func (m *Model) restart(now time.Time) {
 // lastAccepted returns what a new process can find in the state directory.
 func (m *Model) lastAccepted() []Config {
 	last := slices.Collect(maps.Keys(m.saved))
-	if len(last) == 0 {
+	if len(last) == 0 || m.slow { // the process can have been killed before the first one was written
 		last = append(last, Config{})
 	}
 	return last

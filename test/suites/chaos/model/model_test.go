@@ -178,6 +178,65 @@ func TestServes(t *testing.T) {
 	}
 }
 
+// TestLateVIPs: a VIP that has just arrived when a process ends can be missing until the
+// next one has begun. A restart of a working process costs nothing.
+func TestLateVIPs(t *testing.T) {
+	t.Parallel()
+	vips := network().API
+	arrives, soon := step{long, model.Fault{Kind: model.VIPAdd}}, 100*time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		steps []step
+		want  bool
+	}{
+		{"restart", []step{arrives, {soon, model.Fault{Kind: model.Restart}}}, true},
+		{"crash", []step{arrives, {soon, model.Fault{Kind: model.KillController}}}, false},
+		{"crash later", []step{arrives, {long, model.Fault{Kind: model.KillController}}}, true},
+		{"two restarts", []step{arrives, {soon, model.Fault{Kind: model.Restart}}, {soon, model.Fault{Kind: model.Restart}}}, false},
+		{"restart on a slow disk", []step{{0, model.Fault{Kind: model.SlowDisk}}, arrives, {long, model.Fault{Kind: model.Restart}}}, false},
+	} {
+		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
+		for _, s := range append([]step{{long, model.Fault{Kind: model.VIPAdd, VIP: 2}}}, tc.steps...) {
+			now = now.Add(s.after)
+			m.Apply(s.Fault, true, now)
+		}
+		if got := m.Serves(vips[0], now); got != tc.want {
+			t.Errorf("%s: served: %t", tc.name, got)
+		}
+		if tc.name == "crash" && !m.Serves(vips[2], now) {
+			t.Error("the crash costs a VIP that was here before")
+		}
+		if !m.Serves(vips[0], now.Add(long)) {
+			t.Errorf("%s: not served for ever", tc.name)
+		}
+	}
+}
+
+// TestCut: which VIPs lose the requests in flight.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	v := network().API
+	for _, tc := range []struct {
+		fault model.Fault
+		want  []netip.Addr
+	}{
+		{model.Fault{Kind: model.VIPRemove, VIP: 2}, v[2:3]},
+		{model.Fault{Kind: model.VIPFlap, VIP: 1}, v[1:2]},
+		{model.Fault{Kind: model.IPv6Off}, []netip.Addr{v[1], v[3]}},
+		{model.Fault{Kind: model.LinkDown}, v},
+		{model.Fault{Kind: model.LinkDown, Link: 1}, v[3:]},
+		{model.Fault{Kind: model.KillProxy}, v},
+		{model.Fault{Kind: model.Restart}, nil},
+		{model.Fault{Kind: model.VIPAdd}, nil},
+	} {
+		m := model.New(network(), model.Paths{}, start)
+		m.Apply(model.Fault{Kind: model.VIPAdd, VIP: 3, Link: 1}, true, start.Add(long))
+		if diff := cmp.Diff(tc.want, m.Cut(tc.fault), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tc.fault, diff)
+		}
+	}
+}
+
 // TestCutKeepalived: each part of a file is incomplete, or has the complete blocks.
 func TestCutKeepalived(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
 	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() || now.Before(m.gap) {
 		return false
 	}
-	if i := slices.Index(m.Network.API, vip); !m.reachable(i) {
+	if i := slices.Index(m.Network.API, vip); !m.reachable(i) || now.Before(m.late[vip]) {
 		return false
 	}
 	for _, o := range m.outcomes(m.config.now(), m.keepalived.now(), now) {
@@ -235,15 +235,38 @@ func (m *Model) proxyFails(now time.Time) (must, may bool) {
 	return n >= frequentExits && now.Before(until) && m.hung.IsZero(), may
 }
 
-// Cuts reports whether a fault costs the requests in flight (docs/internals/restart.md).
-func (m *Model) Cuts(f Fault) bool {
+// Cut returns the API VIPs to which a fault costs the requests in flight
+// (docs/internals/restart.md). It is called before Apply.
+func (m *Model) Cut(f Fault) []netip.Addr {
+	all := func(cut func(vip int) bool) (vips []netip.Addr) {
+		for i, vip := range m.Network.API {
+			if cut(i) {
+				vips = append(vips, vip)
+			}
+		}
+		return vips
+	}
 	switch f.Kind {
-	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, LinkDown, LinkUp, IPv6Off, IPv6On, IngressMode, VIPRemove, VIPFlap:
-		return true
+	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, IngressMode:
+		return m.Network.API
+	case LinkDown, LinkUp:
+		return all(func(vip int) bool {
+			_, there := m.addresses[placed{vip, f.Link}]
+			return f.Link == 0 || there // clients use the first link
+		})
+	case IPv6Off, IPv6On:
+		return all(func(vip int) bool { return m.Network.API[vip].Is6() })
+	case VIPRemove, VIPFlap, VIPTentative, VIPDADFailed:
+		return all(func(vip int) bool { return vip == f.VIP })
 	default:
-		return false
+		return nil
 	}
 }
+
+// Lingers reports whether requests that begin shortly after a fault can be lost too: a
+// proxy process accepts a few more until it notices the end of its controller, and has kept
+// connections to an ingress that has just closed them.
+func (f Fault) Lingers() bool { return f.Kind == KillController || f.Kind == IngressMode }
 
 // Recovery returns how long after the last fault requests may still fail to a VIP that was
 // not served before.

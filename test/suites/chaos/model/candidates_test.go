@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBelief: what a process can have kept after each write of its input.
-func TestBelief(t *testing.T) {
+// TestCandidates: what a process can have kept after each write of its input.
+func TestCandidates(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := newBelief("old")
+	c := newCandidates("old")
 	for _, s := range []struct {
 		name         string
 		after        time.Duration
@@ -31,17 +31,17 @@ func TestBelief(t *testing.T) {
 		{"late cannot have been accepted", 700 * time.Millisecond, 0, "worst", false, []string{"b"}, []string{"b"}},
 	} {
 		now = now.Add(s.after)
-		b.write(s.write, s.takes, now, s.earliest, time.Second)
+		c.write(s.write, s.takes, now, s.earliest, time.Second)
 		sorted := func(list []string) []string { slices.Sort(list); return list }
-		if diff := cmp.Diff(s.now, sorted(b.now())); diff != "" {
+		if diff := cmp.Diff(s.now, sorted(c.now())); diff != "" {
 			t.Errorf("%s, now (-want +got):\n%s", s.name, diff)
 		}
-		if diff := cmp.Diff(s.settled, sorted(b.settled())); diff != "" {
+		if diff := cmp.Diff(s.settled, sorted(c.settled())); diff != "" {
 			t.Errorf("%s, settled (-want +got):\n%s", s.name, diff)
 		}
 	}
-	b.reset(now, time.Second, "fresh")
-	if diff := cmp.Diff([]string{"fresh"}, b.settled()); diff != "" {
+	c.reset(now, time.Second, "fresh")
+	if diff := cmp.Diff([]string{"fresh"}, c.settled()); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 }
