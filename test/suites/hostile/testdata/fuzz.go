@@ -51,12 +51,12 @@ func init() {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(os.Args[1]))
 	f := &fuzzer{rand.New(rand.NewPCG(seed, start^name.Sum64()))}
-	works, delay, plan := f.IntN(4) > 0, 1500, f.plan()
+	works, delay, plan, mark := f.IntN(4) > 0, 1500, f.plan(), ""
 	if kind == sandbox.Prober {
 		delay = 20 // it ends after its requests
 	}
 	attack := func() {
-		fmt.Fprintf(os.Stderr, "FUZZ: %s seed %d start %d acts %s\n", os.Args[1], seed, start, plan)
+		fmt.Fprintf(os.Stderr, "FUZZ: %s seed %d start %d acts %s\n", os.Args[1], seed, start, mark+plan)
 		time.Sleep(time.Duration(f.IntN(delay)) * time.Millisecond)
 		for _, letter := range plan {
 			acts()[byte(letter)].do(f)
@@ -72,7 +72,7 @@ func init() {
 		}()
 		return
 	}
-	plan = "!" + plan
+	mark = "!" // in place of its work
 	if err := sandbox.Confine(kind); err != nil {
 		fmt.Fprintln(os.Stderr, "FUZZ: "+err.Error())
 		os.Exit(1)
