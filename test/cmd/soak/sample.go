@@ -22,8 +22,8 @@ type sampler struct {
 	goroutines *soak.Goroutines
 }
 
-// processes are the ones that are sampled. The prober lives for one question.
-var processes = []string{"controller", "proxy", "exporter"}
+// processes returns the ones that are sampled. The prober lives for one question.
+func processes() []string { return []string{"controller", "proxy", "exporter"} }
 
 // newSampler returns a sampler whose series are empty: one that stays empty fails the run.
 func newSampler(binary string) (*sampler, error) {
@@ -32,7 +32,7 @@ func newSampler(binary string) (*sampler, error) {
 		return nil, err
 	}
 	s := &sampler{byName: make(map[string]*soak.Series), goroutines: goroutines}
-	for _, process := range processes {
+	for _, process := range processes() {
 		s.declare("RSS of the "+process, "MiB", false)
 		s.declare("Pss of the "+process, "MiB", false)
 		s.declare("descriptors of the "+process, "", false)
@@ -65,7 +65,7 @@ func (s *sampler) list() []soak.Series {
 // take adds a sample of each series.
 func (s *sampler) take(at time.Duration, l *life) error {
 	const mib, kib = 1 << 20, 1 << 10
-	for _, process := range processes {
+	for _, process := range processes() {
 		pid := l.PID()
 		if process != "controller" {
 			pid = l.Child(process)

@@ -4,10 +4,10 @@ package soak
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -53,11 +53,11 @@ func TestGoroutines(t *testing.T) {
 				return answers.Text()
 			}
 			for _, n := range []int{0, 3, 1000, 7, 0} {
-				want := fmt.Sprint(n + 1) // and main
-				if reported := ask(fmt.Sprint(n)); reported != want {
+				want := strconv.Itoa(n + 1) // and main
+				if reported := ask(strconv.Itoa(n)); reported != want {
 					t.Errorf("the program has %s goroutines, want %s", reported, want)
 				}
-				if got, err := counter.Count(command.Process.Pid); err != nil || fmt.Sprint(got) != want {
+				if got, err := counter.Count(command.Process.Pid); err != nil || strconv.Itoa(got) != want {
 					t.Errorf("counted %d, %v, want %s", got, err, want)
 				}
 				ask("end")
