@@ -50,26 +50,21 @@ func fileCommands() []uint32 {
 	return []uint32{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}
 }
 
-// socketOptions returns the options that package net and this program set on their own
-// sockets. An option that a child sets on a listening socket stays in force until the
-// controller resets it for the next child.
-func socketOptions() []socketOption {
+// proxyOptions returns the options that the event loops and the upstream exchange set. An
+// option that a child sets on a listening socket stays in force until the controller resets
+// it for the next child.
+func proxyOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
 		{unix.SOL_SOCKET, unix.SO_LINGER},
 		{unix.SOL_SOCKET, unix.SO_RCVBUF},
 		{unix.SOL_SOCKET, unix.SO_SNDBUF},
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
-		{unix.SOL_SOCKET, unix.SO_BROADCAST},
 		{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY},
 	}
 }
 
-// connectionOptions returns the options that package net sets on an accepted connection.
-func connectionOptions() []socketOption {
+// exporterOptions returns the options that package net sets on an accepted connection.
+func exporterOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
@@ -77,6 +72,17 @@ func connectionOptions() []socketOption {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
 	}
+}
+
+// proberOptions returns the options that package net and the upstream exchange set on TCP
+// connections and UDP sockets.
+func proberOptions() []socketOption {
+	return append(exporterOptions(),
+		socketOption{unix.SOL_SOCKET, unix.SO_RCVBUF},
+		socketOption{unix.SOL_SOCKET, unix.SO_SNDBUF},
+		socketOption{unix.SOL_SOCKET, unix.SO_BROADCAST},
+		socketOption{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY},
+	)
 }
 
 // threadFlags masks the flags of clone(2) that decide between a thread and a process,
@@ -85,7 +91,7 @@ const threadFlags = unix.CLONE_THREAD |
 	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // allowedCalls returns every system call that a child process may make, the most
-// frequent first. A call that is not listed, or has other arguments, fails with EPERM.
+// frequent first. [raceDetectorCalls] has those of a test build. A call that is not listed, or has other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write its sockets and pipes"
@@ -115,35 +121,26 @@ func allowedCalls() []allowedCall {
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
 		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection", "TCP_NODELAY and the options of TCP keep-alive", nil, connectionOptions()},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_RCVBUF, SO_SNDBUF, SO_LINGER, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, IPV6_V6ONLY", nil, proxyOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT", nil, exporterOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY", nil, proberOptions()},
 		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
 		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
 		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
-		{"writev", unix.SYS_WRITEV, Proxy, files, "", nil, nil},
 		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
 		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
 		{"clock_gettime", unix.SYS_CLOCK_GETTIME, allKinds, clocks, "", nil, nil},
-		{"clock_nanosleep", unix.SYS_CLOCK_NANOSLEEP, allKinds, clocks, "", nil, nil},
-		{"gettimeofday", unix.SYS_GETTIMEOFDAY, Proxy, clocks, "", nil, nil},
 		{"mmap", unix.SYS_MMAP, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
 		{"munmap", unix.SYS_MUNMAP, allKinds, memory, "", nil, nil},
 		{"mprotect", unix.SYS_MPROTECT, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
 		{"madvise", unix.SYS_MADVISE, allKinds, memory, "", nil, nil},
-		{"mremap", unix.SYS_MREMAP, Proxy, memory, "", nil, nil},
-		{"brk", unix.SYS_BRK, Proxy, memory, "", nil, nil},
 		{"sched_yield", unix.SYS_SCHED_YIELD, allKinds, threads, "", nil, nil},
-		{"sched_getaffinity", unix.SYS_SCHED_GETAFFINITY, Proxy, threads, "", nil, nil},
 		{"clone", unix.SYS_CLONE, allKinds, "threads of this process; no other process, and no namespace", "CLONE_THREAD, and no flag of a namespace", []argumentCheck{{cloneFlags, threadFlags, []uint32{unix.CLONE_THREAD}}}, nil},
-		{"set_robust_list", unix.SYS_SET_ROBUST_LIST, allKinds, threads, "", nil, nil},
-		{"rseq", unix.SYS_RSEQ, allKinds, threads, "", nil, nil},
-		{"membarrier", unix.SYS_MEMBARRIER, Proxy, threads, "", nil, nil},
 		{"getpid", unix.SYS_GETPID, allKinds, identity, "", nil, nil},
 		{"gettid", unix.SYS_GETTID, allKinds, identity, "", nil, nil},
 		{"tgkill", unix.SYS_TGKILL, allKinds, signals, "threads of this process", []argumentCheck{{0, fullMask, []uint32{uint32(os.Getpid())}}}, nil}, //nolint:gosec // a process id

@@ -63,7 +63,7 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		}
 	}
 	may := make(map[uint32]bool)
-	for _, c := range allowedCalls() {
+	for _, c := range slices.Concat(allowedCalls(), raceDetectorCalls()) {
 		may[c.number] = may[c.number] || c.kinds&kind != 0
 	}
 	may[unix.SYS_CLONE3] = true
@@ -112,8 +112,16 @@ func forbiddenCalls(kind Kind) (faults []string) {
 	} {
 		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
 	}
-	if kind == Exporter {
+	if kind != Proxy {
 		want(unix.EPERM, "setsockopt: SO_LINGER", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_LINGER)
+	}
+	if kind == Proxy {
+		want(unix.EPERM, "setsockopt: SO_KEEPALIVE", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+	}
+	if kind != Prober {
+		want(unix.EPERM, "setsockopt: SO_BROADCAST", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_BROADCAST)
+	}
+	if kind == Exporter {
 		want(unix.EPERM, "setsockopt: SO_RCVBUF", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	}
 	if kind != Prober {

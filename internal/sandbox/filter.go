@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +70,7 @@ func filter(kind Kind) []unix.SockFilter {
 		// glibc, in a binary built with the race detector, falls back to clone.
 		skipUnless(unix.SYS_CLONE3, 1), refuse(unix.ENOSYS),
 	}
-	for _, c := range allowedCalls() {
+	for _, c := range slices.Concat(allowedCalls(), raceDetectorCalls()) {
 		if c.kinds&kind == 0 {
 			continue
 		}

@@ -67,6 +67,10 @@ type window struct{ from, to time.Time }
 
 // live runs the service for a while.
 func live(ctx context.Context, binary string, length time.Duration) (r result, err error) {
+	sampler, err := newSampler(binary)
+	if err != nil {
+		return r, err
+	}
 	network, err := rig.New(ctx, binary)
 	if err != nil {
 		return r, err
@@ -92,7 +96,7 @@ func live(ctx context.Context, binary string, length time.Duration) (r result, e
 	}
 	l.clients = network.StartClients(ctx, vips(), challengesPerHour, time.Hour, parallel, func(netip.Addr) bool { return true })
 	l.clients.Resume()
-	r, err = l.run(ctx, length)
+	r, err = l.run(ctx, length, sampler)
 	l.clients.Close()
 	r.sent, r.lost = l.clients.Sent(), l.unexplained(l.clients.TakeFailures())
 	r.counts = l.counts
@@ -144,7 +148,7 @@ func (l *life) leave() error {
 }
 
 // run lets events happen for a while and takes samples.
-func (l *life) run(ctx context.Context, length time.Duration) (r result, err error) {
+func (l *life) run(ctx context.Context, length time.Duration, s *sampler) (r result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	watch, err := l.Host.Start(lab.Command{Name: "status-watch", Path: l.binary, Args: []string{"status", "--watch", "-o", "json", "--status-socket", l.StatusSocket()}})
@@ -159,7 +163,6 @@ func (l *life) run(ctx context.Context, length time.Duration) (r result, err err
 	}
 	every(scrapeEvery, l.scrape)
 	every(checkEvery, l.check)
-	s := newSampler()
 	every(max(length/samples, time.Second), func(context.Context) error {
 		// status --watch writes for ever: its log is not the service's journal.
 		_ = os.Truncate(watch.Log, 0)
@@ -167,6 +170,9 @@ func (l *life) run(ctx context.Context, length time.Duration) (r result, err err
 	})
 	err = group.Wait()
 	r.series = s.list()
+	if length >= shortest {
+		r.warmUp = warmUp
+	}
 	return r, err
 }
 
@@ -274,6 +280,7 @@ func (l *life) unexplained(failures []rig.Failure) (lost []rig.Failure) {
 // result is what a run has shown.
 type result struct {
 	series []soak.Series
+	warmUp time.Duration // 0 in a run without a verdict about growth
 	counts counts
 	sent   int64
 	lost   []rig.Failure
@@ -285,17 +292,14 @@ func (r result) summary() string {
 }
 
 // judge prints the slopes and returns what grows.
-func (r result) judge(length time.Duration) error {
+func (r result) judge() error {
 	var errs []error
-	verdict := length >= shortest
+	verdict := r.warmUp > 0
 	if !verdict {
 		fmt.Printf("shorter than %v: no verdict about growth, because the heaps are still filling\n", shortest)
 	}
 	for _, s := range r.series {
-		if verdict {
-			s = s.After(warmUp.Hours())
-		}
-		trend, known := s.Trend()
+		trend, known := s.After(r.warmUp.Hours()).Trend()
 		switch {
 		case !known:
 			fmt.Printf("%-45s too few samples\n", s.Name)

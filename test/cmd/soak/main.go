@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command soak runs the service through an accelerated life and measures whether memory,
-// descriptors, threads or files grow: 10,000 challenges an hour, a failover and a reload a
+// descriptors, threads, goroutines or files grow: 10,000 challenges an hour, a failover and a reload a
 // minute, an exit of the proxy process every five minutes, scrapes, `status --watch`, and
 // `check` every minute. It writes the curves as an SVG image and prints their slopes. It
 // fails if a resource grows with 95 % confidence, or if a challenge is lost.
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	binary := flag.String("binary", "", "path of the http01-proxyd to run (default: built from the repository)")
+	binary := flag.String("binary", "", "path of the http01-proxyd to run, built with symbols (default: built from the repository)")
 	length := flag.Duration("duration", 2*time.Hour, "length of the run")
 	out := flag.String("out", "soak.svg", "`FILE` for the curves")
 	flag.Parse()
@@ -50,10 +50,10 @@ func run(ctx context.Context, given string, length time.Duration, out string) er
 	if ctx.Err() != nil {
 		return fmt.Errorf("no verdict: %w", context.Cause(ctx))
 	}
-	chart := soak.Chart(fmt.Sprintf("%v of accelerated life: %s", length, result.summary()), result.series)
+	chart := soak.Chart(fmt.Sprintf("%v of accelerated life: %s", length, result.summary()), result.warmUp.Hours(), result.series)
 	if err := os.WriteFile(out, []byte(chart), 0o644); err != nil { //nolint:gosec // a picture for everyone
 		return fmt.Errorf("write the curves: %w", err)
 	}
 	fmt.Println(result.summary())
-	return result.judge(length)
+	return result.judge()
 }

@@ -17,20 +17,41 @@ import (
 
 // sampler measures the resources of the service's processes. One goroutine owns it.
 type sampler struct {
-	series []*soak.Series
-	byName map[string]*soak.Series
+	series     []*soak.Series
+	byName     map[string]*soak.Series
+	goroutines *soak.Goroutines
 }
 
-func newSampler() *sampler { return &sampler{byName: make(map[string]*soak.Series)} }
+// processes returns the ones that are sampled. The prober lives for one question.
+func processes() []string { return []string{"controller", "proxy", "exporter"} }
 
-func (s *sampler) add(at time.Duration, name, unit string, grows bool, value float64) {
-	series := s.byName[name]
-	if series == nil {
-		series = &soak.Series{Name: name, Unit: unit, Grows: grows}
-		s.byName[name] = series
-		s.series = append(s.series, series)
+// newSampler returns a sampler whose series are empty: one that stays empty fails the run.
+func newSampler(binary string) (*sampler, error) {
+	goroutines, err := soak.OpenGoroutines(binary)
+	if err != nil {
+		return nil, err
 	}
-	series.Add(at.Hours(), value)
+	s := &sampler{byName: make(map[string]*soak.Series), goroutines: goroutines}
+	for _, process := range processes() {
+		s.declare("RSS of the "+process, "MiB", false)
+		s.declare("Pss of the "+process, "MiB", false)
+		s.declare("descriptors of the "+process, "", false)
+		s.declare("threads of the "+process, "", false)
+		s.declare("goroutines of the "+process, "", false)
+	}
+	s.declare("state directory", "KiB", false)
+	s.declare("journal", "KiB", true)
+	return s, nil
+}
+
+func (s *sampler) declare(name, unit string, grows bool) {
+	series := &soak.Series{Name: name, Unit: unit, Grows: grows}
+	s.byName[name] = series
+	s.series = append(s.series, series)
+}
+
+func (s *sampler) add(at time.Duration, name string, value float64) {
+	s.byName[name].Add(at.Hours(), value)
 }
 
 func (s *sampler) list() []soak.Series {
@@ -41,36 +62,39 @@ func (s *sampler) list() []soak.Series {
 	return list
 }
 
-// take adds a sample of each series. The prober lives for one question and is not sampled.
+// take adds a sample of each series.
 func (s *sampler) take(at time.Duration, l *life) error {
 	const mib, kib = 1 << 20, 1 << 10
-	for _, p := range []struct {
-		name string
-		pid  int
-	}{{"controller", l.PID()}, {"proxy", l.Child("proxy")}, {"exporter", l.Child("exporter")}} {
-		if p.pid == 0 {
+	for _, process := range processes() {
+		pid := l.PID()
+		if process != "controller" {
+			pid = l.Child(process)
+		}
+		if pid == 0 {
 			continue // between two processes
 		}
-		f, err := lab.FootprintOfProcess(p.pid)
-		threads, threadsErr := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
-		if err != nil || threadsErr != nil {
-			continue // it has just exited
+		f, err := lab.FootprintOfProcess(pid)
+		threads, threadsErr := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		goroutines, goroutinesErr := s.goroutines.Count(pid)
+		if errors.Join(err, threadsErr, goroutinesErr) != nil {
+			continue // it has just started or exited
 		}
-		s.add(at, "RSS of the "+p.name, "MiB", false, float64(f.RSS)/mib)
-		s.add(at, "Pss of the "+p.name, "MiB", false, float64(f.PSS)/mib)
-		s.add(at, "descriptors of the "+p.name, "", false, float64(f.Descriptors))
-		s.add(at, "threads of the "+p.name, "", false, float64(len(threads)))
+		s.add(at, "RSS of the "+process, float64(f.RSS)/mib)
+		s.add(at, "Pss of the "+process, float64(f.PSS)/mib)
+		s.add(at, "descriptors of the "+process, float64(f.Descriptors))
+		s.add(at, "threads of the "+process, float64(len(threads)))
+		s.add(at, "goroutines of the "+process, float64(goroutines))
 	}
 	state, err := treeBytes(l.StateDir())
 	if err != nil {
 		return err
 	}
-	s.add(at, "state directory", "KiB", false, float64(state)/kib)
+	s.add(at, "state directory", float64(state)/kib)
 	journal, err := os.Stat(filepath.Join(l.Host.Dir, "http01-proxyd.log"))
 	if err != nil {
 		return fmt.Errorf("read the size of the journal: %w", err)
 	}
-	s.add(at, "journal", "KiB", true, float64(journal.Size())/kib)
+	s.add(at, "journal", float64(journal.Size())/kib)
 	return nil
 }
 

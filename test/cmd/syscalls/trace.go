@@ -135,9 +135,13 @@ func processOf(creators map[string]string, thread string) string {
 	return thread
 }
 
-var allowedRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\|")
+var (
+	allowedRow   = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| ([^|]*) \\|")
+	argumentName = regexp.MustCompile(`[A-Z0-9]+_[A-Z0-9_]+`)
+)
 
-// parseAllowed returns the allowed calls by kind, from the generated document.
+// parseAllowed returns the allowed calls by kind, from the generated document. Each option
+// of setsockopt and each command of fcntl is one more.
 func parseAllowed(document string) map[string][]string {
 	allowed := make(map[string][]string)
 	for _, m := range allowedRow.FindAllStringSubmatch(document, -1) {
@@ -145,8 +149,14 @@ func parseAllowed(document string) map[string][]string {
 		if m[2] == "all" {
 			kinds = []string{"proxy", "exporter", "prober"}
 		}
+		names := []string{m[1]}
+		if m[1] == "setsockopt" || m[1] == "fcntl" {
+			for _, argument := range argumentName.FindAllString(m[3], -1) {
+				names = append(names, m[1]+" "+argument)
+			}
+		}
 		for _, kind := range kinds {
-			allowed[kind] = append(allowed[kind], m[1])
+			allowed[kind] = append(allowed[kind], names...)
 		}
 	}
 	return allowed
@@ -160,8 +170,9 @@ func printReport(w io.Writer, allowed map[string][]string, made usage) error {
 		names := make(map[string]bool)
 		for _, name := range slices.Sorted(maps.Keys(made[kind])) {
 			n := made[kind][name]
-			if call, _, _ := strings.Cut(name, " "); n.made > n.denied {
-				names[call] = true
+			if words := strings.Fields(name); n.made > n.denied {
+				names[words[0]] = true
+				names[words[0]+" "+words[len(words)-1]] = true
 				used = append(used, fmt.Sprintf("%s (%d)", name, n.made-n.denied))
 			}
 			if n.denied > 0 {

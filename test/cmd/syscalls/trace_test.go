@@ -45,7 +45,8 @@ func TestReport(t *testing.T) {
 	if err := made.add(strings.NewReader(trace)); err != nil {
 		t.Fatal(err)
 	}
-	allowed := parseAllowed("| system call | processes | arguments | why |\n|---|---|---|---|\n| `brk` | all | any | x |\n| `futex` | exporter, proxy | any | x |\n")
+	allowed := parseAllowed("| system call | processes | arguments | why |\n|---|---|---|---|\n| `brk` | all | any | x |\n| `futex` | exporter, proxy | any | x |\n" +
+		"| `setsockopt` | exporter | TCP_NODELAY, SO_KEEPALIVE | x |\n| `setsockopt` | proxy | SO_LINGER | x |\n")
 	var b strings.Builder
 	if err := printReport(&b, map[string][]string{"exporter": allowed["exporter"]}, made); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func TestReport(t *testing.T) {
 	want := `exporter
   made: exit_group (1), futex (1), setsockopt SOL_TCP TCP_NODELAY (1)
   denied: openat (1)
-  allowed, never made: brk
+  allowed, never made: brk, setsockopt SO_KEEPALIVE
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

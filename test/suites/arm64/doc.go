@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arm64 runs the service's seccomp tests in an emulated arm64 machine. The numbers
-// of system calls and the order of their arguments differ between architectures.
+// Package arm64 runs the service in an emulated arm64 machine: the tests of its sandbox,
+// certificates in a lab with failovers and restarts, and random faults. The numbers of
+// system calls and the order of their arguments differ between architectures.
 package arm64

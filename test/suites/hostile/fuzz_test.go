@@ -7,9 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -30,48 +34,76 @@ var (
 const (
 	attacksPerRound = 6
 	maxMoves        = 200
+	enoughRounds    = 7 // for each kind of attack by each process
 )
 
 // movedVIP is an API VIP that keepalived does not have, so that only the test moves it
 // (RFC 5737).
 const movedVIP = "192.0.2.205"
 
+// attackKinds are the kinds of attacks, each with the letters of its acts (testdata/fuzz.go).
+var attackKinds = map[string]string{
+	"malformed": "bjx", "oversized": "dow", "reordered": "mr", "truncated": "nst", "flooding": "efl",
+	"descriptors": "cC", "silence": "!zZ", "sockets": "aqS", "process tricks": "MpTuXy",
+}
+
+// drawn matches what a process is about to do.
+var drawn = regexp.MustCompile(`FUZZ: (\w+) seed \d+ start \d+ acts (\S+)`)
+
 // attackEnds matches the end of an attack: of the process, or without an effect.
-var attackEnds = regexp.MustCompile(`the (?:proxy|exporter) process (?:\d+ )?(?:has exited|lost its connection|has not|does not)|FUZZ: over`)
+var attackEnds = regexp.MustCompile(`the (?:proxy|exporter) process (?:\d+ )?(?:has exited|lost its connection|has not|does not)|process wrote to its standard error: FUZZ: over`)
 
 // marker is in each text that an attacking process composes (testdata/fuzz.go).
 const marker = "F1EA5A17"
 
 // TestRandomAttacks holds that child processes that attack their protocols at random change
 // nothing of the controller: it keeps running, reports its status, follows the VIPs,
-// replaces the processes and prints nothing that they composed.
+// replaces the processes and prints nothing that they composed. The same holds for `check`
+// and its prober.
 func TestRandomAttacks(t *testing.T) {
 	binary, err := lab.BuildServiceWith(t.Context(), "testdata/fuzz.go")
 	must(t, err)
-	ends := 0
+	ends, acts := 0, make(map[string]string)
 	for i := range *rounds {
 		seed := *firstSeed + uint64(i)
-		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { ends += attackAtRandom(t, binary, seed) })
+		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { ends += attackAtRandom(t, binary, seed, acts) })
 	}
 	if ends == 0 {
 		t.Error("no process was replaced in any round: the attacks do not attack")
 	}
+	for _, process := range []string{"proxy", "exporter", "prober"} {
+		for _, kind := range slices.Sorted(maps.Keys(attackKinds)) {
+			n := 0
+			for _, letter := range attackKinds[kind] {
+				n += strings.Count(acts[process], string(letter))
+			}
+			t.Logf("%s: %d acts of the kind %s", process, n, kind)
+			if n == 0 && *startFlag == "" && *rounds >= enoughRounds {
+				t.Errorf("no %s made an attack of the kind %s", process, kind)
+			}
+		}
+	}
 }
 
-// attackAtRandom runs one round, and returns the number of processes that ended in it.
-func attackAtRandom(t *testing.T, binary string, seed uint64) int {
+// attackAtRandom runs one round, and returns the number of processes that ended in it. It
+// adds the letters of the acts by process.
+func attackAtRandom(t *testing.T, binary string, seed uint64, acts map[string]string) int {
 	t.Helper()
 	name := fmt.Sprintf("http01-fuzz:%d", seed)
 	if *startFlag != "" {
 		name += ":" + *startFlag
 	}
-	config := fmt.Sprintf("vips:\n  api: [%s]\n  ingress: [%v]\nmetrics:\n  listenAddress: 127.0.0.1:9645\n", movedVIP, shared.lab.Ingress.V4)
+	config := fmt.Sprintf("vips:\n  api: [%s]\n  ingress: [%v]\nmetrics:\n  listenAddress: 127.0.0.1:9645\nselfTest:\n  interval: 10s\n", movedVIP, shared.lab.Ingress.V4)
 	s := startProgram(t, binary, name, config)
 	// A round that fails leaves the VIP on the node that all rounds share.
 	t.Cleanup(func() {
 		_, err := s.node.Run(context.Background(), "ip", "address", "flush", "to", movedVIP, "dev", "lo")
 		must(t, err)
 	})
+	var check sync.WaitGroup
+	var checked string
+	check.Go(func() { checked = s.check(binary, name) })
+	defer check.Wait()
 	var slowest time.Duration
 	for range maxMoves {
 		for _, move := range []string{"add", "del"} {
@@ -89,7 +121,11 @@ func attackAtRandom(t *testing.T, binary string, seed uint64) int {
 		t.Errorf("the status: %v", err)
 	}
 	s.expectSmallController()
-	log := s.log()
+	check.Wait()
+	log := s.log() + checked
+	for _, match := range drawn.FindAllStringSubmatch(log, -1) {
+		acts[match[1]] += match[2]
+	}
 	for line := range strings.Lines(log) {
 		line = strings.TrimSuffix(line, "\n")
 		if i := strings.IndexFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }); i >= 0 {
@@ -100,12 +136,24 @@ func attackAtRandom(t *testing.T, binary string, seed uint64) int {
 			t.Errorf("the controller printed text of a child process: %q", line)
 		}
 	}
-	ended := len(attackEnds.FindAllString(log, -1)) - strings.Count(log, "FUZZ: over")
+	ended := len(attackEnds.FindAllString(log, -1)) - strings.Count(log, "process wrote to its standard error: FUZZ: over")
 	t.Logf("the slowest of the moves of a VIP took %v, with processes that end and start", slowest.Round(time.Millisecond))
 	if testing.Verbose() {
 		t.Log(log)
 	}
 	return ended
+}
+
+// check runs `check` with a prober that attacks, and returns everything that it printed.
+// `check` must end with a result, within the timeout of the lab's commands.
+func (s *service) check(binary, name string) string {
+	flags := append([]string{"-c", `exec -a "$0" "$@" 2>&1`, name, binary, "check"}, s.node.CheckFlags()...)
+	out, err := s.node.Run(s.Context(), "bash", flags...)
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 3) {
+		s.Errorf("check: %v", err)
+	}
+	return out
 }
 
 // shell runs a command on the node.

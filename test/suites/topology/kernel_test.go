@@ -55,7 +55,7 @@ func outcome(printed, test string) (text string, passed bool) {
 
 // runInVM runs this package's vmTests in a guest.
 func runInVM(ctx context.Context) (string, error) {
-	tests, err := lab.BuildTests(ctx, "suites/topology")
+	tests, err := lab.BuildTests(ctx, "suites/topology", runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}

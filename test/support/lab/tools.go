@@ -62,6 +62,14 @@ func Build(ctx context.Context) (Tools, error) {
 	return toolsIn(dir), compile(ctx, in, dir+"/", "tool", module+"/cmd/solver")
 }
 
+// BuildToolsFor compiles the tools for an architecture in Go's naming.
+func BuildToolsFor(ctx context.Context, arch string) (Tools, error) {
+	dir, err := build("tools-"+arch, func(in, dir string) error {
+		return compileBy(ctx, []string{"build"}, []string{"GOARCH=" + arch}, in, dir+"/", "tool", module+"/cmd/solver")
+	})
+	return toolsIn(dir), err
+}
+
 func (t Tools) there() bool {
 	for _, path := range []string{t.Pebble, t.DNS, t.Solver} {
 		if _, err := os.Stat(path); err != nil {
@@ -112,10 +120,18 @@ func BuildProgram(ctx context.Context, folder string) (string, error) {
 	})
 }
 
-// BuildTests compiles the tests in a folder of this module.
-func BuildTests(ctx context.Context, folder string) (string, error) {
-	return build(filepath.Base(folder)+".test", func(in, binary string) error {
-		return compileBy(ctx, []string{"test", "-c", "-vet=off"}, nil, in, binary, "./"+folder)
+// BuildServiceFor compiles the service for an architecture in Go's naming.
+func BuildServiceFor(ctx context.Context, arch string) (string, error) {
+	return build("http01-proxyd-"+arch, func(in, binary string) error {
+		return compileBy(ctx, []string{"build"}, []string{"GOARCH=" + arch}, filepath.Dir(in), binary, "./cmd/http01-proxyd")
+	})
+}
+
+// BuildTests compiles the tests in a folder of this module for an architecture in Go's
+// naming.
+func BuildTests(ctx context.Context, folder, arch string) (string, error) {
+	return build(strings.ReplaceAll(folder, "/", "-")+"-"+arch+".test", func(in, binary string) error {
+		return compileBy(ctx, []string{"test", "-c", "-vet=off"}, []string{"GOARCH=" + arch}, in, binary, "./"+folder)
 	})
 }
 

@@ -42,19 +42,22 @@ type Trend struct {
 // minSamples is the smallest series with a confidence interval.
 const minSamples = 4
 
-// Trend returns the trend, or false for a series that is too short. The interval assumes
-// independent deviations. Consecutive samples of memory are not independent, so the real
-// interval is wider.
+// Trend returns the trend, or false for a series that is too short. Consecutive samples of
+// memory resemble each other, which an ordinary interval ignores: it is too narrow, and
+// finds growth where there is none. Therefore the interval uses the number of independent
+// samples that have as much information (Santer et al. 2000, JGR 105, 7337, equation 6).
 func (s Series) Trend() (Trend, bool) {
 	n := float64(len(s.Value))
 	if len(s.Value) < minSamples {
 		return Trend{}, false
 	}
+	// The sum of equal values is exact, so that a constant has a slope of exactly 0.
 	var meanX, meanY float64
 	for i := range s.Value {
-		meanX += s.Hours[i] / n
-		meanY += s.Value[i] / n
+		meanX += s.Hours[i]
+		meanY += s.Value[i]
 	}
+	meanX, meanY = meanX/n, meanY/n
 	var xx, xy, residual float64
 	for i := range s.Value {
 		dx := s.Hours[i] - meanX
@@ -66,11 +69,19 @@ func (s Series) Trend() (Trend, bool) {
 	}
 	t := Trend{Slope: xy / xx}
 	t.Intercept = meanY - t.Slope*meanX
+	var last, product float64
 	for i := range s.Value {
 		e := s.Value[i] - t.Intercept - t.Slope*s.Hours[i]
 		residual += e * e
+		product += e * last
+		last = e
 	}
-	half := student95(n-2) * math.Sqrt(residual/(n-2)/xx)
+	freedom := n - 2
+	if product > 0 {
+		correlation := product / residual // of consecutive deviations
+		freedom = max(math.Floor(n*(1-correlation)/(1+correlation))-2, 1)
+	}
+	half := student95(freedom) * math.Sqrt(residual/freedom/xx)
 	t.Low, t.High = t.Slope-half, t.Slope+half
 	return t, true
 }
