@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delay is the time from the begin of a process until it has started. A process that takes
-// longer only maps a few pages again.
-const delay = time.Second
+// delay is the time from the begin of a process until it has started, with the first checks
+// of the controller. A process that takes longer only maps a few pages again.
+const delay = 2 * time.Second
 
 // ReleaseMemory returns, once and soon, what only the start needs: garbage, and pages of the
 // program. The initialization of several hundred packages is spread over the whole program,
