@@ -6,6 +6,6 @@
 // The raw system calls of the proxy are here and nowhere else. They are raw so that the
 // scheduler does not see them: its monitor thread looks for long calls, as often as every
 // 20 µs under load, and took a tenth of the proxy's time. Garbage collection stops all
-// threads, and would wait for a raw call. So only a call that does not block may be raw, or
-// one that waits for a millisecond at most. The scheduler sees longer waits.
+// threads: its signal ends a raw wait for events, and no other raw call blocks. The scheduler
+// sees waits of more than a few milliseconds.
 package loop

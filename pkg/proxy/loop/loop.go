@@ -20,8 +20,10 @@ const (
 	maxEvents = 64
 	// maxWait bounds a wait without events, so that the loop reports that it runs.
 	maxWait = time.Second
-	// briefWait is the first part of a wait. Garbage collection can be late by as much.
-	briefWait = time.Millisecond
+	// briefWait is the first part of a wait. A signal of garbage collection ends it. It is
+	// above the time between two requests at low load: a shorter one would have the kernel
+	// set the clock's next interrupt for each wait. After 10 ms the scheduler sends signals.
+	briefWait = 3 * time.Millisecond
 )
 
 // Readiness of a descriptor. It is a hint: a handler must expect that a read or write
@@ -186,7 +188,7 @@ func (l *Loop) handle(events []unix.EpollEvent, first int32) {
 // wait returns the number of events. It first waits for a short time in a call that the
 // scheduler does not see, in which most events come under load. The scheduler's monitor
 // thread would look every 20 µs for a loop that waits, which takes a tenth of the proxy's
-// time. Garbage collection waits for that call, at most briefWait.
+// time. A signal of garbage collection ends that call.
 func (l *Loop) wait() (int, error) {
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
