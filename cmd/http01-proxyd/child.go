@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/startup"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 )
 
@@ -31,6 +32,7 @@ capability and opens no file. "http01-proxyd check" also starts a prober.`, purp
 			if err != nil {
 				return cli.UsageError(fmt.Sprintf("the controller starts this process, it cannot be started by hand: run \"http01-proxyd run\", or \"http01-proxyd status\" for the running service (%v)", err))
 			}
+			startup.ReleaseMemory()
 			return run(context.WithoutCancel(c.Context()), conn)
 		},
 	}

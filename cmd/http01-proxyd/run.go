@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/startup"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -66,6 +68,9 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 			reload := make(chan os.Signal, 1)
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
+			startup.DisableHugePages()
+			startup.ReleaseMemory()
+			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), child.MaxProcs))
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}

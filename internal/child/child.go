@@ -34,9 +34,11 @@ const (
 // killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 5 * time.Second
 
-// maxProcs bounds the processors of a child. One processor answers more than 10,000
-// challenges a second. A flood from outside must leave the others to the control plane.
-const maxProcs = 2
+// MaxProcs bounds the processors of the proxy, and of the controller. One processor answers
+// more than 10,000 challenges a second. A flood from outside must leave the others to the
+// control plane. The exporter and the prober have one: each further one costs memory, and a
+// thread that looks for work when a request arrives.
+const MaxProcs = 2
 
 // Process is a child process and the parent's end of the connection to it. When either
 // ends, so does the other.
@@ -94,7 +96,10 @@ func childEnvironment(command string, environment []string, totalMemory int64, p
 	if limit, limited := memoryLimit(command, totalMemory); limited {
 		kept = append(kept, fmt.Sprintf("GOMEMLIMIT=%dMiB", limit>>20))
 	}
-	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, maxProcs)))
+	if command != Proxy {
+		processors = 1
+	}
+	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, MaxProcs)))
 }
 
 // KillAndClose kills the child, waits for its end, and then closes the connection:

@@ -14,10 +14,19 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	for processors, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := childEnvironment(Prober, []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, 1<<20, processors)
-		if diff := cmp.Diff([]string{"GOGC=50", "GOMEMLIMIT=32MiB", want}, got); diff != "" {
-			t.Errorf("%d processors (-want +got):\n%s", processors, diff)
+	for _, tt := range []struct {
+		command    string
+		processors int
+		want       []string
+	}{
+		{Proxy, 1, []string{"GOGC=50", "GOMEMLIMIT=912MiB", "GOMAXPROCS=1"}},
+		{Proxy, 64, []string{"GOGC=50", "GOMEMLIMIT=912MiB", "GOMAXPROCS=2"}},
+		{Prober, 64, []string{"GOGC=50", "GOMEMLIMIT=32MiB", "GOMAXPROCS=1"}},
+		{Exporter, 64, []string{"GOGC=50", "GOMEMLIMIT=32MiB", "GOMAXPROCS=1"}},
+	} {
+		got := childEnvironment(tt.command, []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, 1<<30, tt.processors)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s, %d processors (-want +got):\n%s", tt.command, tt.processors, diff)
 		}
 	}
 }

@@ -20,8 +20,10 @@ const (
 	maxEvents = 64
 	// maxWait bounds a wait without events, so that the loop reports that it runs.
 	maxWait = time.Second
-	// briefWait is the first part of a wait, which the scheduler does not see.
-	briefWait = time.Millisecond
+	// briefWait is the first part of a wait, which the scheduler does not see. It is above the
+	// time between two requests at low load: a shorter one would have the kernel set the
+	// clock's next interrupt for each wait.
+	briefWait = 3 * time.Millisecond
 )
 
 // Readiness of a descriptor. It is a hint: a handler must expect that a read or write

@@ -72,7 +72,7 @@ func (r *rig) serviceConfigs(v variant) []string {
 		upstream = r.nginx
 	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
-		r.vip, upstream, r.HalfHeads+extraConnections)
+		r.vip, upstream, r.maxOpen())
 	if v.secure {
 		text = fmt.Sprintf("upstream: {scheme: https, trustedCA: %q}\n", r.trust) + text
 	}
