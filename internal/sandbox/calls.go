@@ -47,7 +47,7 @@ const fullMask = ^uint32(0)
 // fileCommands returns the commands of fcntl(2) that have no effect on other processes.
 // F_SETOWN is not one of them: with it the kernel sends signals on behalf of a child.
 func fileCommands() []uint32 {
-	return []uint32{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}
+	return []uint32{unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}
 }
 
 // proxyOptions returns the options that the event loops and the upstream exchange set. An
@@ -91,7 +91,7 @@ const threadFlags = unix.CLONE_THREAD |
 	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // allowedCalls returns every system call that a child process may make, the most
-// frequent first. [raceDetectorCalls] has those of a test build. A call that is not listed, or has other arguments, fails with EPERM.
+// frequent first. [cLibraryCalls] has those of a build with cgo. A call that is not listed, or has other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write its sockets and pipes"
@@ -130,7 +130,7 @@ func allowedCalls() []allowedCall {
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
 		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
-		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
+		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
 		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},

@@ -63,7 +63,7 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		}
 	}
 	may := make(map[uint32]bool)
-	for _, c := range slices.Concat(allowedCalls(), raceDetectorCalls()) {
+	for _, c := range slices.Concat(allowedCalls(), cLibraryCalls()) {
 		may[c.number] = may[c.number] || c.kinds&kind != 0
 	}
 	may[unix.SYS_CLONE3] = true

@@ -70,7 +70,7 @@ func filter(kind Kind) []unix.SockFilter {
 		// glibc, in a binary built with the race detector, falls back to clone.
 		skipUnless(unix.SYS_CLONE3, 1), refuse(unix.ENOSYS),
 	}
-	for _, c := range slices.Concat(allowedCalls(), raceDetectorCalls()) {
+	for _, c := range slices.Concat(allowedCalls(), cLibraryCalls()) {
 		if c.kinds&kind == 0 {
 			continue
 		}

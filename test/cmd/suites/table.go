@@ -60,7 +60,7 @@ func table() map[string]suite {
 			each: true, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{"TestDualStack": 150, "TestIPv4Only": 150, "TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 210, "TestTutorial": 80},
 		},
-		"test/suites/arm64":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
+		"test/suites/arm64":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30, "TestService": 60}},
 		"test/suites/apis":   {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
 		"test/support/bench": {slots: 3, onlyAll: true},
 		"test/suites/chaos":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestWalk": 70}},

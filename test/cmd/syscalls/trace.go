@@ -22,7 +22,7 @@ var (
 	callLine = regexp.MustCompile(`^(\d+) +(\w+)\((.*)$`)
 	ended    = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>(.*)$`)
 	result   = regexp.MustCompile(`\) += (-?\d+)(?: (E\w+))?`)
-	program  = regexp.MustCompile(`\["[^"]*", "(proxy|exporter|prober)"\]`)
+	program  = regexp.MustCompile(`\["[^"]*"(?:\.\.\.)?, "(proxy|exporter|prober)"\]`) // a long text ends with "..."
 	option   = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (\w+), (\w+)`)
 	command  = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (F_\w+)`)
 )

@@ -57,7 +57,8 @@ func TestFilter(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: mmdebstrap")
 	}
-	job := guest.Job{Arch: arch, Files: make(map[string]string), Script: "failed=0\n"}
+	// Child processes of another user write to /tmp.
+	job := guest.Job{Arch: arch, Files: make(map[string]string), Script: "failed=0\nchmod 1777 /tmp\n"}
 	for _, s := range suites() {
 		binary, err := lab.BuildServiceTests(t.Context(), s.folder, job.Arch)
 		if err != nil {
