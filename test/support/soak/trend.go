@@ -44,7 +44,7 @@ const minSamples = 4
 
 // Trend returns the trend, or false for a series that is too short. Consecutive samples of
 // memory resemble each other, which an ordinary interval ignores: it is too narrow, and
-// finds growth where there is none. Therefore the interval uses the number of independent
+// reports growth of a value that does not grow. Therefore the interval uses the number of independent
 // samples that have as much information (Santer et al. 2000, JGR 105, 7337, equation 6).
 func (s Series) Trend() (Trend, bool) {
 	n := float64(len(s.Value))

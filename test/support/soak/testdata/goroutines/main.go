@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command goroutines has as many goroutines as each line of its standard input says, and
+// Command goroutines has as many goroutines as the next line of its standard input requests, and
 // prints the runtime's own count.
 package main
 
