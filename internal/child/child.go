@@ -34,9 +34,9 @@ const (
 // killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 5 * time.Second
 
-// MaxProcs bounds the processors of the proxy, and of the controller. One processor answers
-// more than 10,000 challenges a second. A flood from outside must leave the others to the
-// control plane. The exporter and the prober have one: each further one costs memory, and a
+// MaxProcs bounds the event loops of the proxy, and the processors of the controller. One
+// processor answers more than 10,000 challenges a second. A flood from outside must leave
+// the others to the control plane. The rest of the proxy process uses at most two more. The exporter and the prober have one: each further one costs memory, and a
 // thread that looks for work when a request arrives.
 const MaxProcs = 2
 

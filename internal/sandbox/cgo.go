@@ -6,8 +6,8 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// cLibraryCalls returns the calls of the C library, with which a program is linked that
-// was built with cgo: tests, and the race detector. Released programs have none.
+// cLibraryCalls returns the system calls of the C library. Only builds with cgo link it:
+// tests, and the race detector. Released programs do not.
 func cLibraryCalls() []allowedCall {
 	of := func(name string, number uint32) allowedCall {
 		return allowedCall{name, number, allKinds, "threads and pauses of the C library", "", nil, nil}

@@ -232,10 +232,10 @@ func (c *components) startTasks(t *tasks, o Options) {
 		c.supervisor.run(c.firstProxy)
 		return nil
 	})
-	addressWatch, endAddressWatch := context.WithCancel(context.WithoutCancel(t.ctx))
-	t.start("address watch", func(context.Context) error { return c.addresses.Run(addressWatch) })
+	whileReconciling, endReconciling := context.WithCancel(context.WithoutCancel(t.ctx))
+	t.start("address watch", func(context.Context) error { return c.addresses.Run(whileReconciling) })
+	t.start("change log", func(context.Context) error { return c.changes.Run(whileReconciling) })
 	t.start("file watch", c.files.Run)
-	t.start("change log", c.changes.Run)
 	t.start("state writer", c.writer.run)
 	t.start("status socket", func(ctx context.Context) error {
 		return statussocket.Serve(ctx, c.socket, c.report, func(err error) {
@@ -261,7 +261,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
-		defer endAddressWatch()        // the loop follows VIPs until then
+		defer endReconciling()         // the loop follows VIPs, and records changes, until then
 		defer c.loopDone()
 		return c.loop.Run(ctx)
 	})

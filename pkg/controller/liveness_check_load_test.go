@@ -96,6 +96,14 @@ func TestRequestToLostVIPIsAborted(t *testing.T) {
 	r, _ := newStatsRecorderTest()
 	c := newLivenessCheck(r.tracker, r, &replacements{}, timing{LivenessTimeout: time.Hour}.withDefaults())
 	both, without := ruleset.New(80, []netip.Addr{vip, other}), ruleset.New(80, []netip.Addr{other})
+	still, aborted := ruleset.New(80, []netip.Addr{vip}), 0
+	c.pending.Store(&ownRequest{vip, func() { aborted++ }})
+	if c.setTable(&still); aborted != 0 {
+		t.Error("another VIP has left, and the request is aborted")
+	}
+	if c.setTable(&without); aborted != 1 {
+		t.Errorf("the VIP has left, and the request is aborted %d times", aborted)
+	}
 	c.setTable(&both)
 	ended := make(chan struct{})
 	go func() {
@@ -107,13 +115,6 @@ func TestRequestToLostVIPIsAborted(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	_, err = io.ReadAtLeast(conn, make([]byte, 100), len("GET / HTTP/1.1\r\n"))
 	must(t, err)
-	still := ruleset.New(80, []netip.Addr{vip})
-	c.setTable(&still)
-	select {
-	case <-ended:
-		t.Error("another VIP has left, and the request is aborted")
-	default:
-	}
 	c.setTable(&without)
 	<-ended
 	c.attempt(t.Context(), vip, 80) // it has left already

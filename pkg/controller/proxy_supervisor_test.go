@@ -241,7 +241,7 @@ func isListening(fd int, port uint16) bool {
 }
 
 // TestPortIsOpenedAgain: a port that the process is still closing is opened again
-// immediately, with the same socket: the reconcile loop waits for nobody. The report about
+// immediately, with the same socket: the reconcile loop does not wait. The report about
 // the first close does not end it.
 func TestPortIsOpenedAgain(t *testing.T) {
 	t.Parallel()

@@ -38,10 +38,11 @@ func (p *process) stopListening(port uint16) {
 		return
 	}
 	delete(p.listening, port)
+	drain := p.drains.Done()
 	p.stopping.Go(func() {
 		select {
 		case <-time.After(backlogGracePeriod):
-		case <-p.drains.Done():
+		case <-drain:
 		}
 		closeListener(p.ctx, l)
 		p.send(stopped)
@@ -54,6 +55,7 @@ func (p *process) drain(budget time.Duration) {
 	listeners := slices.Collect(maps.Values(p.listening))
 	clear(p.listening)
 	p.beginDrain()
+	p.drains, p.beginDrain = context.WithCancel(p.ctx) // of the ports that are served later
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()

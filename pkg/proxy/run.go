@@ -72,7 +72,7 @@ type process struct {
 	heartbeat *heartbeat.Monitor
 	listening map[uint16]*server.Listener
 	stopping  sync.WaitGroup // ports in their grace period
-	// drains is done when a drain begins, which ends the grace periods.
+	// drains is done when the next drain begins, which ends the grace periods.
 	drains     context.Context
 	beginDrain context.CancelFunc
 }

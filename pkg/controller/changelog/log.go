@@ -58,7 +58,7 @@ func (l *Log) Run(ctx context.Context) error {
 // Flush writes all entries. It is called after Run has returned.
 func (l *Log) Flush() { l.write(true) }
 
-// wait returns how long no summary is due.
+// wait returns the time until the next summary is due.
 func (l *Log) wait() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

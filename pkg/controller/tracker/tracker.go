@@ -198,8 +198,8 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 	return true
 }
 
-// waitingReason returns the reason while a held VIP has not answered yet: the one before,
-// unless its cause is over. A corrected configuration is not invalid any more.
+// waitingReason returns the reason while a held VIP has not answered yet: the previous
+// reason, unless its cause is over. A corrected configuration is not invalid any more.
 func waitingReason(before report.Reason) report.Reason {
 	switch before {
 	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable:

@@ -12,8 +12,8 @@ import (
 
 const (
 	// maxIdle bounds the idle connections of a worker. A burst of requests needs one for
-	// each, and a new one costs more than the request. All workers have an eighth of
-	// MaxConnections at most: the controller reserves descriptors for a quarter.
+	// each, and a new one costs more than the request. All workers together keep about an
+	// eighth of MaxConnections: the controller reserves descriptors for a quarter.
 	maxIdle = 256
 	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).

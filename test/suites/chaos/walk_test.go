@@ -396,7 +396,13 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 		}
 		pid, stopping, restarted := h.PID(), h.Stopping(), make(chan error, 1)
 		go func() { restarted <- h.Restart(ctx) }()
-		<-stopping
+		select {
+		case <-stopping:
+		case err := <-restarted:
+			t.Fatalf("the restart has ended before its begin was reported: %v", err)
+		case <-ctx.Done():
+			t.Fatal(context.Cause(ctx))
+		}
 		vip := h.network().API[2]
 		if err := h.AddVIP(vip, 0, rig.Usable); err != nil {
 			t.Fatal(err)
