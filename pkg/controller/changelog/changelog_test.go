@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +17,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// lockedBuffer is a buffer for a goroutine that writes and one that takes.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// take returns and removes what was written.
+func (b *lockedBuffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.buffer.Reset()
+	return b.buffer.String()
+}
+
 // start runs a log. lines returns what it has written since the last call.
 func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 	t.Helper()
-	var out bytes.Buffer
+	var out lockedBuffer
 	l = New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
@@ -31,8 +53,7 @@ func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 	go func() { ended <- l.Run(ctx) }()
 	lines = func() []string {
 		synctest.Wait()
-		defer out.Reset()
-		return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		return strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
 	}
 	return l, lines, func() {
 		cancel()

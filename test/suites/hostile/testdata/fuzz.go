@@ -411,7 +411,7 @@ func (f *fuzzer) threads() {
 	for range f.IntN(1000) {
 		go func() {
 			runtime.LockOSThread()
-			_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
+			_ = unix.Nanosleep(&pause, nil)
 		}()
 	}
 }
