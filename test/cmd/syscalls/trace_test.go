@@ -12,7 +12,7 @@ import (
 // trace is shortened output of strace -f.
 const trace = `100 execve("/bin/http01-proxyd", ["http01-proxyd", "run"], 0x7ffc /* 9 vars */) = 0
 100 clone(child_stack=0xc000, flags=CLONE_VM|CLONE_VFORK|SIGCHLD <unfinished ...>
-101 execve("/proc/self/exe", ["/work/bin/http01-prox"..., "exporter"], 0xc000 /* 2 vars */ <unfinished ...>
+101 execve("/proc/self/exe", ["/opt/bin/http01-proxy"..., "exporter"], 0xc000 /* 2 vars */ <unfinished ...>
 100 <... clone resumed>) = 101
 101 <... execve resumed>) = 0
 101 openat(AT_FDCWD, "/proc/self/oom_score_adj", O_RDONLY|O_CLOEXEC) = 3

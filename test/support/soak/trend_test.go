@@ -60,8 +60,8 @@ func TestGrowing(t *testing.T) {
 }
 
 // TestGrowingOfCorrelatedSamples: each deviation contains 0.7 of the last one, as the memory
-// of a process between two collections. Without its correction, the interval finds growth in
-// one series in five. A leak as large as the deviations is still found in each.
+// of a process between two collections. The interval is corrected for that. A leak as large as
+// the deviations is still found in each.
 func TestGrowingOfCorrelatedSamples(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
