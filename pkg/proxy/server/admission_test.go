@@ -176,25 +176,39 @@ func TestPerSourceAnswering(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
-// TestWaitForSlotEnds: a request beyond the bound of its source is reset when its time for
-// the head is over.
-func TestWaitForSlotEnds(t *testing.T) {
-	router, requested, proceed := delayedIngress(t)
-	s := testSettings()
-	s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
-	f := startServer(t, s, router)
-	first := dialFrom(t, "127.0.0.2", f.addr)
-	send(t, first, challengeRequest)
-	<-requested
-	second := dialFrom(t, "127.0.0.2", f.addr)
-	send(t, second, challengeRequest)
-	wantReset(t, "the second", second)
-	wantRejection(t, f, report.SourceLimit)
-	close(proceed)
-	if got := readAll(t, first); !strings.HasSuffix(got, "token.key") {
-		t.Errorf("answered %q", got)
+// TestBeyondBoundEnds: a connection beyond the bound of its source has headTimeout for its
+// head, like others, and then for a slot.
+func TestBeyondBoundEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sends string
+		want  report.Rejection
+	}{
+		"a complete head waits for a slot": {challengeRequest, report.SourceLimit},
+		"a part of a head":                 {"GET", report.HeadTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			router, requested, proceed := delayedIngress(t)
+			s := testSettings()
+			s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
+			f := startServer(t, s, router)
+			first := dialFrom(t, "127.0.0.2", f.addr)
+			send(t, first, challengeRequest)
+			<-requested
+			second := dialFrom(t, "127.0.0.2", f.addr)
+			send(t, second, tt.sends)
+			if tt.want == report.SourceLimit {
+				wantReset(t, "the second", second)
+			} else if got := readAll(t, second); !strings.HasPrefix(got, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q", got)
+			}
+			wantRejection(t, f, tt.want)
+			close(proceed)
+			if got := readAll(t, first); !strings.HasSuffix(got, "token.key") {
+				t.Errorf("answered %q", got)
+			}
+			wantNoConnections(t, f)
+		})
 	}
-	wantNoConnections(t, f)
 }
 
 // TestAcceptedWithoutSlot: connections that were accepted while all slots are taken have no
@@ -224,28 +238,6 @@ func TestAcceptedWithoutSlot(t *testing.T) {
 		t.Errorf("%d challenges were recorded, want %d", len(challenges), clients)
 	}
 	wantNoConnections(t, f)
-}
-
-// TestHeadBeyondBoundEnds: a connection beyond the bound of its source has headTimeout for its
-// head, like others.
-func TestHeadBeyondBoundEnds(t *testing.T) {
-	router, requested, proceed := delayedIngress(t)
-	s := testSettings()
-	s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
-	f := startServer(t, s, router)
-	first := dialFrom(t, "127.0.0.2", f.addr)
-	send(t, first, challengeRequest)
-	<-requested
-	second := dialFrom(t, "127.0.0.2", f.addr)
-	send(t, second, "GET")
-	if got := readAll(t, second); !strings.HasPrefix(got, "HTTP/1.1 408 ") {
-		t.Errorf("answered %q", got)
-	}
-	wantRejection(t, f, report.HeadTimeout)
-	close(proceed)
-	if got := readAll(t, first); !strings.HasSuffix(got, "token.key") {
-		t.Errorf("answered %q", got)
-	}
 }
 
 // TestEviction: when all slots are taken, the connection that has waited longest
