@@ -13,7 +13,7 @@ import (
 func rootCommand() *cobra.Command {
 	return cli.Root(&cobra.Command{
 		Use:   "http01-proxyd",
-		Short: "answers ACME HTTP-01 challenges on the API VIP",
+		Short: "forwards ACME HTTP-01 challenges for the API VIP to the ingress",
 		Annotations: map[string]string{cli.ManSection: "8", cli.ManFiles: strings.Join([]string{
 			defaultConfig + ": the configuration",
 			defaultState + ": the state of the service",

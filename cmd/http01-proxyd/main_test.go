@@ -32,7 +32,7 @@ func TestCommandLine(t *testing.T) {
 		"argument":           {[]string{"version", "x"}, cli.Usage, "", `got "x"`},
 		"version":            {[]string{"version"}, cli.OK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, cli.OK, "http01-proxyd ", ""},
-		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "", "is it running"},
+		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "", "it is not running"},
 		"status, format":     {[]string{"status", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml, html or prometheus"},
 		"status, html":       {[]string{"status", "-o", "html", "--watch"}, cli.Usage, "", "a page shows one report"},
 		"status, interval":   {[]string{"status", "--watch", "--interval", "90m"}, cli.Usage, "", "--interval 1h30m: use 200ms to 1h;"},

@@ -98,7 +98,7 @@ func TestStatusExitCode(t *testing.T) {
 		stop()
 	}
 	_, failed := execute(t, cli.Failure, "status", "--exit-code", "--status-socket", t.TempDir()+"/none.sock")
-	if !strings.Contains(string(failed), "is it running") {
+	if !strings.Contains(string(failed), "it is not running") {
 		t.Error(string(failed))
 	}
 }
