@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,7 +113,12 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 			shown[key] = true
 		}
 	}
-	all := append(keys(t, defaults), "customDeployment.internalPort")
+	all := acceptedKeys()
+	withDefault := slices.DeleteFunc(slices.Clone(all), func(key string) bool { return key == "customDeployment.internalPort" })
+	less := func(a, b string) bool { return a < b }
+	if diff := cmp.Diff(withDefault, keys(t, defaults), cmpopts.SortSlices(less)); diff != "" {
+		t.Errorf("keys of the example with the defaults (-accepted +%s):\n%s", reference, diff)
+	}
 	for _, key := range all {
 		if !shown[key] {
 			t.Errorf("%s has no example for %s", reference, key)
@@ -126,6 +132,30 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 	if len(all) < 25 {
 		t.Errorf("%d keys found, want at least 25", len(all))
 	}
+}
+
+// acceptedKeys returns the paths of all values of a configuration. The error for an unknown
+// key lists those of its section.
+func acceptedKeys() []string {
+	list := regexp.MustCompile(`unknown key "no-key" in .*: use one of (.*)`)
+	accepted := func(text string) []string {
+		_, err := config.Parse(reference, []byte(text))
+		if m := list.FindStringSubmatch(fmt.Sprint(err)); m != nil {
+			return strings.Split(m[1], ", ")
+		}
+		return nil
+	}
+	var all []string
+	for _, key := range accepted("no-key: x") {
+		section := accepted(key + ": {no-key: x}")
+		if section == nil {
+			all = append(all, key)
+		}
+		for _, below := range section {
+			all = append(all, key+"."+below)
+		}
+	}
+	return all
 }
 
 // keys returns the paths of the values of a YAML document.
