@@ -3,15 +3,18 @@
 package heartbeat
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
 // Monitor sends a heartbeat when every source has reported since the last one. It has no timer: if one
-// loop hangs, no heartbeat is sent, and the receiver ends the process.
+// loop hangs, no heartbeat is sent, and the receiver ends the process. A receiver that does not read
+// blocks Run, and never a source.
 type Monitor struct {
 	interval time.Duration // between two heartbeats, at least
 	send     func()
+	due      chan struct{} // has a value while a heartbeat is due
 
 	mu      sync.Mutex
 	pending map[*source]bool // true: has not reported since the last heartbeat
@@ -20,9 +23,21 @@ type Monitor struct {
 
 type source struct{ name string }
 
-// NewMonitor returns a Monitor that calls send at most once per interval.
+// NewMonitor returns a Monitor that calls send at most once per interval. Run calls it.
 func NewMonitor(interval time.Duration, send func()) *Monitor {
-	return &Monitor{interval: interval, send: send, pending: make(map[*source]bool)}
+	return &Monitor{interval: interval, send: send, due: make(chan struct{}, 1), pending: make(map[*source]bool)}
+}
+
+// Run sends the heartbeats until ctx ends. While send blocks, heartbeats that become due count as one.
+func (m *Monitor) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.due:
+			m.send()
+		}
+	}
 }
 
 // Source adds a loop. The loop calls beat regularly, and done when it ends as planned.
@@ -39,7 +54,7 @@ func (m *Monitor) record(s *source) {
 	defer m.mu.Unlock()
 	if _, registered := m.pending[s]; registered {
 		m.pending[s] = false
-		m.sendWhenComplete()
+		m.requestWhenComplete()
 	}
 }
 
@@ -48,12 +63,12 @@ func (m *Monitor) remove(s *source) {
 	defer m.mu.Unlock()
 	delete(m.pending, s)
 	if len(m.pending) > 0 {
-		m.sendWhenComplete()
+		m.requestWhenComplete()
 	}
 }
 
-// sendWhenComplete must be called with mu held.
-func (m *Monitor) sendWhenComplete() {
+// requestWhenComplete has Run send a heartbeat. It requires mu.
+func (m *Monitor) requestWhenComplete() {
 	for _, missing := range m.pending {
 		if missing {
 			return
@@ -61,7 +76,10 @@ func (m *Monitor) sendWhenComplete() {
 	}
 	if now := time.Now(); now.Sub(m.last) >= m.interval {
 		m.last = now
-		m.send()
+		select {
+		case m.due <- struct{}{}:
+		default:
+		}
 		for s := range m.pending {
 			m.pending[s] = true
 		}

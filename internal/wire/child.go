@@ -8,8 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +19,6 @@ type Child struct {
 	socket *net.UnixConn // commands
 	pipe   *os.File      // events
 	buf    []byte        // of Receive
-
-	mu           sync.Mutex // of Send
-	writeTimeout time.Duration
 }
 
 // NewChild returns the child's end of its two files, which it closes: the socket of
@@ -41,23 +36,22 @@ func NewChild(files [2]*os.File) (*Child, error) {
 	if err = errors.Join(err, files[1].Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pipe of events: %w", err), socket.Close())
 	}
-	return &Child{socket: socket, pipe: os.NewFile(uintptr(fd), "events"), writeTimeout: writeTimeout}, nil
+	return &Child{socket: socket, pipe: os.NewFile(uintptr(fd), "events")}, nil
 }
 
-// Send sends an event. The connection is unusable after every error but [ErrTooLarge]
-// and [ErrPayloads].
+// Send sends an event. While the parent does not read and the pipe is full, it waits: the
+// parent can be stopped or swapped out for seconds, and must find the child that it had. The
+// wait ends with the parent (EPIPE) or with [Child.Close]. So no goroutine that serves
+// clients calls it, and callers hold no lock that such a goroutine takes.
+//
+// The connection is unusable after every error but [ErrTooLarge] and [ErrPayloads].
 func (c *Child) Send(event any) error {
 	framed, err := encode(event, maxEvent)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err = c.pipe.SetWriteDeadline(time.Now().Add(c.writeTimeout))
-	if err == nil {
-		_, err = c.pipe.Write(framed)
-	}
-	if err != nil {
+	// One Write is not interleaved with others (internal/poll.FD).
+	if _, err = c.pipe.Write(framed); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}
 	return nil

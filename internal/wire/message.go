@@ -25,9 +25,12 @@ const (
 	maxEvent = 192 << 10
 	// maxKeptBuffer bounds the buffer that is kept for the next message.
 	maxKeptBuffer = 64 << 10
-	// writeTimeout bounds the wait for a peer that does not read.
+	// writeTimeout bounds the wait for a child that does not read a command.
 	writeTimeout = 2 * time.Second
-	headerBytes  = 4 // the length of the text that follows, big-endian
+	// stallThreshold is the delay of a timeout after which this process itself did not run
+	// (SIGSTOP, a paused machine, swap).
+	stallThreshold = time.Second
+	headerBytes    = 4 // the length of the text that follows, big-endian
 )
 
 var (

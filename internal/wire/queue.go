@@ -152,24 +152,42 @@ func (c queuedCommand) closeDescriptor() {
 	}
 }
 
-// write sends one command to the child.
+// write sends one command to the child. A timeout that has elapsed while this process did
+// not run begins again: the child had no chance to read what was not written.
 func (p *Parent) write(c queuedCommand) error {
-	if err := p.socket.SetWriteDeadline(time.Now().Add(p.writeTimeout)); err != nil {
-		return err
-	}
 	var rights []byte
 	if c.fd >= 0 {
 		rights = unix.UnixRights(c.fd)
 	}
-	// The descriptor goes with the first byte (unix(7), SCM_RIGHTS).
-	n, _, err := p.socket.WriteMsgUnix(c.framed, rights, nil)
-	for err == nil && n < len(c.framed) {
+	for n := 0; n < len(c.framed); {
+		begin := time.Now()
+		if err := p.socket.SetWriteDeadline(begin.Add(p.writeTimeout)); err != nil {
+			return err
+		}
+		written, err := p.writePart(c.framed[n:], rights)
+		if n += written; n > 0 {
+			rights = nil
+		}
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case time.Since(begin) < p.writeTimeout+stallThreshold:
+			return errNotReading
+		}
+	}
+	return nil
+}
+
+// writePart writes until all is written, or the deadline.
+func (p *Parent) writePart(b, rights []byte) (n int, err error) {
+	if len(rights) > 0 {
+		// The descriptor goes with the first byte (unix(7), SCM_RIGHTS).
+		n, _, err = p.socket.WriteMsgUnix(b, rights, nil)
+	}
+	for err == nil && n < len(b) {
 		var more int
-		more, err = p.socket.Write(c.framed[n:])
+		more, err = p.socket.Write(b[n:])
 		n += more
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errNotReading
-	}
-	return err
+	return n, err
 }

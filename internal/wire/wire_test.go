@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -199,15 +200,15 @@ func TestNoDescriptorReachesTheController(t *testing.T) {
 	}
 }
 
-// TestPeerThatDoesNotRead: a peer that does not read blocks nobody. The parent queues
+// TestChildThatDoesNotRead: a child that does not read blocks nobody. The parent queues
 // the command, and Receive reports the failure.
-func TestPeerThatDoesNotRead(t *testing.T) {
+func TestChildThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	parent, child := newTestPair(t)
-	if parent.writeTimeout != writeTimeout || child.writeTimeout != writeTimeout {
-		t.Errorf("timeouts %v and %v", parent.writeTimeout, child.writeTimeout)
+	parent, _ := newTestPair(t)
+	if parent.writeTimeout != writeTimeout {
+		t.Errorf("timeout %v", parent.writeTimeout)
 	}
-	parent.writeTimeout, child.writeTimeout = time.Millisecond, time.Millisecond
+	parent.writeTimeout = time.Millisecond
 	large := say(strings.Repeat("a", 1<<20)) // more than the socket's buffer holds
 	if err := parent.Send(large, 1); err != nil {
 		t.Errorf("queue a command: %v", err)
@@ -219,9 +220,179 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	if err := parent.Send(large, 1); !errors.Is(err, errNotReading) {
 		t.Errorf("the next command: %v", err)
 	}
-	if err := child.Send(event{Text: &text{strings.Repeat("a", maxEvent/2)}}); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("an event: %v", err)
+}
+
+// TestParentThatDoesNotRead: events wait in their order, whole, until the parent reads.
+// The end of the parent, or of the connection, ends the wait.
+func TestParentThatDoesNotRead(t *testing.T) {
+	const senders, events = 3, 40
+	large := strings.Repeat("a", 5000) // more than a page: the pipe takes a part of it
+	begin := func(t *testing.T) (*Parent, *Child, chan error) {
+		t.Helper()
+		parent, child := newTestPair(t)
+		ended := make(chan error, senders)
+		for sender := range senders {
+			go func() {
+				for i := range events {
+					if err := child.Send(event{ID: 1 + sender*events + i, Text: &text{large}}); err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+		}
+		nstest.Await(t, "a full pipe", func() bool { return pipeIsFull(t, child) })
+		return parent, child, ended
 	}
+	t.Run("reads later", func(t *testing.T) {
+		parent, _, ended := begin(t)
+		var next [senders]int
+		for range senders * events {
+			var e event
+			if err := parent.Receive(&e); err != nil {
+				t.Fatal(err)
+			}
+			sender, i := (e.ID-1)/events, (e.ID-1)%events
+			if i != next[sender] || e.Text.Text != large {
+				t.Fatalf("event %d of sender %d, want %d, with %d bytes", i, sender, next[sender], len(e.Text.Text))
+			}
+			next[sender]++
+		}
+		for range senders {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("ends", func(t *testing.T) {
+		parent, _, ended := begin(t)
+		_ = parent.Close()
+		for range senders {
+			if err := <-ended; !errors.Is(err, unix.EPIPE) {
+				t.Errorf("got %v, want EPIPE", err)
+			}
+		}
+	})
+	t.Run("the child closes the connection", func(t *testing.T) {
+		_, child, ended := begin(t)
+		_ = child.Close()
+		for range senders {
+			if err := <-ended; !errors.Is(err, os.ErrClosed) {
+				t.Errorf("got %v, want a closed file", err)
+			}
+		}
+	})
+}
+
+// pipeIsFull reports whether a write to the pipe of events would wait.
+func pipeIsFull(t *testing.T, child *Child) (full bool) {
+	t.Helper()
+	raw, err := child.pipe.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
+		full = n == 0 && err == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return full
+}
+
+const (
+	// stoppedParent makes this test binary the parent of TestParentStandsStill.
+	stoppedParent = "HTTP01_PROXYD_TEST_STOPPED_PARENT"
+	// stoppedTimeout is its timeout. Reading a megabyte takes milliseconds.
+	stoppedTimeout = time.Second
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stoppedParent) != "" {
+		os.Exit(runStoppedParent())
+	}
+	os.Exit(m.Run())
+}
+
+// runStoppedParent sends a command that is larger than the socket's buffer on the inherited
+// socket, and reports how that ended with its exit code.
+func runStoppedParent() int {
+	socket, err := sendOnly(3)
+	if err != nil {
+		return 2
+	}
+	framed, err := encode(say(strings.Repeat("a", 1<<20)), maxCommand)
+	if err != nil {
+		return 3
+	}
+	if (&Parent{socket: socket, writeTimeout: stoppedTimeout}).write(queuedCommand{framed, -1}) != nil {
+		return 1
+	}
+	return 0
+}
+
+// TestParentStandsStill: the timeout of a command elapses while the parent is stopped. The
+// child, which reads when the parent continues, gets the whole command.
+func TestParentStandsStill(t *testing.T) {
+	t.Parallel()
+	unused, files, err := NewPair() // for the pipe
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unused.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = files[0].Close()
+	child, err := NewChild([2]*os.File{os.NewFile(uintptr(fds[1]), "commands"), files[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close()
+	near := os.NewFile(uintptr(fds[0]), "commands")
+	parent := exec.CommandContext(t.Context(), "/proc/self/exe")
+	parent.Env = append(os.Environ(), stoppedParent+"=1")
+	parent.ExtraFiles = []*os.File{near}
+	if err := errors.Join(parent.Start(), near.Close()); err != nil {
+		t.Fatal(err)
+	}
+	nstest.Await(t, "the parent waits for the child", func() bool { return socketIsFull(t, child) })
+	if err := parent.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(stoppedTimeout + 2*stallThreshold) // the fault
+	if err := parent.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	var c command
+	if _, err := child.Receive(&c); err != nil || len(c.Text.Text) != 1<<20 {
+		t.Errorf("received %v", err)
+	}
+	if err := parent.Wait(); err != nil {
+		t.Errorf("the parent: %v", err)
+	}
+}
+
+// socketIsFull reports whether a quarter of the socket's buffer waits for the child. The
+// kernel counts the overhead of each packet too.
+func socketIsFull(t *testing.T, child *Child) bool {
+	t.Helper()
+	raw, err := child.socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, size := 0, 0
+	err = raw.Control(func(fd uintptr) {
+		waiting, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+		size, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return waiting > size/4
 }
 
 // TestOverflow: the queue is bounded in commands and in bytes. Its descriptors are

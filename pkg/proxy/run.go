@@ -41,6 +41,9 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		return err
 	}
 	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
+	// Nobody waits for a controller that does not read, once this process ends.
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	group.Go(func() error { return p.heartbeat.Run(ctx) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.sendStats)
 		return nil
@@ -77,8 +80,9 @@ type process struct {
 	beginDrain context.CancelFunc
 }
 
-// send sends an event to the controller. Without a working connection to the
-// controller, this process ends.
+// send sends an event to the controller, and waits while the controller does not read.
+// Without a working connection to the controller, this process ends. No event loop calls
+// it: clients are served meanwhile.
 func (p *process) send(e protocol.Event) {
 	if err := p.conn.Send(e); err != nil {
 		_ = p.conn.Close()
