@@ -108,12 +108,21 @@ func (s *DescriptorStore) sendAndWait(state string, fd int) error {
 }
 
 func (s *DescriptorStore) send(state string, fd int) error {
+	if err := sendMessage(s.socket, state, fd, s.timeout, 0); err != nil {
+		return fmt.Errorf("send to systemd: %w", err)
+	}
+	return nil
+}
+
+// sendMessage sends a message to the manager's socket, with a descriptor unless fd is
+// negative. It waits for timeout at most while the manager's queue is full (unix(7)).
+func sendMessage(path, state string, fd int, timeout time.Duration, flags int) error {
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(socket)
-	bound := unix.NsecToTimeval(s.timeout.Nanoseconds())
+	bound := unix.NsecToTimeval(timeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
 		return fmt.Errorf("set the send timeout: %w", err)
 	}
@@ -121,8 +130,5 @@ func (s *DescriptorStore) send(state string, fd int) error {
 	if fd >= 0 {
 		rights = unix.UnixRights(fd)
 	}
-	if err := unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: s.socket}, unix.MSG_NOSIGNAL); err != nil {
-		return fmt.Errorf("send to systemd: %w", err)
-	}
-	return nil
+	return unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: path}, unix.MSG_NOSIGNAL|flags)
 }

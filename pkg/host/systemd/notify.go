@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -13,33 +14,38 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 )
 
-// Notifier sends sd_notify(3) messages. It has no state and is safe for concurrent use.
+// notifyTimeout bounds the wait for a manager whose queue of messages is full.
+const notifyTimeout = 2 * time.Second
+
+// Notifier sends sd_notify(3) messages. It has no state and is safe for concurrent use. Each
+// message waits for a manager that does not read for notifyTimeout at most, Reloading not at
+// all.
 type Notifier struct{}
 
 // Ready notifies that the service is ready. After Reloading, it notifies that the reload is
 // complete.
 func (Notifier) Ready(status string) error {
-	return send("READY=1\nSTATUS=" + status)
+	return send("READY=1\nSTATUS="+status, 0)
 }
 
 // Reloading notifies that a reload has started. Type=notify-reload requires MONOTONIC_USEC
-// (systemd 253). Older managers ignore it.
+// (systemd 253). Older managers ignore it. It never waits.
 func (Notifier) Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("read the monotonic clock: %w", err)
 	}
-	return send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
+	return send("RELOADING=1\nMONOTONIC_USEC="+strconv.FormatInt(now.Nano()/1000, 10), unix.MSG_DONTWAIT)
 }
 
 // Stopping notifies that the service is stopping.
 func (Notifier) Stopping(status string) error {
-	return send("STOPPING=1\nSTATUS=" + status)
+	return send("STOPPING=1\nSTATUS="+status, 0)
 }
 
 // Status sets the status line of systemctl status.
 func (Notifier) Status(status string) error {
-	return send("STATUS=" + status)
+	return send("STATUS="+status, 0)
 }
 
 // StatusRead is Status, and returns when the manager has read the line. The manager drops a
@@ -55,8 +61,14 @@ func (Notifier) StatusRead(status string) error {
 	return nil
 }
 
-func send(state string) error {
-	if _, err := daemon.SdNotify(false, state); err != nil {
+// send sends a message, if there is a manager. The daemon package of go-systemd waits without
+// a bound for a manager that does not read.
+func send(state string, flags int) error {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return nil
+	}
+	if err := sendMessage(socket, state, -1, notifyTimeout, flags); err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
 	return nil
@@ -79,7 +91,7 @@ func NewWatchdog(failed func(error)) (*Watchdog, error) {
 	if interval == 0 {
 		return heartbeat.NewMonitor(0, func() {}), nil
 	}
-	return heartbeat.NewMonitor(interval/messagesPerInterval, reportErrors(func() error { return send(daemon.SdNotifyWatchdog) }, failed)), nil
+	return heartbeat.NewMonitor(interval/messagesPerInterval, reportErrors(func() error { return send(daemon.SdNotifyWatchdog, 0) }, failed)), nil
 }
 
 // reportErrors returns a function that calls send and reports each error that differs from the last one.

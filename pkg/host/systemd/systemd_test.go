@@ -3,8 +3,11 @@
 package systemd
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -85,6 +88,82 @@ func TestStatusRead(t *testing.T) {
 	}
 }
 
+// TestManagerThatDoesNotRead: a manager whose queue is full delays a message for a bounded
+// time. The message of the reconcile loop does not wait at all.
+func TestManagerThatDoesNotRead(t *testing.T) {
+	startFakeManager(t)
+	path := os.Getenv("NOTIFY_SOCKET")
+	var err error
+	for err == nil {
+		err = sendMessage(path, "STATUS=x", -1, time.Minute, unix.MSG_DONTWAIT)
+	}
+	var n Notifier
+	if reloading := n.Reloading(); !errors.Is(err, unix.EAGAIN) || !errors.Is(reloading, unix.EAGAIN) {
+		t.Fatalf("a full queue: %v; Reloading: %v", err, reloading)
+	}
+	if err := n.Status("y"); !errors.Is(err, unix.EAGAIN) { // after notifyTimeout
+		t.Errorf("Status: %v", err)
+	}
+}
+
+// TestSilentBus: a bus that accepts connections and does not answer is bounded by the
+// context, before and after the authentication.
+func TestSilentBus(t *testing.T) {
+	for name, authenticates := range map[string]bool{"at once": false, "after the authentication": true} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "bus")
+			bus, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bus.Close()
+			t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
+			reached := make(chan struct{})
+			go func() {
+				conn, err := bus.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				if authenticates && !authenticate(conn) {
+					return
+				}
+				close(reached)
+				_, _ = io.Copy(io.Discard, conn)
+			}()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				<-reached
+				cancel()
+			}()
+			if stopping, err := HasStopJob(ctx); stopping || err == nil {
+				t.Errorf("%v, %v", stopping, err)
+			}
+		})
+	}
+}
+
+// authenticate accepts a client of a bus (D-Bus specification, Authentication Protocol).
+func authenticate(conn net.Conn) bool {
+	answers := map[string]string{"AUTH": "REJECTED EXTERNAL", "NEGOTIATE_UNIX_FD": "AGREE_UNIX_FD"}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		line := strings.Trim(lines.Text(), "\x00\r")
+		if line == "BEGIN" {
+			return true
+		}
+		answer, known := answers[line]
+		if !known {
+			answer = "OK 0123456789abcdef0123456789abcdef"
+		}
+		if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
 func TestNotifierWithoutManager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	if err := (Notifier{}).Ready("x"); err != nil {
@@ -121,16 +200,17 @@ func TestWatchdogWithoutManager(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "1000000")
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	var reported []error
-	w, err := NewWatchdog(func(err error) { reported = append(reported, err) })
+	reported := make(chan error, 1)
+	w, err := NewWatchdog(func(err error) { reported <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { _ = w.Run(t.Context()) }()
 	beat, done := w.Source("a")
 	defer done()
 	beat()
-	if len(reported) != 1 {
-		t.Errorf("reported %v", reported)
+	if err := <-reported; !errors.Is(err, unix.ENOENT) {
+		t.Errorf("reported %v", err)
 	}
 }
 
@@ -140,9 +220,12 @@ func TestWatchdogDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
 	beat, done := w.Source("a")
 	beat()
 	done()
+	cancel()
+	_ = w.Run(ctx)
 	t.Setenv("WATCHDOG_USEC", "soon")
 	if _, err := NewWatchdog(func(err error) { t.Error(err) }); err == nil {
 		t.Error("an invalid WATCHDOG_USEC is accepted")
