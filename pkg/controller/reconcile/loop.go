@@ -26,7 +26,9 @@ const (
 	// inotify can lose events.
 	resyncInterval = 30 * time.Second
 
-	// heartbeatInterval is the interval of heartbeats of an idle loop.
+	// heartbeatInterval is the interval of heartbeats of an idle loop. WatchdogSec of the
+	// unit is six times as long. The longest act of a pass without a heartbeat is the drain
+	// of the listeners: defaultDrainTimeout, and a second for the answer.
 	heartbeatInterval = 5 * time.Second
 
 	// minRetryDelay and maxRetryDelay bound the delay after a failure, which doubles.
@@ -108,7 +110,7 @@ type Dependencies struct {
 	Proxy        Proxy
 	Loopback     LoopbackAddresses
 	Notifier     Notifier
-	Heartbeat    func() // called at least every 5 s while the loop runs
+	Heartbeat    func() // called every 5 s while the loop waits, and after each pass
 	// Observed receives an Observation after each pass. It must not block.
 	Observed func(Observation)
 	// OnConfig receives the active configuration, with the ports of MicroShift's router, if
@@ -118,7 +120,8 @@ type Dependencies struct {
 	// an fsync can take seconds. event is the journal event of a failed write.
 	Save func(event, name string, write func() error)
 	// SuccessorExpected reports at the end of the loop whether another process of this
-	// service may start. If so, the loop keeps listeners and table for it.
+	// service may start. If so, the loop keeps listeners and table for it. It can take a
+	// second; the loop follows the addresses meanwhile.
 	SuccessorExpected func() bool
 	Inherited         Inherited     // from the previous process
 	DrainTimeout      time.Duration // for challenges in flight when the listeners are closed; 0: defaultDrainTimeout
@@ -240,7 +243,7 @@ func (l *Loop) Run(ctx context.Context) error {
 // shutDown removes listeners and table, or keeps them for the next process. ctx has
 // ended already.
 func (l *Loop) shutDown(ctx context.Context) {
-	if l.SuccessorExpected() {
+	if l.querySuccessor() {
 		if err := l.handOver(ctx); err != nil {
 			l.Log.Error("cannot keep the table for the next process: connections are refused until it has created a new one",
 				slog.String("event", "table"), slog.Any("error", err))
@@ -257,6 +260,18 @@ func (l *Loop) shutDown(ctx context.Context) {
 	}
 }
 
+// querySuccessor returns the result of SuccessorExpected, and redirects the VIPs that arrive
+// before it.
+func (l *Loop) querySuccessor() (expected bool) {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		expected = l.SuccessorExpected()
+	}()
+	l.followAddresses(answered)
+	return expected
+}
+
 // handOver keeps listeners and table for the next process, and waits until the challenges in
 // flight have ended. Without a listener it removes the table. The table is released last,
 // because other programs can change it from then on.
@@ -267,23 +282,26 @@ func (l *Loop) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.applier.DrainTimeout)
 	defer cancel()
 	l.followAddresses(l.Proxy.HandOver(ctx))
+	l.followOnce() // no VIP that has arrived before Retain waits for the next process
 	err := l.Table.Retain()
 	l.HandedOver = err == nil
 	return err
 }
 
-// followAddresses redirects the VIPs that arrive during a hand-over: their connections are
-// queued too. The last pass comes after ended is closed, so no VIP that arrived before
-// Retain waits for the next process.
+// followAddresses redirects the VIPs that arrive until ended is closed. During a hand-over
+// their connections are queued too.
 func (l *Loop) followAddresses(ended <-chan struct{}) {
-	for last := false; !last; {
+	pulse := time.NewTicker(heartbeatInterval)
+	defer pulse.Stop()
+	for {
 		l.Heartbeat()
 		select {
 		case <-ended:
-			last = true
+			return
 		case <-l.Addresses.Changed():
+			l.followOnce()
+		case <-pulse.C:
 		}
-		l.followOnce()
 	}
 }
 

@@ -40,6 +40,7 @@ type fixture struct {
 	differs           bool          // result of Verify, until Apply
 	configured        config.Config // the last argument of OnConfig
 	successorExpected bool          // another process will start
+	queried           chan struct{} // closed when that is known; nil: immediately
 	inherited         Inherited     // from the previous process
 	loopbackWant      []netip.Addr  // arguments of Ensure
 	loopbackRetain    []netip.Addr
@@ -128,13 +129,18 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	f.loop = New(Dependencies{
 		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) }, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
 		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
-		Heartbeat:         func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
-		Observed:          func(Observation) {},
-		Save:              func(_, _ string, write func() error) { must(t, write()) },
-		OnConfig:          func(c config.Config) { f.withLock(func() { f.configured = c }) },
-		SuccessorExpected: func() bool { return f.successorExpected },
-		Inherited:         f.inherited,
-		ConfigPath:        filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir, ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
+		Heartbeat: func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
+		Observed:  func(Observation) {},
+		Save:      func(_, _ string, write func() error) { must(t, write()) },
+		OnConfig:  func(c config.Config) { f.withLock(func() { f.configured = c }) },
+		SuccessorExpected: func() bool {
+			if f.queried != nil {
+				<-f.queried
+			}
+			return f.successorExpected
+		},
+		Inherited:  f.inherited,
+		ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir, ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
 		StaticPodDir: filepath.Join(f.dir, "manifests"), DisabledStaticPodDir: filepath.Join(f.dir, "disabled"),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -414,6 +420,41 @@ func TestFollowsVIPsDuringHandOver(t *testing.T) {
 	})
 }
 
+// TestFollowsVIPsDuringQuery: a VIP that arrives while the service manager is queried for the
+// reason of the stop is redirected, whatever the reason is. Heartbeats are sent meanwhile.
+func TestFollowsVIPsDuringQuery(t *testing.T) {
+	for name, tt := range map[string]struct {
+		successorExpected bool
+		after             []string
+	}{
+		"restart": {true, []string{"suspend", "apply 8888 [192.0.2.5]", "leave"}},
+		"stop":    {false, []string{"apply 8888 []", "close", "remove"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := startLoop(t, func(f *fixture) { f.successorExpected, f.queried = tt.successorExpected, make(chan struct{}) })
+				f.takeSteps()
+				go func() {
+					synctest.Wait()
+					f.withLock(func() { f.held = parsePrefixes("192.0.2.5/32 eth0") })
+					f.addressEvents <- struct{}{}
+					synctest.Wait()
+					if diff := cmp.Diff([]string{"apply 8888 [192.0.2.5]"}, f.takeSteps()); diff != "" {
+						t.Errorf("during the query (-want +got):\n%s", diff)
+					}
+					idle(2 * heartbeatInterval)
+					close(f.queried)
+				}()
+				f.stop()
+				if diff := cmp.Diff(tt.after, f.takeSteps()); diff != "" {
+					t.Errorf("after the query (-want +got):\n%s", diff)
+				}
+				f.checkHeartbeats()
+			})
+		})
+	}
+}
+
 // TestInheritedStateKeptUntilObserved: listener and table of the previous process stay until
 // the first complete observation, but not longer than startTimeout.
 func TestInheritedStateKeptUntilObserved(t *testing.T) {
@@ -492,16 +533,22 @@ func TestConfigurationSettles(t *testing.T) {
 	})
 }
 
+// checkHeartbeats checks that the loop, which has ended, never waited without heartbeats.
+func (f *fixture) checkHeartbeats() {
+	f.t.Helper()
+	for i := 1; i < len(f.heartbeats); i++ {
+		if gap := f.heartbeats[i] - f.heartbeats[i-1]; gap > heartbeatInterval {
+			f.t.Errorf("no heartbeat for %v", gap)
+		}
+	}
+}
+
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(*fixture) {})
 		idle(2 * time.Minute)
 		f.stop()
-		for i := 1; i < len(f.heartbeats); i++ {
-			if gap := f.heartbeats[i] - f.heartbeats[i-1]; gap > heartbeatInterval {
-				t.Errorf("no heartbeat for %v", gap)
-			}
-		}
+		f.checkHeartbeats()
 		if n := len(f.heartbeats); n < 24 {
 			t.Errorf("%d heartbeats in two minutes", n)
 		}
