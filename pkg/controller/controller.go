@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) error {
 	err = t.wait()
 	c.stats.finish()
 	c.changes.Flush()
-	c.writer.flush()
+	c.writer.flush(flushStateTimeout)
 	if err = errors.Join(err, c.cleanup.run()); err != nil {
 		return err
 	}
@@ -234,6 +234,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	whileReconciling, endReconciling := context.WithCancel(context.WithoutCancel(t.ctx))
 	t.start("address watch", func(context.Context) error { return c.addresses.Run(whileReconciling) })
+	t.start("watchdog", func(context.Context) error { return c.watchdog.Run(whileReconciling) })
 	t.start("change log", func(context.Context) error { return c.changes.Run(whileReconciling) })
 	t.start("file watch", c.files.Run)
 	t.start("state writer", c.writer.run)

@@ -4,13 +4,19 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// saveRetryInterval is the delay after a write that has failed.
-const saveRetryInterval = 30 * time.Second
+const (
+	// saveRetryInterval is the delay after a write that has failed.
+	saveRetryInterval = 30 * time.Second
+	// flushStateTimeout bounds the writes at the end of the service. The rest of an orderly
+	// end takes some 8 s at most, and TimeoutStopSec of the unit is 15 s.
+	flushStateTimeout = 2 * time.Second
+)
 
 // saveFunc has a file of the state directory written later, see stateWriter.save.
 type saveFunc func(event, name string, write func() error)
@@ -18,15 +24,20 @@ type saveFunc func(event, name string, write func() error)
 // stateWriter writes the files of the state directory in a goroutine of its own: an
 // fsync can take seconds, and no other goroutine waits for one. Each write has its data
 // with it and reads nothing that changes.
+//
+// A file that is not written before the end of the service keeps its earlier content, from
+// which the next process starts: an older configuration or egress decision that was accepted,
+// in force only while the present input is rejected.
 type stateWriter struct {
-	log  *slog.Logger
-	wake trigger
+	log     *slog.Logger
+	wake    trigger
+	stopped chan struct{} // closed when the goroutine of run writes nothing any more
 
 	mu      sync.Mutex
 	names   []string // in the order of their first save
 	pending map[string]stateFile
 
-	lastErrors map[string]string // by name; owned by run, and by flush after that
+	lastErrors map[string]string // by name; owned by the goroutine of run, and by that of flush after it
 }
 
 // stateFile is what a file must contain.
@@ -36,7 +47,7 @@ type stateFile struct {
 }
 
 func newStateWriter(log *slog.Logger) *stateWriter {
-	return &stateWriter{log: log, wake: newTrigger(), pending: make(map[string]stateFile), lastErrors: make(map[string]string)}
+	return &stateWriter{log: log, wake: newTrigger(), stopped: make(chan struct{}), pending: make(map[string]stateFile), lastErrors: make(map[string]string)}
 }
 
 // save has a file written later. A write of the same name that has not begun is
@@ -72,32 +83,57 @@ func (w *stateWriter) next() (name string, f stateFile, more bool) {
 	return name, f, true
 }
 
-// run writes files until ctx ends, and retries those that failed. What is saved after that
-// is written by flush.
+// run writes files until ctx ends, and retries those that failed. Then it does not wait for
+// a write that has begun. What is left is written by flush.
 func (w *stateWriter) run(ctx context.Context) error {
+	go w.writeUntil(ctx)
+	<-ctx.Done()
+	return nil
+}
+
+func (w *stateWriter) writeUntil(ctx context.Context) {
+	defer close(w.stopped)
 	retry := time.NewTicker(saveRetryInterval)
 	defer retry.Stop()
 	failed := make(map[string]stateFile)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-retry.C:
 			for name, f := range failed {
 				w.add(name, f, false)
 			}
 		case <-w.wake:
 		}
-		w.writeAll(failed)
+		w.writeAll(ctx, failed)
 	}
 }
 
-// flush writes all pending files.
-func (w *stateWriter) flush() { w.writeAll(make(map[string]stateFile)) }
+// flush writes all pending files after the end of run, within the timeout.
+func (w *stateWriter) flush(timeout time.Duration) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		<-w.stopped
+		w.writeAll(context.Background(), make(map[string]stateFile))
+	}()
+	select {
+	case <-written:
+	case <-time.After(timeout):
+		w.log.Warn(fmt.Sprintf("the state directory is slow: not all files were written within %v; the next process starts with their earlier content, and reads its inputs again", timeout),
+			slog.String("event", "stopping"))
+	}
+}
 
-// writeAll writes all pending files. It logs each error once and adds its file to failed.
-func (w *stateWriter) writeAll(failed map[string]stateFile) {
-	for name, f, more := w.next(); more; name, f, more = w.next() {
+// writeAll writes all pending files until ctx ends. It logs each error once and adds its file
+// to failed.
+func (w *stateWriter) writeAll(ctx context.Context, failed map[string]stateFile) {
+	for ctx.Err() == nil {
+		name, f, more := w.next()
+		if !more {
+			return
+		}
 		err := f.write()
 		delete(failed, name)
 		if err == nil {

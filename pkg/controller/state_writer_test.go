@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+)
+
+// stateWriterTest is a stateWriter that runs in a synctest bubble.
+type stateWriterTest struct {
+	*stateWriter
+
+	log     *nstest.Log
+	written []string
+	stop    func()
+}
+
+func startStateWriter(t *testing.T) *stateWriterTest {
+	t.Helper()
+	w := &stateWriterTest{log: &nstest.Log{}}
+	w.stateWriter = newStateWriter(slog.New(slog.NewTextHandler(w.log, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.run(ctx) }()
+	w.stop = func() {
+		cancel()
+		must(t, <-ended)
+	}
+	return w
+}
+
+// saveAfter saves a file whose write takes some time.
+func (w *stateWriterTest) saveAfter(name string, d time.Duration) {
+	w.save("config", name, func() error {
+		<-time.After(d)
+		w.written = append(w.written, name)
+		return nil
+	})
+}
+
+// TestFlushWritesAll: files whose write has not begun before the end are written.
+func TestFlushWritesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startStateWriter(t)
+		w.saveAfter("first", flushStateTimeout/4)
+		synctest.Wait()
+		w.saveAfter("second", flushStateTimeout/4)
+		w.stop()
+		w.saveAfter("after the end", flushStateTimeout/4)
+		w.flush(flushStateTimeout)
+		if diff := cmp.Diff([]string{"first", "second", "after the end"}, w.written); diff != "" || w.log.String() != "" {
+			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
+		}
+	})
+}
+
+// TestFlushIsBounded: a disk whose writes take five seconds delays the end of the service by
+// flushStateTimeout, however many files wait. The journal reports it.
+func TestFlushIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startStateWriter(t)
+		for _, name := range []string{"first", "second", "third"} {
+			w.saveAfter(name, 5*time.Second)
+		}
+		synctest.Wait()
+		begin := time.Now()
+		w.stop()
+		w.flush(flushStateTimeout)
+		if took := time.Since(begin); took != flushStateTimeout {
+			t.Errorf("the end took %v, want %v", took, flushStateTimeout)
+		}
+		if text := w.log.String(); !strings.Contains(text, "the state directory is slow") || !strings.Contains(text, "event=stopping") {
+			t.Errorf("the journal has %q", text)
+		}
+		<-time.After(time.Minute) // a write that has begun is not interrupted
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"first", "second", "third"}, w.written); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
