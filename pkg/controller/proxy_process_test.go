@@ -226,6 +226,68 @@ func TestProxyHangs(t *testing.T) {
 	s.stop()
 }
 
+// TestControllerStandsStill: while the controller does not run for ten seconds, the proxy
+// process answers each client, although nobody reads its events. The controller then has the
+// same process and all counts. No request is lost, and nothing is logged.
+func TestControllerStandsStill(t *testing.T) {
+	s := startServing(t)
+	pid := s.awaitNewProxy(0)
+	before := s.await("a report", func(report.Report) bool { return true })
+	l := startLoad()
+	controller := s.cmd.Process.Pid
+	must(t, unix.Kill(controller, unix.SIGSTOP))
+	if !nstest.Poll(func() bool { return isStopped(controller) }) {
+		t.Fatal("the controller continues")
+	}
+	began := l.answered.Load()
+	<-time.After(10 * time.Second) // the fault
+	if unread, size := pipeOfEvents(t, pid); unread < size/2 {
+		t.Errorf("%d of %d bytes of events wait: too few requests to show anything", unread, size)
+	}
+	meanwhile := l.answered.Load() - began
+	must(t, unix.Kill(controller, unix.SIGCONT))
+	l.finish()
+	answered := uint64(l.answered.Load())
+	after := s.await("all challenges in the report", func(r report.Report) bool {
+		return r.Traffic.Durations.Count-before.Traffic.Durations.Count >= answered
+	})
+	t.Logf("%d answered, %d of them meanwhile", answered, meanwhile)
+	if n := after.Traffic.Durations.Count - before.Traffic.Durations.Count; n != answered || l.refused.Load() > 0 || l.failed.Load() > 0 || meanwhile < 1000 {
+		t.Errorf("%d reported, %d answered, %d refused, %d failed; %d answered meanwhile", n, answered, l.refused.Load(), l.failed.Load(), meanwhile)
+	}
+	if now := s.awaitNewProxy(0); now != pid {
+		t.Errorf("process %d was replaced by %d", pid, now)
+	}
+	if text := s.log.String(); strings.Contains(text, "the proxy process") {
+		t.Error("the proxy process is in the journal")
+	}
+	s.stop()
+}
+
+// pipeOfEvents returns how many bytes wait in the pipe of a child's events, and its size.
+func pipeOfEvents(t *testing.T, pid int) (unread, size int) {
+	t.Helper()
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	must(t, err)
+	for _, path := range all {
+		target, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(target, "pipe:") || filepath.Base(path) == "2" {
+			continue
+		}
+		pipe, err := os.Open(path)
+		must(t, err)
+		defer pipe.Close()
+		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.SIOCINQ)
+		must(t, err)
+		if n >= unread { // the program has no other pipe with bytes
+			unread = n
+			size, err = unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
+			must(t, err)
+		}
+	}
+	return unread, size
+}
+
 // isStopped reports whether every thread of a process is stopped (State of
 // proc_pid_status(5)) or the process is gone.
 func isStopped(pid int) bool {

@@ -169,8 +169,9 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 		case <-s.restart:
 			s.restart = nil
 			s.startNext()
-		case now := <-tick.C:
-			s.checkTimeouts(now)
+		case <-tick.C:
+			// The tick has the time at which it was due, which can be long ago.
+			s.checkTimeouts(time.Now())
 		}
 	}
 }

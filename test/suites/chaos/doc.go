@@ -20,8 +20,8 @@
 // injects one sequence several times.
 //
 // Some sequences have a slow disk: each fsync of the service takes five seconds
-// (test/support/slowsync). TestFlap, TestOverflow, TestForeignOwner and
-// TestVIPArrivesDuringRestart inject one fault each, and look closer.
+// (test/support/slowsync). TestFlap, TestOverflow, TestForeignOwner, TestControllerStandsStill
+// and TestVIPArrivesDuringRestart inject one fault each, and look closer.
 //
 // Not drawn here, with the reason and what tests it instead:
 //

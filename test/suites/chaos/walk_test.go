@@ -426,6 +426,27 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 	})
 }
 
+// TestControllerStandsStill: a controller that does not run for ten seconds replaces no
+// proxy process that works, and follows the VIPs that came meanwhile.
+func TestControllerStandsStill(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		if err := h.begin(ctx, false); err != nil {
+			t.Fatal(err)
+		}
+		proxy := h.Child("proxy")
+		faults := []model.Fault{{Kind: model.VIPAdd}, {Kind: model.PauseController, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}}
+		if err := h.inject(ctx, faults); err != nil {
+			t.Fatal(err)
+		}
+		if _, differences, err := h.agree(ctx); err != nil || len(differences) > 0 {
+			t.Errorf("%v %q", err, differences)
+		}
+		if now := h.Child("proxy"); now != proxy {
+			t.Errorf("the proxy process %d was replaced by %d:\n%s", proxy, now, h.Tail())
+		}
+	})
+}
+
 // TestForeignOwner: another program owns a table of the service's name when the service
 // starts. The state reports it, there is no listening socket, and the service works when
 // the other program has ended.
