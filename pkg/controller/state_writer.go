@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,6 +37,7 @@ type stateWriter struct {
 	mu      sync.Mutex
 	names   []string // in the order of their first save
 	pending map[string]stateFile
+	writing []unsavedFile // the one whose write has begun, if any
 
 	lastErrors map[string]string // by name; owned by the goroutine of run, and by that of flush after it
 }
@@ -45,6 +47,9 @@ type stateFile struct {
 	event string // of the journal, if the write fails
 	write func() error
 }
+
+// unsavedFile is a file that was not written before the end of the service.
+type unsavedFile struct{ name, event string }
 
 func newStateWriter(log *slog.Logger) *stateWriter {
 	return &stateWriter{log: log, wake: newTrigger(), stopped: make(chan struct{}), pending: make(map[string]stateFile), lastErrors: make(map[string]string)}
@@ -80,7 +85,25 @@ func (w *stateWriter) next() (name string, f stateFile, more bool) {
 	f = w.pending[name]
 	w.names = w.names[1:]
 	delete(w.pending, name)
+	w.writing = []unsavedFile{{name, f.event}}
 	return name, f, true
+}
+
+func (w *stateWriter) written() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing = nil
+}
+
+// unsaved returns the files that are not written yet, the oldest first.
+func (w *stateWriter) unsaved() []unsavedFile {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	files := slices.Clone(w.writing)
+	for _, name := range w.names {
+		files = append(files, unsavedFile{name, w.pending[name].event})
+	}
+	return files
 }
 
 // run writes files until ctx ends, and retries those that failed. Then it does not wait for
@@ -121,8 +144,9 @@ func (w *stateWriter) flush(timeout time.Duration) {
 	select {
 	case <-written:
 	case <-time.After(timeout):
-		w.log.Warn(fmt.Sprintf("the state directory is slow: not all files were written within %v; the next process starts with their earlier content, and reads its inputs again", timeout),
-			slog.String("event", "stopping"))
+		for _, f := range w.unsaved() {
+			w.log.Warn(fmt.Sprintf("cannot save the %s within %v: the next process finds the one before it; check the disk of the state directory", f.name, timeout), slog.String("event", f.event))
+		}
 	}
 }
 
@@ -135,6 +159,7 @@ func (w *stateWriter) writeAll(ctx context.Context, failed map[string]stateFile)
 			return
 		}
 		err := f.write()
+		w.written()
 		delete(failed, name)
 		if err == nil {
 			delete(w.lastErrors, name)
