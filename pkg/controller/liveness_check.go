@@ -180,6 +180,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 		if vip.IsLinkLocalUnicast() {
 			continue // unreachable without the name of a link
 		}
+		begin := time.Now()
 		f := c.request(ctx, vip, table.Port())
 		now, _ := c.proxy.servingProcess()
 		switch {
@@ -187,6 +188,9 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			return c.timing.LivenessInterval
 		case now != process || c.table.Load() != table:
 			return 0 // the result is about a former state
+		case f != nil && time.Since(begin) > c.timing.LivenessTimeout+stallThreshold:
+			c.unansweredSince = time.Time{}
+			return 0 // this process did not run (SIGSTOP, a paused machine): the result is about itself
 		case f != nil:
 			c.recordFailure(vips, vip, *f)
 			return c.timing.LivenessRetryInterval

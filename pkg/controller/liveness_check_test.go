@@ -141,6 +141,40 @@ func TestProxyDoesNotAccept(t *testing.T) {
 	s.stop()
 }
 
+// TestOwnStallIsNoFailure: a request of the service's own that expires while the service does
+// not run says nothing about the proxy process.
+func TestOwnStallIsNoFailure(t *testing.T) {
+	addNetwork(t, writeKey)
+	s := newService(t, explicit)
+	s.start([]string{shortLivenessTiming})
+	s.awaitReason(report.Standby)
+	proxy, controller := s.awaitNewProxy(0), s.cmd.Process.Pid
+	must(t, unix.Kill(proxy, unix.SIGSTOP))
+	if !nstest.Poll(func() bool { return isStopped(proxy) }) {
+		t.Fatal("the proxy process continues")
+	}
+	addVIP(t)
+	// The kernel has completed the handshake, and the process does not accept.
+	inFlight := func() bool {
+		return strings.Contains(nstest.Run(t, "ss", "-Htn", "state", "established", "src", vip, "dport", "80"), vip)
+	}
+	if !nstest.Poll(inFlight) {
+		t.Fatal("no request")
+	}
+	must(t, unix.Kill(controller, unix.SIGSTOP))
+	<-time.After(6 * time.Second) // the fault; the request expires after one
+	must(t, unix.Kill(controller, unix.SIGCONT))
+	must(t, unix.Kill(proxy, unix.SIGCONT))
+	s.awaitReason(report.Serving)
+	if now := s.proxyPID(); now != proxy {
+		t.Errorf("process %d was replaced by %d", proxy, now)
+	}
+	s.stop()
+	if log := s.log.String(); strings.Contains(log, "reason=ProxyUnavailable") {
+		t.Errorf("other transitions:\n%s", log)
+	}
+}
+
 // The service's own requests are in no reported number, and change no condition.
 func TestOwnRequestsAreNotReported(t *testing.T) {
 	s := startServing(t, shortLivenessTiming)
