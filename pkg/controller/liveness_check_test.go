@@ -142,7 +142,7 @@ func TestProxyDoesNotAccept(t *testing.T) {
 }
 
 // TestOwnStallIsNoFailure: a request of the service's own that expires while the service does
-// not run says nothing about the proxy process.
+// not run is no failure of the proxy process.
 func TestOwnStallIsNoFailure(t *testing.T) {
 	addNetwork(t, writeKey)
 	s := newService(t, explicit)
