@@ -390,44 +390,6 @@ func TestStatsInSeveralMessages(t *testing.T) {
 	}
 }
 
-// TestStatsAfterLongStall: the counts of a time in which the controller did not read are
-// reported in several messages, which the controller accepts. None is lost.
-func TestStatsAfterLongStall(t *testing.T) {
-	t.Parallel()
-	const n = 3*protocol.MaxCount + 1
-	stats := newStatsCollector()
-	took := report.BucketUpperBound(report.FirstBucket + 1) // the longest of its bucket
-	sum := report.ForwardedCount{ClientKind: report.OtherClient, Outcome: report.Answered, Bucket: report.BucketOf(took)}
-	stats.sums[sum] = durationSum{n, n * took}
-	rejection := report.RejectionCount{Rejection: report.NotChallenge, ClientKind: report.OtherClient}
-	stats.rejections[rejection] = n
-	stats.pending.AcceptFailures, stats.pending.LastAcceptErrno = n, uint16(unix.EMFILE)
-	var requests, rejected, failures uint64
-	var total time.Duration
-	for more := true; more; {
-		more = false
-		stats.flush(func(s *protocol.Stats) {
-			more = true
-			if err := s.Validate(); err != nil {
-				t.Error(err)
-			}
-			for _, sum := range s.Sums {
-				requests += sum.Count
-				total += sum.TotalDuration
-			}
-			for _, r := range s.Rejected {
-				rejected += r.Count
-			}
-			if failures += s.AcceptFailures; s.AcceptFailures > 0 && s.LastAcceptErrno != uint16(unix.EMFILE) {
-				t.Errorf("error number %d", s.LastAcceptErrno)
-			}
-		})
-	}
-	if requests != n || rejected != n || failures != n || total != n*took {
-		t.Errorf("%d requests in %v, %d rejections, %d failures; want %d in %v", requests, total, rejected, failures, n, n*took)
-	}
-}
-
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[report.Outcome]report.Challenge{

@@ -5,7 +5,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"sync"
 	"syscall"
 	"time"
@@ -41,15 +40,6 @@ func newStatsCollector() *statsCollector {
 type durationSum struct {
 	count uint64
 	total time.Duration
-}
-
-// split returns n requests of a larger sum, and the rest. Both have the average duration of
-// all: the controller verifies it.
-func (d durationSum) split(n uint64) (part, rest durationSum) {
-	high, low := bits.Mul64(uint64(d.total), n) //nolint:gosec // not negative
-	total, _ := bits.Div64(high, low, d.count)
-	part = durationSum{n, time.Duration(total)} //nolint:gosec // below d.total
-	return part, durationSum{d.count - n, d.total - part.total}
 }
 
 // RecordChallenge implements server.Recorder.
@@ -142,33 +132,17 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 	c.mu.Lock()
 	s := c.pending
 	s.Challenges, s.Sums = c.takeChallenges()
-	s.Rejected = c.takeRejections()
-	c.pending = protocol.Stats{}
-	if rest := s.AcceptFailures - min(s.AcceptFailures, protocol.MaxCount); rest > 0 {
-		s.AcceptFailures = protocol.MaxCount
-		c.pending.AcceptFailures, c.pending.LastAcceptErrno = rest, s.LastAcceptErrno
-		c.notify()
+	for sum, count := range c.rejections {
+		sum.Count = count
+		s.Rejected = append(s.Rejected, sum)
 	}
+	clear(c.rejections)
+	c.pending = protocol.Stats{}
 	c.mu.Unlock()
 	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 && s.SelfTest == nil {
 		return
 	}
 	send(&s)
-}
-
-// takeRejections returns the counts. It requires mu.
-func (c *statsCollector) takeRejections() (counts []report.RejectionCount) {
-	for key, count := range c.rejections {
-		if count > protocol.MaxCount {
-			c.rejections[key], count = count-protocol.MaxCount, protocol.MaxCount
-			c.notify() // the next report contains the rest
-		} else {
-			delete(c.rejections, key)
-		}
-		key.Count = count
-		counts = append(counts, key)
-	}
-	return counts
 }
 
 // takeChallenges returns the last challenges, the oldest first, and the sums of
@@ -186,12 +160,7 @@ func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 			c.notify() // the next report contains the rest
 			break
 		}
-		if of.count > protocol.MaxCount {
-			of, c.sums[key] = of.split(protocol.MaxCount)
-			c.notify()
-		} else {
-			delete(c.sums, key)
-		}
+		delete(c.sums, key)
 		key.Count, key.TotalDuration = of.count, of.total
 		sums = append(sums, key)
 	}

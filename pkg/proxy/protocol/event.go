@@ -20,10 +20,6 @@ const MaxChallenges = 32
 // MaxRequestSums bounds the sums of one [Stats]. The next one reports the others.
 const MaxRequestSums = 256
 
-// MaxCount bounds each count of one [Stats]. It is more than a proxy can serve between two
-// of them, unless the controller did not read for minutes. The next one reports the others.
-const MaxCount = 1 << 20
-
 // MaxRequestDuration bounds the duration of one challenge. The timeouts of a request add
 // up to less.
 const MaxRequestDuration = 10 * time.Minute
@@ -42,7 +38,7 @@ type Event struct {
 // journal and the status.
 func (e *Event) Validate() (err error) {
 	switch {
-	case e.Drained != nil && (e.Drained.Cut < 0 || e.Drained.Cut > MaxCount):
+	case e.Drained != nil && (e.Drained.Cut < 0 || e.Drained.Cut > maxCount):
 		err = fmt.Errorf("%d connections", e.Drained.Cut)
 	case e.IngressProbed != nil:
 		err = e.IngressProbed.validate()
@@ -111,7 +107,8 @@ type SelfTested struct {
 }
 
 const (
-	maxRejectionSums   = 64 // by client kind
+	maxRejectionSums   = 64      // by client kind
+	maxCount           = 1 << 22 // more than a proxy serves in WatchdogSec of the unit, the longest stall of the controller
 	maxErrno           = 4095
 	maxTokenPrefix     = 8
 	maxProbedAddresses = 64
@@ -126,11 +123,11 @@ func (s *Stats) Validate() error {
 		return fmt.Errorf("%d kinds of rejections", len(s.Rejected))
 	case len(s.Sums) > MaxRequestSums:
 		return fmt.Errorf("%d sums", len(s.Sums))
-	case s.AcceptFailures > MaxCount, s.LastAcceptErrno > maxErrno:
+	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
 		return fmt.Errorf("%d accept failures, error number %d", s.AcceptFailures, s.LastAcceptErrno)
 	}
 	for _, r := range s.Rejected {
-		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > MaxCount {
+		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > maxCount {
 			return fmt.Errorf("invalid count of rejections: %d", r.Count)
 		}
 	}
@@ -150,7 +147,7 @@ func (s *Stats) Validate() error {
 // validSum reports whether all labels of a sum are from fixed sets.
 func validSum(s *report.ForwardedCount) bool {
 	return s.ClientKind.Known() && s.Outcome.Known() && (s.Cause == "" || cause.IsKnown(s.Cause)) &&
-		s.Count > 0 && s.Count <= MaxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && validDuration(s)
+		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && validDuration(s)
 }
 
 // validDuration reports whether the requests of a sum can have the total duration that

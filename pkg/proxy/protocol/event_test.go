@@ -101,7 +101,7 @@ func TestInvalidStats(t *testing.T) {
 		"an unknown client":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
 		"an unknown outcome":   {with(func(c *Challenge) { c.Outcome = "fine" }), false},
 		"a sum":                {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
-		"too many at once":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: MaxCount + 1}}}, false},
+		"too many at once":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
 		"a sum of no client":   {Stats{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
 		"a sum of rejections":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
 		"an unknown bucket":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
