@@ -34,9 +34,6 @@ const (
 		"\xe0\xe1\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xeb\xec\xed\xee\xef\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff"
 )
 
-// IsPathByte reports whether c is allowed unencoded in a segment of a path.
-func IsPathByte(c byte) bool { return byteClass[c]&pathBit != 0 }
-
 // IsNameByte reports whether c is allowed in a label of a DNS name.
 func IsNameByte(c byte) bool { return byteClass[c]&nameBit != 0 }
 
@@ -44,9 +41,21 @@ func IsNameByte(c byte) bool { return byteClass[c]&nameBit != 0 }
 func LowerByte(c byte) byte { return lowerCase[c] }
 
 // TokenLength returns the length of the token at the beginning of b, or 0.
-func TokenLength(b []byte) int {
-	n := 0
-	for n < len(b) && byteClass[b[n]]&tokenBit != 0 {
+func TokenLength(b []byte) int { return classLength(b, tokenBit) }
+
+// PathLength returns the number of bytes at the beginning of b that are allowed unencoded
+// in a segment of a path.
+func PathLength(b []byte) int { return classLength(b, pathBit) }
+
+// classLength returns the number of bytes at the beginning of b with a property. It checks
+// four at a time: a branch for each is half of the time.
+func classLength(b []byte, bit byte) (n int) {
+	for ; len(b)-n >= 4; n += 4 {
+		if c := b[n : n+4]; byteClass[c[0]]&byteClass[c[1]]&byteClass[c[2]]&byteClass[c[3]]&bit == 0 {
+			break
+		}
+	}
+	for n < len(b) && byteClass[b[n]]&bit != 0 {
 		n++
 	}
 	return n

@@ -27,7 +27,7 @@ func TestClasses(t *testing.T) {
 		if got := httpfield.TokenLength([]byte{c}) == 1; got != in(token) {
 			t.Errorf("%#02x in a token: %v", c, got)
 		}
-		if got := httpfield.IsPathByte(c); got != in(pchar) {
+		if got := httpfield.PathLength([]byte{c}) == 1; got != in(pchar) {
 			t.Errorf("%#02x in a path: %v", c, got)
 		}
 		if got := httpfield.IsNameByte(c); got != in(letters+digits+"-_") {
@@ -39,6 +39,19 @@ func TestClasses(t *testing.T) {
 		}
 		if got := httpfield.LowerByte(c); got != want {
 			t.Errorf("%#02x in lower case: %#02x", c, got)
+		}
+	}
+}
+
+// TestClassLength ends the run of a class at each offset.
+func TestClassLength(t *testing.T) {
+	t.Parallel()
+	for length := range 20 {
+		for end := range length + 1 {
+			b := []byte(strings.Repeat("x", end) + strings.Repeat("/", length-end))
+			if token, path := httpfield.TokenLength(b), httpfield.PathLength(b); token != end || path != end {
+				t.Errorf("%q: token %d, path %d", b, token, path)
+			}
 		}
 	}
 }

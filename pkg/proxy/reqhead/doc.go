@@ -18,7 +18,7 @@
 //   - The versions are HTTP/1.0 and HTTP/1.1, in exactly this spelling.
 //   - Content-Length occurs at most once and is digits. Transfer-Encoding occurs at most
 //     once, not with Content-Length and not with HTTP/1.0 (section 6.1).
-//   - Only a short list of the client's fields is forwarded, see fieldKindOf. RFC 9110
+//   - Only a short list of the client's fields is forwarded, see fieldKinds. RFC 9110
 //     section 5.1 permits a proxy to block fields by configuration. This proxy forwards
 //     a single kind of request, which needs no cookies, credentials or extensions. A
 //     list of harmful fields would be too long: servers use many names for routing and

@@ -60,18 +60,20 @@ func (h *hostname) setLiteral(value []byte) (rest []byte, ok bool) {
 }
 
 func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
-	label, n := 0, 0
+	label, n := 0, 0 // offsets
 	for ; n < len(value) && value[n] != ':'; n++ {
 		c := value[n]
 		h.text[n] = httpfield.LowerByte(c)
 		switch {
-		case httpfield.IsNameByte(c) && label < maxLabel:
-			label++
-		case c == '.' && label > 0:
-			label = 0
+		case httpfield.IsNameByte(c):
+		case c == '.' && n > label && n-label <= maxLabel:
+			label = n + 1
 		default:
 			return nil, false
 		}
+	}
+	if n-label > maxLabel {
+		return nil, false
 	}
 	rest = value[n:]
 	if n > 0 && h.text[n-1] == '.' {

@@ -57,12 +57,12 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 			return 0, r.checkPartialLine()
 		case r.fields.from == 0:
 			fault = r.parseRequestLine(span{from, to})
-			r.fields = span{r.lines.Consumed(), r.lines.Consumed()}
+			r.fields.from = r.lines.Consumed()
 		case from == to:
+			r.fields.to = from
 			return r.lines.Consumed(), r.checkComplete()
 		default:
 			fault = r.parseField(buf[from:to])
-			r.fields.to = r.lines.Consumed()
 		}
 		if fault != None {
 			return 0, fault
@@ -90,26 +90,29 @@ func (r *Request) parseRequestLine(at span) Fault {
 		return BadRequestLine
 	}
 	rest := line[sp+1:]
-	length := bytes.IndexByte(rest, ' ')
-	if length <= 0 || bytes.IndexByte(rest[:length], '\r') >= 0 {
+	const versionLength = len(" HTTP/1.1")
+	length := len(rest) - versionLength
+	if length <= 0 {
 		return BadRequestLine
 	}
 	r.method = span{at.from, at.from + sp}
 	r.target = span{at.from + sp + 1, at.from + sp + 1 + length}
 	r.isChallenge = underPrefix(rest[:length])
-	return r.parseVersion(rest[length+1:])
-}
-
-// parseVersion accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
-func (r *Request) parseVersion(b []byte) Fault {
-	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
-		!httpfield.IsDigit(b[5]) || b[6] != '.' || !httpfield.IsDigit(b[7]) {
+	if !r.isChallenge && bytes.ContainsAny(rest[:length], " \r") {
 		return BadRequestLine
 	}
-	if b[5] != '1' || b[7] > '1' {
+	return r.parseVersion((*[versionLength]byte)(rest[length:]))
+}
+
+// parseVersion accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3), after a space.
+func (r *Request) parseVersion(b *[9]byte) Fault {
+	if string(b[:6]) != " HTTP/" || !httpfield.IsDigit(b[6]) || b[7] != '.' || !httpfield.IsDigit(b[8]) {
+		return BadRequestLine
+	}
+	if b[6] != '1' || b[8] > '1' {
 		return UnknownVersion
 	}
-	r.minor = b[7] - '0'
+	r.minor = b[8] - '0'
 	return None
 }
 
@@ -252,7 +255,7 @@ func (r *Request) Hostname() []byte { return r.host.text[:r.host.nameLength] }
 type fieldKind uint8
 
 const (
-	dropped   fieldKind = iota // every field that is not listed below
+	dropped   fieldKind = iota // every field that is not in fieldKinds
 	forwarded                  // forwarded unchanged, unless Connection names it
 	via                        // forwarded too; also shows whether the request has passed this service
 	host
@@ -262,37 +265,41 @@ const (
 	expect
 )
 
-// maxKnownName is the length of the longest name in fieldKindOf.
-const maxKnownName = len("if-unmodified-since")
+// fieldKinds has the names of fields, in lower case, by their length. The forwarded fields
+// are those on which the response to a challenge may depend (RFC 9110, RFC 9111), those
+// that identify the client, and those that connect logs (W3C Trace Context). No validator
+// and no self-check sends more.
+//
+//nolint:gochecknoglobals // a constant
+var fieldKinds = [...][]struct {
+	name string
+	kind fieldKind
+}{
+	3:  {{"via", via}},
+	4:  {{"host", host}, {"from", forwarded}},
+	5:  {{"range", forwarded}},
+	6:  {{"accept", forwarded}, {"expect", expect}, {"pragma", forwarded}},
+	7:  {{"referer", forwarded}},
+	8:  {{"if-match", forwarded}, {"if-range", forwarded}},
+	10: {{"user-agent", forwarded}, {"connection", connection}, {"tracestate", forwarded}},
+	11: {{"traceparent", forwarded}},
+	13: {{"cache-control", forwarded}, {"if-none-match", forwarded}},
+	14: {{"content-length", contentLength}},
+	15: {{"accept-encoding", forwarded}, {"accept-language", forwarded}},
+	17: {{"transfer-encoding", transferEncoding}, {"if-modified-since", forwarded}},
+	19: {{"if-unmodified-since", forwarded}},
+}
 
-// fieldKindOf classifies a field by its name. The forwarded fields are those on
-// which the response to a challenge may depend (RFC 9110, RFC 9111), those that
-// identify the client, and those that connect logs (W3C Trace Context). No
-// validator and no self-check sends more.
+// fieldKindOf classifies a field by its name.
 func fieldKindOf(name []byte) fieldKind {
-	var low [maxKnownName]byte
-	switch string(httpfield.ToLower(low[:], name)) {
-	case "accept", "accept-encoding", "accept-language",
-		"cache-control", "pragma",
-		"if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range",
-		"from", "referer", "user-agent",
-		"traceparent", "tracestate":
-		return forwarded
-	case "via":
-		return via
-	case "host":
-		return host
-	case "connection":
-		return connection
-	case "content-length":
-		return contentLength
-	case "transfer-encoding":
-		return transferEncoding
-	case "expect":
-		return expect
-	default:
-		return dropped
+	if len(name) < len(fieldKinds) {
+		for i := range fieldKinds[len(name)] {
+			if f := &fieldKinds[len(name)][i]; httpfield.EqualFold(name, f.name) {
+				return f.kind
+			}
+		}
 	}
+	return dropped
 }
 
 func faultOf(p httpfield.Fault) Fault {

@@ -16,12 +16,11 @@ func underPrefix(target []byte) bool {
 		return false
 	}
 	segment := len(Prefix)
-	for i := segment; i < len(target); i++ {
-		c := target[i]
-		if httpfield.IsPathByte(c) {
-			continue
+	for i := segment; ; i++ {
+		if i += httpfield.PathLength(target[i:]); i == len(target) {
+			return !isDotSegment(target[segment:])
 		}
-		switch c {
+		switch target[i] {
 		case '?':
 			return !isDotSegment(target[segment:i]) && isQuery(target[i+1:])
 		case '/':
@@ -40,7 +39,6 @@ func underPrefix(target []byte) bool {
 			return false
 		}
 	}
-	return !isDotSegment(target[segment:])
 }
 
 // isDotSegment reports whether a segment is a dot segment (RFC 3986 section 3.3),
@@ -84,16 +82,19 @@ func unescape(b []byte) (octet byte, ok bool) {
 // isQuery follows RFC 3986 section 3.4. A query never changes the path, so any
 // encoded octet is accepted.
 func isQuery(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '%':
+	for i := 0; ; i++ {
+		if i += httpfield.PathLength(b[i:]); i == len(b) {
+			return true
+		}
+		switch b[i] {
+		case '/', '?':
+		case '%':
 			if _, ok := unescape(b[i:]); !ok {
 				return false
 			}
 			i += 2
-		case c != '/' && c != '?' && !httpfield.IsPathByte(c):
+		default:
 			return false
 		}
 	}
-	return true
 }
