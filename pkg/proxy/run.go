@@ -36,7 +36,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener)}
 	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
-	if p.server, err = server.New(server.Settings{MaxConnections: 1}, p.upstream, p.stats); err != nil {
+	if p.server, err = server.New(&protocol.Configure{MaxConnections: 1}, p.upstream, p.stats); err != nil {
 		cancel()
 		return err
 	}
@@ -181,14 +181,7 @@ func (p *process) runCommand(r received) error {
 }
 
 func (p *process) configure(c *protocol.Configure) {
-	p.server.Update(server.Settings{
-		Hosts:          c.Hosts,
-		MaxConnections: c.MaxConnections,
-		PerSource:      c.PerSource,
-		HeadTimeout:    c.HeadTimeout,
-		HeadBytes:      c.HeadBytes,
-		Timeout:        c.Upstream.Timeout,
-	})
+	p.server.Update(c)
 	p.settings.Upstream = c.Upstream
 	if c.Egress != nil {
 		p.settings.Egress = *c.Egress

@@ -30,12 +30,6 @@ func (l *List[T]) PushBack(n *Node[T], owner *T) {
 	n.prev.next, n.next.prev = n, n
 }
 
-// All iterates over the owners. The loop must not change the list.
-func (l *List[T]) All(yield func(*T) bool) {
-	for n := l.root.next; n != nil && n.owner != nil && yield(n.owner); n = n.next {
-	}
-}
-
 // Backward iterates over the owners, the last one first. The loop must not change the list.
 func (l *List[T]) Backward(yield func(*T) bool) {
 	for n := l.root.prev; n != nil && n.owner != nil && yield(n.owner); n = n.prev {

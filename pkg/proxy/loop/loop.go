@@ -75,14 +75,9 @@ func New() (*Loop, error) {
 	if l.eventFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot create an event descriptor: %w", err), unix.Close(l.epoll))
 	}
-	return l, l.Watch(l.eventFD, (*wakeups)(l))
+	// It only ends a wait. Its counter is never read: each write is an event of its own (EPOLLET).
+	return l, l.Watch(l.eventFD, nil)
 }
-
-// wakeups ends a wait. The counter of the descriptor is never read: each write is an
-// event of its own (EPOLLET).
-type wakeups Loop
-
-func (*wakeups) Ready(uint32) {}
 
 // Watch reports each change of a descriptor to h: edge-triggered, in both directions.
 // Closing the descriptor ends it.
@@ -102,8 +97,8 @@ func (l *Loop) watch(fd int, h Handler, events uint32) error {
 	}
 	number := l.handlers[fd].number + 1
 	event := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: number} //nolint:gosec // a descriptor
-	if errno := epollControl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); errno != 0 {
-		return fmt.Errorf("cannot watch a descriptor: %w", errno)
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("cannot watch a descriptor: %w", err)
 	}
 	l.handlers[fd] = watch{h, number}
 	return nil
@@ -111,7 +106,7 @@ func (l *Loop) watch(fd int, h Handler, events uint32) error {
 
 // Unwatch ends WatchShared.
 func (l *Loop) Unwatch(fd int) {
-	_ = epollControl(l.epoll, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	l.drop(fd)
 }
 
@@ -140,7 +135,7 @@ func (l *Loop) Post(f func()) {
 	l.posted = append(l.posted, f)
 	l.mu.Unlock()
 	if l.waiting.Load() {
-		wake(l.eventFD)
+		_, _ = Write(l.eventFD, binary.NativeEndian.AppendUint64(make([]byte, 0, 8), 1))
 	}
 }
 
@@ -202,19 +197,7 @@ func (l *Loop) wait() (int, error) {
 	}
 }
 
-func epollControl(epoll, operation, fd int, event *unix.EpollEvent) unix.Errno {
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(epoll), uintptr(operation), uintptr(fd), uintptr(unsafe.Pointer(event)), 0, 0) //nolint:gosec // epoll_ctl(2) takes a pointer
-	return errno
-}
-
 // milliseconds rounds up.
 func milliseconds(d time.Duration) uintptr {
 	return uintptr((d + time.Millisecond - 1) / time.Millisecond) //nolint:gosec // from 0 to maxWait
-}
-
-// wake adds 1 to the counter of an event descriptor.
-func wake(eventFD int) {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = Write(eventFD, one[:])
 }

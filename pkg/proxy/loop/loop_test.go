@@ -86,8 +86,14 @@ func TestWheel(t *testing.T) {
 					t.Fatalf("timer %d has not fired at %v, %v after its time", i, now, now.Sub(at))
 				}
 			}
-			if set != l.timers.count {
-				t.Fatalf("%d timers are counted, want %d", l.timers.count, set)
+			held := 0
+			for i := range l.timers.slots {
+				for range l.timers.slots[i].Backward {
+					held++
+				}
+			}
+			if held != set {
+				t.Fatalf("%d timers are held, want %d", held, set)
 			}
 		}
 	}

@@ -26,7 +26,6 @@ type wheel struct {
 	slots [slots]List[Timer]
 	begin time.Time
 	last  int64 // the tick until which timers have fired
-	count int
 }
 
 func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
@@ -38,24 +37,18 @@ func (l *Loop) SetTimer(t *Timer, at time.Time) {
 	w := &l.timers
 	t.tick = max(w.tickOf(at)+1, w.last+1)
 	w.slots[t.tick%slots].PushBack(&t.node, t)
-	w.count++
 }
 
 // StopTimer stops a timer, if it is set.
-func (l *Loop) StopTimer(t *Timer) {
-	if t.node.Remove() {
-		l.timers.count--
-	}
-}
+func (*Loop) StopTimer(t *Timer) { t.node.Remove() }
 
 // advance calls the functions of all timers until now.
 func (w *wheel) advance(now time.Time) {
 	until := w.tickOf(now)
-	for w.last = max(w.last, until-slots); w.last < until && w.count > 0; {
+	for w.last = max(w.last, until-slots); w.last < until; {
 		w.last++ // before its timers fire, which can set others
 		w.fire(&w.slots[w.last%slots], until)
 	}
-	w.last = max(w.last, until)
 }
 
 // fire calls the functions of the timers of a slot, which can set and stop others.
@@ -71,16 +64,12 @@ func (w *wheel) fire(slot *List[Timer], until int64) {
 			slot.PushBack(&t.node, t)
 			continue
 		}
-		w.count--
 		t.Expired()
 	}
 }
 
 // next returns the time until the next timer may fire, at most most.
 func (w *wheel) next(now time.Time, most time.Duration) time.Duration {
-	if w.count == 0 {
-		return most
-	}
 	for i := range int64(most / tick) {
 		if w.slots[(w.last+1+i)%slots].First() != nil {
 			return max(0, min(most, w.begin.Add(time.Duration(w.last+1+i)*tick).Sub(now)))

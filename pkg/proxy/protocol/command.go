@@ -25,11 +25,11 @@ type Command struct {
 // Configure applies settings to connections that are accepted from now on. Only
 // [ingress.CABundle] may precede the first Configure.
 type Configure struct {
-	Hosts          []string      `json:"hosts"`
-	MaxConnections int           `json:"maxConnections"`
-	PerSource      int           `json:"perSource"`
-	HeadTimeout    time.Duration `json:"headTimeout"`
-	HeadBytes      int           `json:"headBytes"`
+	Hosts          []string      `json:"hosts"`          // canonical: lower case, no port, no trailing dot, no brackets; empty: any name
+	MaxConnections int           `json:"maxConnections"` // in flight at once, over all listeners
+	PerSource      int           `json:"perSource"`      // of these, from one IPv4 address or IPv6 /64; 0: no bound
+	HeadTimeout    time.Duration `json:"headTimeout"`    // from accept until the request head is complete
+	HeadBytes      int           `json:"headBytes"`      // of a request head
 
 	Upstream ingress.Upstream `json:"upstream"`
 	// Egress is the egress decision for these upstream settings; nil: unchanged. Both

@@ -29,7 +29,20 @@ func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	}
 	dst = append(dst, "\r\n"...)
 	dst = r.appendFields(dst)
-	return r.appendProxyFields(dst, client)
+	dst = append(dst, "X-Forwarded-For: "...)
+	dst = client.AppendTo(dst)
+	if r.host.length > 0 {
+		dst = append(dst, "\r\nX-Forwarded-Host: "...)
+		dst = append(dst, r.Host()...)
+	}
+	dst = append(dst, "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for="...)
+	dst = appendNode(dst, client)
+	if r.host.length > 0 {
+		dst = append(dst, ";host="...)
+		dst = appendValue(dst, r.Host())
+	}
+	dst = httpfield.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
+	return append(dst, "\r\n"...)
 }
 
 // appendFields appends the forwarded fields of the client, without those that its
@@ -48,23 +61,6 @@ func (r *Request) appendFields(dst []byte) []byte {
 		dst = append(dst, "\r\n"...)
 	}
 	return dst
-}
-
-func (r *Request) appendProxyFields(dst []byte, client netip.Addr) []byte {
-	dst = append(dst, "X-Forwarded-For: "...)
-	dst = client.AppendTo(dst)
-	if r.host.length > 0 {
-		dst = append(dst, "\r\nX-Forwarded-Host: "...)
-		dst = append(dst, r.Host()...)
-	}
-	dst = append(dst, "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for="...)
-	dst = appendNode(dst, client)
-	if r.host.length > 0 {
-		dst = append(dst, ";host="...)
-		dst = appendValue(dst, r.Host())
-	}
-	dst = httpfield.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
-	return append(dst, "\r\n"...)
 }
 
 // appendHost appends an address as uri-host.

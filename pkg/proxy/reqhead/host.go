@@ -96,14 +96,8 @@ func (h *hostname) setPort(rest []byte) bool {
 	if len(digits) == 0 {
 		return true
 	}
-	port := uint64(0)
-	for _, c := range digits {
-		if !httpfield.IsDigit(c) {
-			return false
-		}
-		port = port*10 + uint64(c-'0')
-	}
-	if port == 0 || port > 65535 {
+	port, err := strconv.ParseUint(string(digits), 10, 16)
+	if err != nil || port == 0 {
 		return false
 	}
 	if port != defaultPort {

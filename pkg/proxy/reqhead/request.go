@@ -56,7 +56,7 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 		case !found:
 			return 0, r.checkPartialLine()
 		case r.fields.from == 0:
-			fault = r.parseRequestLine(span{from, to})
+			fault = r.parseRequestLine(buf[:to])
 			r.fields.from = r.lines.Consumed()
 		case from == to:
 			r.fields.to = from
@@ -83,36 +83,26 @@ func (r *Request) checkPartialLine() Fault {
 	return BadRequestLine
 }
 
-func (r *Request) parseRequestLine(at span) Fault {
-	line := r.buf[at.from:at.to]
+func (r *Request) parseRequestLine(line []byte) Fault {
 	sp := httpfield.TokenLength(line)
-	if sp == 0 || sp == len(line) || line[sp] != ' ' {
+	end := len(line) - len(" HTTP/1.1")
+	if sp == 0 || end <= sp+1 || line[sp] != ' ' {
 		return BadRequestLine
 	}
-	rest := line[sp+1:]
-	const versionLength = len(" HTTP/1.1")
-	length := len(rest) - versionLength
-	if length <= 0 {
+	r.method, r.target = span{0, sp}, span{sp + 1, end}
+	target, version := line[sp+1:end], line[end:]
+	if r.isChallenge = underPrefix(target); !r.isChallenge && bytes.ContainsAny(target, " \r") {
 		return BadRequestLine
 	}
-	r.method = span{at.from, at.from + sp}
-	r.target = span{at.from + sp + 1, at.from + sp + 1 + length}
-	r.isChallenge = underPrefix(rest[:length])
-	if !r.isChallenge && bytes.ContainsAny(rest[:length], " \r") {
-		return BadRequestLine
-	}
-	return r.parseVersion((*[versionLength]byte)(rest[length:]))
-}
-
-// parseVersion accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3), after a space.
-func (r *Request) parseVersion(b *[9]byte) Fault {
-	if string(b[:6]) != " HTTP/" || !httpfield.IsDigit(b[6]) || b[7] != '.' || !httpfield.IsDigit(b[8]) {
-		return BadRequestLine
-	}
-	if b[6] != '1' || b[8] > '1' {
+	switch { // RFC 9112 section 2.3
+	case string(version) == " HTTP/1.1":
+		r.minor = 1
+	case string(version) == " HTTP/1.0":
+	case string(version[:6]) == " HTTP/" && httpfield.IsDigit(version[6]) && version[7] == '.' && httpfield.IsDigit(version[8]):
 		return UnknownVersion
+	default:
+		return BadRequestLine
 	}
-	r.minor = b[8] - '0'
 	return None
 }
 
@@ -122,7 +112,7 @@ func (r *Request) parseField(line []byte) Fault {
 	}
 	name, value, problem := httpfield.Split(line)
 	if problem != httpfield.NoFault {
-		return faultOf(problem)
+		return [...]Fault{httpfield.Malformed: BadField, httpfield.Folded: FoldedField, httpfield.BareCR: BadLineEnd}[problem]
 	}
 	switch fieldKindOf(name) {
 	case host:
@@ -130,7 +120,10 @@ func (r *Request) parseField(line []byte) Fault {
 			return BadHost
 		}
 	case contentLength:
-		return r.parseContentLength(value)
+		if r.contentLengths++; !httpfield.IsDigits(value) {
+			return BadLength
+		}
+		r.hasBody = r.hasBody || len(bytes.TrimLeft(value, "0")) > 0
 	case transferEncoding:
 		r.transferCodings++
 		r.chunked = httpfield.EqualFold(value, "chunked")
@@ -146,22 +139,6 @@ func (r *Request) parseField(line []byte) Fault {
 	case via:
 		r.viaNamesService = r.viaNamesService || httpfield.ViaNamesService(value)
 	default:
-	}
-	return None
-}
-
-func (r *Request) parseContentLength(value []byte) Fault {
-	r.contentLengths++
-	if len(value) == 0 {
-		return BadLength
-	}
-	for _, c := range value {
-		if !httpfield.IsDigit(c) {
-			return BadLength
-		}
-		if c != '0' {
-			r.hasBody = true
-		}
 	}
 	return None
 }
@@ -300,17 +277,4 @@ func fieldKindOf(name []byte) fieldKind {
 		}
 	}
 	return dropped
-}
-
-func faultOf(p httpfield.Fault) Fault {
-	switch p {
-	case httpfield.NoFault:
-		return None
-	case httpfield.Folded:
-		return FoldedField
-	case httpfield.BareCR:
-		return BadLineEnd
-	default:
-		return BadField
-	}
 }

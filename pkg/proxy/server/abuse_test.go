@@ -20,7 +20,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -198,7 +199,7 @@ func TestAbuse(t *testing.T) {
 	)
 	// The timeouts are those of the service. On a busy machine a goroutine of the
 	// server or of a client can be late by a second.
-	s := server.Settings{MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second, Timeout: 8 * time.Second, HeadBytes: 8192}
+	s := protocol.Configure{MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second, Upstream: ingress.Upstream{Timeout: 8 * time.Second}, HeadBytes: 8192}
 	for name, a := range abuses() {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
@@ -296,7 +297,7 @@ func waitTick(ctx context.Context, tick *time.Ticker) {
 
 // startWithSmallBuffers is startServer with the small socket buffers of the
 // service. Bytes that a slow reader does not take stay in this process.
-func startWithSmallBuffers(t *testing.T, s server.Settings, router netip.AddrPort) *testServer {
+func startWithSmallBuffers(t *testing.T, s protocol.Configure, router netip.AddrPort) *testServer {
 	t.Helper()
 	f := startServer(t, s, router)
 	config := net.ListenConfig{Control: setSmallBuffers}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -221,7 +221,7 @@ func TestAcceptedWithoutSlot(t *testing.T) {
 		}
 	})
 	s := testSettings()
-	s.MaxConnections, s.Timeout = 1, 50*time.Millisecond
+	s.MaxConnections, s.Upstream.Timeout = 1, 50*time.Millisecond
 	f := startServer(t, s, router)
 	var all [clients]*net.TCPConn
 	for i := range all {
@@ -298,7 +298,7 @@ func TestLoweredLimits(t *testing.T) {
 	}
 	s := testSettings()
 	s.MaxConnections = 5
-	f.Update(s)
+	f.Update(&s)
 	for range 20 {
 		dialFrom(t, "127.0.0.2", f.addr)
 	}
@@ -339,10 +339,10 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 // is lost, with and without a bound for each source.
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
-	for name, set := range map[string]func(*server.Settings){
-		"per source":     func(s *server.Settings) { s.MaxConnections, s.PerSource = 1200, 256 }, // 600 wait beyond the bound
-		"all slots":      func(s *server.Settings) { s.MaxConnections = 512 },
-		"both are short": func(s *server.Settings) { s.MaxConnections, s.PerSource = 512, 256 },
+	for name, set := range map[string]func(*protocol.Configure){
+		"per source":     func(s *protocol.Configure) { s.MaxConnections, s.PerSource = 1200, 256 }, // 600 wait beyond the bound
+		"all slots":      func(s *protocol.Configure) { s.MaxConnections = 512 },
+		"both are short": func(s *protocol.Configure) { s.MaxConnections, s.PerSource = 512, 256 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testSettings()

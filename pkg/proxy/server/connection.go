@@ -3,15 +3,18 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -44,7 +47,7 @@ type connection struct {
 	fd          int
 	watched     bool // by the loop
 	state       state
-	settings    *Settings
+	settings    *protocol.Configure
 	acceptedAt  time.Time     // start of the wait for its head
 	headTimeout time.Duration // of that wait; Drain shortens it
 	timer       loop.Timer
@@ -94,13 +97,6 @@ func (c *connection) to(s state) bool {
 }
 
 func (c *connection) isInFlight() bool { return c.source != nil }
-
-// start reads what the client has sent with the handshake, and admits the connection.
-func (c *connection) start() {
-	if c.to(reading) {
-		c.read()
-	}
-}
 
 // Ready implements loop.Handler.
 func (c *connection) Ready(uint32) {
@@ -200,7 +196,7 @@ func (c *connection) releaseRequest() {
 
 // judge validates a complete head, and forwards or refuses the request.
 func (c *connection) judge() {
-	fault := c.head.Validate(c.settings.allowsHost, len(c.buf)-c.headLength)
+	fault := c.head.Validate(c.allowsHost, len(c.buf)-c.headLength)
 	switch {
 	case fault != reqhead.None:
 		c.refuse(fault)
@@ -209,6 +205,14 @@ func (c *connection) judge() {
 	default:
 		c.admit(false)
 	}
+}
+
+// allowsHost reports whether challenges for a name, or for an IPv6 address in brackets, are
+// forwarded.
+func (c *connection) allowsHost(name []byte) bool {
+	name = bytes.Trim(name, "[]")
+	hosts := c.settings.Hosts
+	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(host string) bool { return host == string(name) })
 }
 
 // awaitHead waits for more of the head.
@@ -240,7 +244,9 @@ func (c *connection) admit(unbounded bool) {
 	}
 	switch a, maxWait := c.worker.server.table.admit(c, stage, unbounded); {
 	case a == overloaded:
-		c.worker.hold(c, maxWait)
+		// New connections are queued in the kernel's backlog meanwhile.
+		c.worker.held = append(c.worker.held, c)
+		c.worker.pause(maxWait)
 	case a == admitted && stage == readingHead:
 		c.await(c.headDeadline())
 	default:
@@ -345,7 +351,12 @@ func (c *connection) flush() bool {
 func (c *connection) unblock() {
 	switch c.state {
 	case flushing:
-		c.unblocked()
+		c.setTimer(c.request.Deadline)
+		if c.to(relaying) {
+			c.link.Sent(c.written)
+			c.pending, c.written = nil, 0
+			c.relayBody()
+		}
 	case delivering:
 		c.delivered()
 	default:

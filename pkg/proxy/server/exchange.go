@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +20,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
-// replaces it by the port of this proxy.
-const challengePort = 80
+const (
+	// challengePort is the port that a CA connects to (RFC 8555 section 8.3). nftables
+	// replaces it by the port of this proxy.
+	challengePort = 80
+	// maxTokenPrefix bounds the part of a token that a log may contain: at most half of it.
+	maxTokenPrefix = 8
+)
 
 // exchange is the part of a connection that a forwarded request uses.
 type exchange struct {
@@ -44,7 +49,7 @@ type exchange struct {
 // answers.
 func (c *connection) forward() {
 	begin := c.worker.Now()
-	deadline := begin.Add(c.settings.Timeout)
+	deadline := begin.Add(c.settings.Upstream.Timeout)
 	c.forwarded, c.writeBy = true, deadline.Add(responseWriteTimeout)
 	vip := loop.LocalAddr(c.fd).Addr()
 	c.out = c.head.Append(c.out[:0], c.client.Addr(), vip)
@@ -52,14 +57,15 @@ func (c *connection) forward() {
 	if c.head.IsHead() {
 		method = "HEAD"
 	}
+	token := c.head.Token() // printable ASCII
 	c.record = report.Challenge{
 		Time:        begin,
 		VIP:         vip,
 		Client:      c.client,
 		Method:      method,
 		Host:        c.worker.hostString(c.head.Host()),
-		Token:       tokenHash(c.head.Token()),
-		TokenPrefix: tokenPrefix(c.head.Token()),
+		Token:       tokenHash(token),
+		TokenPrefix: string(token[:min(len(token)/2, maxTokenPrefix)]),
 		ClientKind:  clientKindOf(c.head.UserAgent()),
 	}
 	c.selfTest = c.worker.server.takeSelfTest(c)
@@ -253,16 +259,6 @@ func (c *connection) relayBody() {
 	}
 }
 
-// unblocked continues to relay after the client has taken what was pending.
-func (c *connection) unblocked() {
-	c.setTimer(c.request.Deadline)
-	if c.to(relaying) {
-		c.link.Sent(c.written)
-		c.pending, c.written = nil, 0
-		c.relayBody()
-	}
-}
-
 // linkFailed ends an exchange after an error of the ingress. If the router has just closed
 // a kept connection, the request is sent again on a new one: GET and HEAD are idempotent
 // (RFC 9110 section 9.2.2).
@@ -448,11 +444,22 @@ func (c *connection) respond(r reqhead.Response, isHead bool) {
 	}
 }
 
-// maxTokenPrefix bounds the part of a token that a log may contain.
-const maxTokenPrefix = 8
-
-// tokenPrefix returns the part of the token that a log may contain: at most half of
-// it. A validated token is printable ASCII.
-func tokenPrefix(token []byte) string {
-	return string(token[:min(len(token)/2, maxTokenPrefix)])
+// appendResponse appends a response of this proxy.
+func appendResponse(b []byte, r reqhead.Response, now time.Time, isHead bool) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(r.Status), 10)
+	b = append(b, ' ')
+	b = append(b, r.Phrase...)
+	// RFC 9110 section 6.6.1: a server with a clock sends the time.
+	b = append(b, "\r\nDate: "...)
+	b = now.UTC().AppendFormat(b, "Mon, 02 Jan 2006 15:04:05 GMT")
+	b = append(b, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(r.Text)), 10)
+	b = append(b, r.Field...)
+	// RFC 9110 section 15.5: caches may store some of these responses by default.
+	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"...)
+	if !isHead {
+		b = append(b, r.Text...)
+	}
+	return b
 }

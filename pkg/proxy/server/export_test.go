@@ -44,7 +44,7 @@ func (s *Server) ReadingHeads() int {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for _, of := range s.table.sources {
-		for c := range of.late.All {
+		for c := range of.late.Backward {
 			if read(c) {
 				n++
 			}
@@ -62,7 +62,7 @@ func (s *Server) Lingering() int {
 func (s *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	for c := range in.All {
+	for c := range in.Backward {
 		if like(c) {
 			n++
 		}
@@ -119,7 +119,7 @@ func (s *Server) ExpireExchange(client netip.AddrPort, part bool) bool {
 func (s *Server) expire(client netip.AddrPort, waits func(*connection) bool) (expired bool) {
 	for _, w := range s.workers {
 		w.perform(func() {
-			for c := range w.connections.All {
+			for c := range w.connections.Backward {
 				if c.client == client && waits(c) {
 					expired, c.headTimeout = true, 0
 					w.StopTimer(&c.timer)

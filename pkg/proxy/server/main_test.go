@@ -35,8 +35,8 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 const testTimeout = nstest.Timeout
 
 // testSettings have bounds that no correct run reaches.
-func testSettings() server.Settings {
-	return server.Settings{MaxConnections: 4096, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192}
+func testSettings() protocol.Configure {
+	return protocol.Configure{MaxConnections: 4096, HeadTimeout: testTimeout, Upstream: ingress.Upstream{Timeout: testTimeout}, HeadBytes: 8192}
 }
 
 // recorder stores the reports of the server.
@@ -144,7 +144,7 @@ type testServer struct {
 
 // startServer runs a server on a loopback address of its own. Everything ends with
 // the test.
-func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
+func startServer(t testing.TB, s protocol.Configure, routers ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
 	us := upstream.Settings{Upstream: ingress.Upstream{ConnectTimeout: testTimeout}}
@@ -167,16 +167,16 @@ func startServer(t testing.TB, s server.Settings, routers ...netip.AddrPort) *te
 }
 
 // startServerWithOneLoop is startServer with one event loop. No other test may run beside it.
-func startServerWithOneLoop(t testing.TB, s server.Settings, routers ...netip.AddrPort) *testServer {
+func startServerWithOneLoop(t testing.TB, s protocol.Configure, routers ...netip.AddrPort) *testServer {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	return startServer(t, s, routers...)
 }
 
 // newServer returns a server whose event loops run until the test ends.
-func newServer(t testing.TB, s server.Settings, up server.Upstream, rec server.Recorder, beat func()) *server.Server {
+func newServer(t testing.TB, s protocol.Configure, up server.Upstream, rec server.Recorder, beat func()) *server.Server {
 	t.Helper()
-	g, err := server.New(s, up, rec)
+	g, err := server.New(&s, up, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,11 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,17 +22,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-// Settings are the bounds of the server and the host names that it accepts. All
-// bounds except PerSource are positive. Hosts must not change.
-type Settings struct {
-	Hosts          []string      // canonical: lower case, no port, no trailing dot, no brackets; empty: any name
-	MaxConnections int           // in flight at once, over all listeners
-	PerSource      int           // of these, from one IPv4 address or IPv6 /64; 0: no bound
-	HeadTimeout    time.Duration // from accept until the request head is complete
-	Timeout        time.Duration // from then until the last byte of the upstream
-	HeadBytes      int           // of a request head
-}
 
 // Upstream forwards requests to the ingress.
 type Upstream interface {
@@ -71,28 +58,18 @@ type Recorder interface {
 type Server struct {
 	upstream    Upstream
 	recorder    Recorder
-	settings    atomic.Pointer[Settings]
+	settings    atomic.Pointer[protocol.Configure]
 	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
 	table       *table
 	workers     []*worker
 	longBuffers sync.Pool // of *[longBufferSize]byte
 }
 
-// allowsHost reports whether challenges for a name, or for an IPv6 address in brackets, are
-// forwarded.
-func (s *Settings) allowsHost(name []byte) bool {
-	if len(s.Hosts) == 0 {
-		return true
-	}
-	name = bytes.Trim(name, "[]")
-	return slices.ContainsFunc(s.Hosts, func(host string) bool { return host == string(name) })
-}
-
 // maxWorkers bounds the event loops, so that a flood leaves the other processors alone.
 const maxWorkers = 2
 
 // New returns a server that forwards challenges to up. Run runs it.
-func New(settings Settings, up Upstream, rec Recorder) (*Server, error) {
+func New(settings *protocol.Configure, up Upstream, rec Recorder) (*Server, error) {
 	server := &Server{
 		upstream:    up,
 		recorder:    rec,
@@ -177,9 +154,9 @@ func (l *Listener) Close() {
 
 // Update applies settings to connections that are accepted from now on.
 // MaxConnections and PerSource apply at once; each new connection then evicts
-// others until the new bounds hold.
-func (s *Server) Update(settings Settings) {
-	s.settings.Store(&settings)
+// others until the new bounds hold. The settings must not change afterwards.
+func (s *Server) Update(settings *protocol.Configure) {
+	s.settings.Store(settings)
 	s.table.setLimits(settings.MaxConnections, settings.PerSource)
 }
 

@@ -278,7 +278,7 @@ func TestUpstreamErrors(t *testing.T) {
 				_ = ln.Close()
 			}
 			s := testSettings()
-			s.Timeout = test.budget
+			s.Upstream.Timeout = test.budget
 			f := startServer(t, s, router)
 			got := roundTrip(t, f.addr, challengeRequest)
 			top, body, _ := strings.Cut(got, "\r\n\r\n")
@@ -472,7 +472,7 @@ func TestSlowReader(t *testing.T) {
 		}
 	})
 	s := testSettings()
-	s.Timeout = 100 * time.Millisecond
+	s.Upstream.Timeout = 100 * time.Millisecond
 	f := startServer(t, s, router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challengeRequest)
@@ -561,7 +561,7 @@ func TestMaxConnections(t *testing.T) {
 func TestBacklog(t *testing.T) {
 	for name, free := range map[string]func(f *testServer, proceed chan struct{}){
 		"a connection ends":   func(_ *testServer, proceed chan struct{}) { close(proceed) },
-		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(testSettings()) },
+		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(new(testSettings())) },
 		"Serve ends":          func(f *testServer, _ chan struct{}) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -843,7 +843,7 @@ func TestUpdateHosts(t *testing.T) {
 		{[]string{"other.example.com", "api.example.com"}, "token.key"},
 	} {
 		s.Hosts = step.hosts
-		f.Update(s)
+		f.Update(new(s))
 		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, step.want) {
 			t.Errorf("hosts %v: answered %q", step.hosts, got)
 		}

@@ -3,7 +3,6 @@
 package server
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"sync"
 
@@ -31,7 +30,7 @@ type table struct {
 	// Connections with a slot that can be evicted. The first one has waited longest.
 	reading, lingering connectionList
 
-	sources    map[sourceKey]*source
+	sources    map[netip.Addr]*source
 	sourcePool sync.Pool        // of *source
 	changed    chan struct{}    // closed when a connection ends or lingers, or the limit changes; nil while nobody waits
 	paused     map[*worker]bool // accept nothing until the same
@@ -64,14 +63,15 @@ func (n *tally) add(c *connection, difference int) {
 
 // source holds the connections in flight of one source.
 type source struct {
-	sourceKey
 	tally
+
+	addr netip.Addr // as sourceOf returns it
 	// The first one of each list has waited longest. late: for its head, beyond the bound.
 	reading, late, lingering, queue connectionList
 }
 
 func newTable() *table {
-	t := &table{sources: make(map[sourceKey]*source), paused: make(map[*worker]bool)}
+	t := &table{sources: make(map[netip.Addr]*source), paused: make(map[*worker]bool)}
 	t.sourcePool.New = func() any { return new(source) }
 	return t
 }
@@ -162,38 +162,30 @@ func (t *table) signalChange() {
 	}
 }
 
-// sourceKey identifies the source of a connection: an IPv4 address, or the /64 of
-// an IPv6 address. One host can use any address of a /64 (RFC 4291 section 2.5.4,
-// RFC 8981).
-type sourceKey struct {
-	network uint64
-	ipv6    bool
-}
-
-// sourceKeyOf takes an unmapped address. Addresses with the well-known translation
-// prefix 64:ff9b::/96 (RFC 6052 section 2.1) are identified by the IPv4 address
-// inside. This single /64 contains the whole IPv4 internet.
-func sourceKeyOf(a netip.Addr) sourceKey {
-	if a.Is4() {
-		b := a.As4()
-		return sourceKey{network: uint64(binary.BigEndian.Uint32(b[:]))}
+// sourceOf returns what identifies the source of a connection: an IPv4 address, or the
+// /64 of an IPv6 address. One host can use any address of a /64 (RFC 4291 section 2.5.4,
+// RFC 8981). Addresses with the well-known translation prefix 64:ff9b::/96 (RFC 6052
+// section 2.1) are identified by the IPv4 address inside. This single /64 contains the
+// whole IPv4 internet. The address of the client is unmapped.
+func sourceOf(client netip.Addr) netip.Addr {
+	if client.Is4() {
+		return client
 	}
-	b := a.As16()
-	const translated = 0x0064_ff9b_0000_0000
-	high, low := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
-	if high == translated && low>>32 == 0 {
-		return sourceKey{network: low}
+	b := client.As16()
+	if [12]byte(b[:]) == [12]byte{0x00, 0x64, 0xff, 0x9b} {
+		return netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return sourceKey{network: high, ipv6: true}
+	clear(b[8:])
+	return netip.AddrFrom16(b)
 }
 
 // joinSource finds the source of c. The caller holds mu.
 func (t *table) joinSource(c *connection) {
-	from := sourceKeyOf(c.client.Addr())
+	from := sourceOf(c.client.Addr())
 	s := t.sources[from]
 	if s == nil {
 		s, _ = t.sourcePool.Get().(*source)
-		s.sourceKey = from
+		s.addr = from
 		t.sources[from] = s
 	}
 	c.source = s
@@ -205,7 +197,7 @@ func (t *table) leaveSource(c *connection) {
 	s := c.source
 	c.source = nil
 	if s.total() == 0 {
-		delete(t.sources, s.sourceKey)
+		delete(t.sources, s.addr)
 		t.sourcePool.Put(s)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -37,7 +38,7 @@ func TestSourceKey(t *testing.T) {
 		{"::c000:201", "192.0.2.1", false},
 		{"::1", "0.0.0.0", false},
 	} {
-		if got := sourceKeyOf(netip.MustParseAddr(test.a)) == sourceKeyOf(netip.MustParseAddr(test.b)); got != test.same {
+		if got := sourceOf(netip.MustParseAddr(test.a)) == sourceOf(netip.MustParseAddr(test.b)); got != test.same {
 			t.Errorf("%s and %s: one source %v", test.a, test.b, got)
 		}
 	}
@@ -95,7 +96,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		c, _ := newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
 		w := c.worker
 		w.server = &Server{}
-		w.server.settings.Store(&Settings{MaxConnections: maxConnections})
+		w.server.settings.Store(&protocol.Configure{MaxConnections: maxConnections})
 		addrs := [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.6:80"), netip.MustParseAddrPort("[2001:db8::6]:80")}
 		var all []*link
 		for i := range 2 * maxIdle {
@@ -107,7 +108,8 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 			w.keepLink(l)
 			all = append(all, l)
 		}
-		if kept := slices.Collect(w.idle.All); !slices.Equal(kept, all[len(all)-want:]) || w.idleCount != want {
+		kept := slices.Collect(w.idle.Backward)
+		if slices.Reverse(kept); !slices.Equal(kept, all[len(all)-want:]) || w.idleCount != want {
 			t.Errorf("for %d clients, %d connections are kept, want the last %d", maxConnections, len(kept), want)
 		}
 		if w.takeLink(addrs[0]) != nil || w.takeLink(addrs[1]) != all[len(all)-1] || w.idleCount != want-1 {
@@ -244,7 +246,7 @@ func checkTable(t *testing.T, l *table, in []*connection) {
 // checkList compares a list, in any order.
 func checkList(t *testing.T, list *connectionList, want map[*connectionList][]*connection) {
 	t.Helper()
-	listed := slices.Collect(list.All)
+	listed := slices.Collect(list.Backward)
 	for _, c := range want[list] {
 		if !slices.Contains(listed, c) {
 			t.Fatalf("a connection in stage %d is not in its list", c.stage)
@@ -511,7 +513,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 	l := newTable()
 	l.setLimits(10, 10)
 	c := newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[sourceKey{}] = nil // the runtime allocates with the first key
+	l.sources[netip.Addr{}] = nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, readingHead, false)
 		l.finishReading(c, true)

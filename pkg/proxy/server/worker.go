@@ -80,7 +80,7 @@ func (w *worker) closeConnections() {
 // shortenHeads bounds the wait for the heads that are being read. Later connections have
 // all their time: a port can be opened again.
 func (w *worker) shortenHeads(by time.Time) {
-	for c := range w.connections.All {
+	for c := range w.connections.Backward {
 		if c.state != reading {
 			continue
 		}
@@ -132,15 +132,10 @@ func (a *acceptor) Ready(uint32) {
 		batch[n] = a.newConnection(fd, remote)
 	}
 	for _, c := range batch[:n] {
-		c.start()
+		if c.to(reading) {
+			c.read() // admits it
+		}
 	}
-}
-
-// hold keeps a connection without a slot. New connections are queued in the kernel's
-// backlog.
-func (w *worker) hold(c *connection, maxWait time.Duration) {
-	w.held = append(w.held, c)
-	w.pause(maxWait)
 }
 
 // pause stops accepting for some time, or until a slot may be free.
