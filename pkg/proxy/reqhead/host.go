@@ -86,11 +86,8 @@ func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 // setPort parses the text after the name: nothing, or ":" and digits, which may be
 // missing (RFC 3986 section 3.2.3).
 func (h *hostname) setPort(rest []byte) bool {
-	if len(rest) == 0 {
-		return true
-	}
-	digits := rest[1:]
-	if rest[0] != ':' || len(digits) > 5 {
+	digits, hasColon := bytes.CutPrefix(rest, []byte{':'})
+	if len(digits) > 5 || !hasColon && len(rest) > 0 {
 		return false
 	}
 	if len(digits) == 0 {

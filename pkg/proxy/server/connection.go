@@ -98,7 +98,6 @@ func (c *connection) to(s state) bool {
 
 func (c *connection) isInFlight() bool { return c.source != nil }
 
-// Ready implements loop.Handler.
 func (c *connection) Ready(uint32) {
 	switch c.state {
 	case reading:
@@ -113,7 +112,6 @@ func (c *connection) Ready(uint32) {
 	}
 }
 
-// setTimer bounds a wait.
 func (c *connection) setTimer(until time.Time) { c.worker.SetTimer(&c.timer, until) }
 
 // await waits for the client until a time.
@@ -127,7 +125,6 @@ func (c *connection) await(until time.Time) {
 	}
 }
 
-// read reads until the head is complete.
 func (c *connection) read() {
 	limit := c.settings.HeadBytes
 	for {
@@ -179,7 +176,6 @@ func (c *connection) growBuffer(limit int) {
 	c.buf = larger[:n]
 }
 
-// releaseBuffer releases a long buffer.
 func (c *connection) releaseBuffer() {
 	if cap(c.buf) == longBufferSize {
 		c.worker.server.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
@@ -194,7 +190,6 @@ func (c *connection) releaseRequest() {
 	c.releaseBuffer()
 }
 
-// judge validates a complete head, and forwards or refuses the request.
 func (c *connection) judge() {
 	fault := c.head.Validate(c.allowsHost, len(c.buf)-c.headLength)
 	switch {
@@ -215,7 +210,6 @@ func (c *connection) allowsHost(name []byte) bool {
 	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(host string) bool { return host == string(name) })
 }
 
-// awaitHead waits for more of the head.
 func (c *connection) awaitHead() {
 	if !c.isInFlight() {
 		c.admit(false)
@@ -254,7 +248,6 @@ func (c *connection) admit(unbounded bool) {
 	}
 }
 
-// continueWith continues with a complete challenge.
 func (c *connection) continueWith(a admission) {
 	switch a {
 	case admitted:
@@ -290,7 +283,6 @@ func (c *connection) stageChanged() {
 	}
 }
 
-// expired ends a wait.
 func (c *connection) expired() {
 	switch c.state {
 	case reading:
@@ -347,7 +339,6 @@ func (c *connection) flush() bool {
 	return true
 }
 
-// unblock continues after a client that was slow.
 func (c *connection) unblock() {
 	switch c.state {
 	case flushing:
@@ -396,7 +387,6 @@ func (c *connection) linger() bool {
 	return true
 }
 
-// drain reads and drops what the client still sends.
 func (c *connection) drain() {
 	for c.discarded < lingerBytes {
 		n, err := loop.Read(c.fd, c.worker.scratch[:])

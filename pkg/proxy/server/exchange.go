@@ -57,13 +57,16 @@ func (c *connection) forward() {
 	if c.head.IsHead() {
 		method = "HEAD"
 	}
+	if host := c.head.Host(); c.worker.host != string(host) {
+		c.worker.host = string(host) // most requests have that of the last one
+	}
 	token := c.head.Token() // printable ASCII
 	c.record = report.Challenge{
 		Time:        begin,
 		VIP:         vip,
 		Client:      c.client,
 		Method:      method,
-		Host:        c.worker.hostString(c.head.Host()),
+		Host:        c.worker.host,
 		Token:       tokenHash(token),
 		TokenPrefix: string(token[:min(len(token)/2, maxTokenPrefix)]),
 		ClientKind:  clientKindOf(c.head.UserAgent()),
@@ -105,7 +108,6 @@ func (c *connection) reconnect() {
 	c.connect()
 }
 
-// connect begins a new connection to the ingress.
 func (c *connection) connect() {
 	l, err := c.worker.connect(c.direct.Addr)
 	if err != nil {
@@ -121,7 +123,6 @@ func (c *connection) connect() {
 	}
 }
 
-// linkReady continues an exchange.
 func (c *connection) linkReady(events uint32) {
 	switch c.state {
 	case connecting:
@@ -156,7 +157,6 @@ func (c *connection) linkReady(events uint32) {
 	}
 }
 
-// transmit sends the request.
 func (c *connection) transmit() {
 	l := c.link
 	for l.sent < len(c.request.Head) {
@@ -176,7 +176,6 @@ func (c *connection) transmit() {
 	}
 }
 
-// readResponse reads until the head of the response is complete.
 func (c *connection) readResponse() {
 	for complete := false; !complete; {
 		ok := c.readLink()
@@ -343,7 +342,6 @@ func (c *connection) finish() {
 	c.end()
 }
 
-// finishRecord completes and reports the record.
 func (c *connection) finishRecord() {
 	if c.clientGone {
 		c.record.Status = 0
@@ -430,7 +428,6 @@ func (c *connection) delivered() {
 	}
 }
 
-// respond sends a response of this proxy.
 func (c *connection) respond(r reqhead.Response, isHead bool) {
 	now := time.Now()
 	c.out = appendResponse(c.out[:0], r, now, isHead)
@@ -444,7 +441,6 @@ func (c *connection) respond(r reqhead.Response, isHead bool) {
 	}
 }
 
-// appendResponse appends a response of this proxy.
 func appendResponse(b []byte, r reqhead.Response, now time.Time, isHead bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)

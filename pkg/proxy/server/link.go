@@ -39,7 +39,6 @@ type link struct {
 	begin func()     // beginRequest
 }
 
-// Ready implements loop.Handler.
 func (l *link) Ready(events uint32) {
 	l.ended = l.ended || events&loop.Closed != 0
 	switch {
@@ -50,7 +49,6 @@ func (l *link) Ready(events uint32) {
 	}
 }
 
-// connect begins a new connection.
 func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 	fd, err := loop.Connect(addr, upstream.SocketBuffer)
 	if err != nil {

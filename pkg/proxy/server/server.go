@@ -173,16 +173,13 @@ func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
 	return t
 }
 
-// drainHeadTimeout bounds the wait for incomplete heads during Drain.
-const drainHeadTimeout = time.Second
-
 // Drain waits until no connection is in flight. Connections with an incomplete
 // request head get one more second. When ctx ends, Drain closes the remaining
 // connections and returns their number. Their exchanges with the upstream end by
 // the upstream's own bounds. Call Drain after the listeners are closed; otherwise new
 // connections keep arriving.
 func (s *Server) Drain(ctx context.Context) (cut int) {
-	by := time.Now().Add(drainHeadTimeout)
+	by := time.Now().Add(time.Second)
 	for _, w := range s.workers {
 		w.Post(func() { w.shortenHeads(by) })
 	}

@@ -195,7 +195,6 @@ func (w *worker) admitHeld(unbounded bool) {
 	}
 }
 
-// newConnection returns an accepted connection.
 func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {
 	var c *connection
 	if n := len(w.free); n > 0 {
@@ -207,12 +206,4 @@ func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {
 	c.headTimeout = c.settings.HeadTimeout
 	w.connections.PushBack(&c.workerEntry, c)
 	return c
-}
-
-// hostString returns a Host field as a string. Most requests have that of the last one.
-func (w *worker) hostString(host []byte) string {
-	if w.host != string(host) {
-		w.host = string(host)
-	}
-	return w.host
 }
