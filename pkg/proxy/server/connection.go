@@ -117,12 +117,7 @@ func (c *connection) setTimer(until time.Time) { c.worker.SetTimer(&c.timer, unt
 // await waits for the client until a time.
 func (c *connection) await(until time.Time) {
 	c.setTimer(until)
-	if c.watched {
-		return
-	}
-	if c.watched = true; c.worker.Watch(c.fd, c) != nil {
-		c.watched = false // the timer ends it
-	}
+	c.watched = c.watched || c.worker.Watch(c.fd, c) == nil // otherwise the timer ends it
 }
 
 func (c *connection) read() {

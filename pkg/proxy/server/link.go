@@ -88,7 +88,6 @@ func (w *worker) keepLink(l *link) {
 	w.SetTimer(&l.timer, w.Now().Add(idleTimeout))
 }
 
-// unlist removes a connection from the idle ones, if it is one.
 func (w *worker) unlist(l *link) {
 	if l.idle.Remove() {
 		w.idleCount--
