@@ -4,21 +4,15 @@ package server
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-const (
-	// maxIdle bounds the idle connections of a worker. A burst of requests needs one for
-	// each, and a new one costs more than the request. All workers together keep about an
-	// eighth of MaxConnections: the controller reserves descriptors for a quarter.
-	maxIdle = 256
-	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
-	// it after 10 s (timeout http-request).
-	idleTimeout = 5 * time.Second
-)
+// maxIdle bounds the idle connections of a worker. A burst of requests needs one for
+// each, and a new one costs more than the request. All workers together keep about an
+// eighth of MaxConnections: the controller reserves descriptors for a quarter.
+const maxIdle = 256
 
 // link is a connection to the ingress, with the response that it carries.
 type link struct {
@@ -35,7 +29,7 @@ type link struct {
 	hasUnread bool
 	// ended means that the event of its end has passed, which is not reported again.
 	ended bool
-	timer loop.Timer // of idleTimeout
+	timer loop.Timer // of upstream.IdleTimeout
 	begin func()     // beginRequest
 }
 
@@ -85,7 +79,7 @@ func (w *worker) keepLink(l *link) {
 	l.owner, l.sent = nil, 0
 	w.idleCount++
 	w.idle.PushBack(&l.idle, l)
-	w.SetTimer(&l.timer, w.Now().Add(idleTimeout))
+	w.SetTimer(&l.timer, w.Now().Add(upstream.IdleTimeout))
 }
 
 func (w *worker) unlist(l *link) {

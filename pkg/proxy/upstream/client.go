@@ -18,14 +18,14 @@ import (
 type Client struct {
 	ctx         context.Context // done after Close
 	cancel      context.CancelFunc
-	maxIdleTime time.Duration                                                                           // idleTimeout, except in tests
+	maxIdleTime time.Duration                                                                           // IdleTimeout, except in tests
 	dialFunc    func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) // dialTCP, except in tests
 	active      atomic.Pointer[activeSettings]
 }
 
 // New returns a client without addresses. Update sets them.
 func New() *Client {
-	c := &Client{maxIdleTime: idleTimeout, dialFunc: dialTCP}
+	c := &Client{maxIdleTime: IdleTimeout, dialFunc: dialTCP}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.active.Store(&activeSettings{})
 	return c

@@ -19,9 +19,9 @@ import (
 const (
 	// maxIdle bounds the idle connections.
 	maxIdle = 64
-	// idleTimeout is how long an idle connection is kept. OpenShift's router closes
+	// IdleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
-	idleTimeout = 5 * time.Second
+	IdleTimeout = 5 * time.Second
 )
 
 // idleConns holds the connections that wait for the next request. The zero value is ready.
