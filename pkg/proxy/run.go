@@ -182,7 +182,7 @@ func (p *process) runCommand(r received) error {
 
 func (p *process) configure(c *protocol.Configure) {
 	p.server.Update(c)
-	p.settings.Upstream = c.Upstream
+	p.settings.Upstream, p.settings.MaxConnections = c.Upstream, c.MaxConnections
 	if c.Egress != nil {
 		p.settings.Egress = *c.Egress
 	}

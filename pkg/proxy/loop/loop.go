@@ -134,7 +134,7 @@ func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	l.posted = append(l.posted, f)
 	l.mu.Unlock()
-	if l.waiting.Load() {
+	if l.waiting.CompareAndSwap(true, false) { // the others rely on this wake
 		_, _ = Write(l.eventFD, binary.NativeEndian.AppendUint64(make([]byte, 0, 8), 1))
 	}
 }

@@ -67,6 +67,7 @@ type connection struct {
 	headLength int
 	head       reqhead.Request
 	out        []byte // the forwarded head, or a response of this proxy
+	part       []byte // of the response that a delegate has passed
 	pending    []byte // the next bytes for the client
 	written    int    // of pending
 	clientGone bool   // a write to the client has failed
@@ -435,7 +436,7 @@ func (c *connection) leave() {
 	}
 	c.closeLink()
 	if c.state == delivering {
-		c.delivery <- delivery{c.written, net.ErrClosed}
+		c.delivery <- net.ErrClosed
 	}
 	c.workerEntry.Remove()
 	c.state = closed
@@ -444,14 +445,19 @@ func (c *connection) leave() {
 	}
 }
 
+// kept returns a buffer without content, for the next connection.
+func kept(buf []byte) []byte {
+	if cap(buf) > maxKeptCapacity {
+		return nil
+	}
+	return buf[:0]
+}
+
 func (c *connection) release() {
 	c.releaseRequest()
 	c.settings, c.exchange, c.pending = nil, exchange{}, nil
 	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
-	c.out, c.evictionReason = c.out[:0], ""
-	if cap(c.out) > maxKeptCapacity {
-		c.out = nil
-	}
+	c.out, c.part, c.evictionReason = kept(c.out), kept(c.part), ""
 	if w := c.worker; len(w.free) < maxFree {
 		w.free = append(w.free, c)
 	}

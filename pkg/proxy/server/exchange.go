@@ -41,8 +41,9 @@ type exchange struct {
 	firstByteBy time.Time // of the response
 	shown       error     // what the response shows
 
-	hasDelegate bool // a goroutine that uses this memory
-	delivery    chan delivery
+	hasDelegate bool       // a goroutine that uses this memory
+	delivery    chan error // the result
+	ended       func()     // completes the exchange of a delegate after its last part
 }
 
 // forward sends the request to the upstream. Without a response from there, the proxy
@@ -362,69 +363,98 @@ func (c *connection) delegate() {
 	if !c.to(delegated) {
 		return
 	}
-	c.hasDelegate, c.delivery = true, make(chan delivery, 1)
-	go func() {
-		code, from, err := c.worker.server.upstream.Exchange(&c.request, delegate{c})
-		c.worker.Post(func() { c.delegateEnded(code, from, err) })
-	}()
+	c.hasDelegate, c.delivery = true, make(chan error, 1)
+	select {
+	case c.worker.delegates <- c:
+		c.worker.idleDelegates.Add(-1)
+	default: // no goroutine waits
+		go c.worker.runDelegates(c)
+	}
+}
+
+// runDelegates exchanges the request of a connection, and then those of others: the stack of
+// its goroutine has grown to what TLS needs.
+func (w *worker) runDelegates(c *connection) {
+	for ok := true; ok; c, ok = <-w.delegates {
+		c.exchangeDelegated()
+		if w.idleDelegates.Add(1) > maxFree {
+			w.idleDelegates.Add(-1)
+			return
+		}
+	}
+}
+
+func (c *connection) exchangeDelegated() {
+	code, from, err := c.worker.server.upstream.Exchange(&c.request, &delegate{connection: c})
+	c.worker.Post(func() { c.delegateEnded(code, from, err) })
 }
 
 func (c *connection) delegateEnded(code int, from netip.AddrPort, err error) {
 	c.hasDelegate = false
-	if c.state == closed {
+	switch c.state {
+	case closed:
 		c.release()
-		return
+	case delivering: // to a slow client
+		c.ended = func() { c.exchanged(code, from, err) }
+	default:
+		c.exchanged(code, from, err)
 	}
-	c.exchanged(code, from, err)
-}
-
-// delivery is the result of a write of a delegate.
-type delivery struct {
-	n   int
-	err error
 }
 
 // delegate is the client as the upstream's exchange sees it.
-type delegate struct{ *connection }
+type delegate struct {
+	*connection
+
+	begun bool // a part was passed to the worker
+}
 
 var errClientGone = errors.New("the client has closed the connection or does not read")
 
-// Write implements io.Writer. The worker writes.
-func (d delegate) Write(p []byte) (int, error) {
-	d.worker.Post(func() { d.deliver(p) })
-	select {
-	case result := <-d.delivery:
-		return result.n, result.err
-	case <-d.worker.stopped:
-		return 0, net.ErrClosed
+// Write implements io.Writer. The worker writes. The delegate waits for it with the next part
+// only: most responses have one, whose delegate is not woken again.
+func (d *delegate) Write(p []byte) (int, error) {
+	if d.begun {
+		select {
+		case err := <-d.delivery:
+			if err != nil {
+				return 0, err
+			}
+		case <-d.worker.stopped:
+			return 0, net.ErrClosed
+		}
 	}
+	d.begun, d.part = true, append(d.part[:0], p...)
+	d.worker.Post(d.deliver)
+	return len(p), nil
 }
 
-var _ io.Writer = delegate{}
+var _ io.Writer = (*delegate)(nil)
 
-// deliver writes bytes of a delegate.
-func (c *connection) deliver(p []byte) {
+// deliver writes the part of a response that a delegate has passed.
+func (c *connection) deliver() {
 	if c.state != delegated || !c.to(delivering) {
-		c.delivery <- delivery{0, net.ErrClosed}
+		c.delivery <- net.ErrClosed
 		return
 	}
-	if c.pending = p; c.flush() {
+	if c.pending = c.part; c.flush() {
 		c.delivered()
 		return
 	}
 	c.await(c.writeBy)
 }
 
-// delivered returns the result to the delegate.
+// delivered lets the delegate continue, or ends the exchange if the delegate has ended.
 func (c *connection) delivered() {
 	c.worker.StopTimer(&c.timer)
-	result := delivery{n: c.written}
-	if c.clientGone {
-		result.err = errClientGone
-	}
 	c.pending, c.written = nil, 0
-	if c.to(delegated) {
-		c.delivery <- result
+	switch {
+	case !c.to(delegated):
+	case c.ended != nil:
+		c.ended()
+	case c.clientGone:
+		c.delivery <- errClientGone
+	default:
+		c.delivery <- nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,8 @@ const (
 
 	// scratchSize is the memory for bytes that are read and dropped.
 	scratchSize = 8 << 10
-	// maxFree bounds the connections whose memory is kept for the next ones.
+	// maxFree bounds the connections whose memory is kept for the next ones, and the
+	// goroutines that wait for a request.
 	maxFree = 128
 )
 
@@ -42,8 +44,12 @@ type worker struct {
 	idle        loop.List[link]       // in the order of their last use
 	idleCount   int
 	free        []*connection
-	scratch     [scratchSize]byte
-	host        string // of the last request
+
+	delegates     chan *connection // to goroutines that wait for one
+	idleDelegates atomic.Int32     // those
+
+	scratch [scratchSize]byte
+	host    string // of the last request
 }
 
 func newWorker(s *Server) (*worker, error) {
@@ -51,13 +57,14 @@ func newWorker(s *Server) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff}
+	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff, delegates: make(chan *connection)}
 	w.resume.Expired = w.acceptAgain
 	return w, nil
 }
 
 // run runs the loop until ctx is done, and then closes everything.
 func (w *worker) run(ctx context.Context, beat func()) error {
+	defer close(w.delegates)
 	defer close(w.stopped)
 	defer w.closeAll()
 	return w.Run(ctx, beat)

@@ -33,8 +33,8 @@ type conn struct {
 
 	socket     *socket
 	route      *upstreamRoute
-	serverName string      // of TLS with the router
-	expiry     *time.Timer // while it is idle
+	serverName string // of TLS with the router
+	idleUntil  time.Time
 	unregister func() bool // from the context that closes it
 }
 
@@ -55,10 +55,14 @@ type socket struct {
 	net.Conn
 
 	received bool // the peer has sent something
+	held     bool // nothing is read
 }
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (int, error) {
+	if s.held {
+		return 0, os.ErrDeadlineExceeded
+	}
 	n, err := s.Conn.Read(p)
 	s.received = s.received || n > 0
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -39,6 +40,11 @@ type attempt struct {
 	request        *Request
 }
 
+// relays are between exchanges.
+//
+//nolint:gochecknoglobals // memory without content
+var relays = sync.Pool{New: func() any { return new(Relay) }}
+
 // Exchange forwards r to the ingress and relays the response to client, all before
 // the deadline. It tries the addresses of the VIP's family first, then the others.
 // It tries the next address only while no byte of a response has arrived.
@@ -49,7 +55,12 @@ type attempt struct {
 // the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, settings := new(Relay), c.active.Load()
+	x, _ := relays.Get().(*Relay)
+	defer func() {
+		x.Reset()
+		relays.Put(x)
+	}()
+	settings := c.active.Load()
 	current, redirects := r, 0 // the request in its current form
 	if r.Redirected {
 		current, redirects = r.redirectedToTLS(), 1

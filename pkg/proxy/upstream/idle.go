@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// maxIdle bounds the idle connections.
-	maxIdle = 64
+	// maxIdle bounds the idle connections. A burst of requests needs one for each, and a
+	// handshake costs more than ten requests. The client keeps at most an eighth of
+	// MaxConnections. So do the event loops, and the controller reserves descriptors for both.
+	maxIdle = 512
 	// IdleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
 	IdleTimeout = 5 * time.Second
@@ -26,16 +28,18 @@ const (
 
 // idleConns holds the connections that wait for the next request. The zero value is ready.
 type idleConns struct {
+	most   int // connections, at least one
 	mu     sync.Mutex
-	list   []*conn // the longest idle first
-	closed bool    // keep no more
+	list   []*conn     // the longest idle first
+	expiry *time.Timer // of the first; nil if it is not running
+	closed bool        // keep no more
 }
 
 // take returns the last used connection of the route, with the same server name, that can
 // take a request, or nil.
 func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
 	for {
-		c := p.remove(func(c *conn) bool { return c.route == r && c.serverName == serverName })
+		c := p.remove(r, serverName)
 		if c == nil || c.isQuiet() {
 			return c
 		}
@@ -43,13 +47,11 @@ func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
 	}
 }
 
-// remove removes the last used connection that matches, or returns nil.
-func (p *idleConns) remove(matches func(*conn) bool) *conn {
+func (p *idleConns) remove(r *upstreamRoute, serverName string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, c := range slices.Backward(p.list) {
-		if matches(c) {
-			c.expiry.Stop()
+		if c.route == r && c.serverName == serverName {
 			p.list = slices.Delete(p.list, i, i+1)
 			return c
 		}
@@ -60,31 +62,46 @@ func (p *idleConns) remove(matches func(*conn) bool) *conn {
 // put keeps a connection after a complete response, for the given time. The longest idle
 // one is closed when there is no room.
 func (p *idleConns) put(c *conn, timeout time.Duration) {
-	if excess := p.add(c, timeout); excess != nil {
+	c.idleUntil = time.Now().Add(timeout)
+	if excess := p.add(c); excess != nil {
 		_ = excess.Close()
 	}
 }
 
 // add returns the connection that is not kept, or nil.
-func (p *idleConns) add(c *conn, timeout time.Duration) (excess *conn) {
+func (p *idleConns) add(c *conn) (excess *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || c.route.proxyProtocol != ingress.ProxyProtocolOff {
 		return c
 	}
-	if len(p.list) == maxIdle {
+	if len(p.list) >= max(1, p.most) {
 		excess = p.list[0]
-		excess.expiry.Stop()
 		p.list = slices.Delete(p.list, 0, 1)
 	}
-	// Without it, the connection would stay in CLOSE_WAIT until the next challenge.
-	c.expiry = time.AfterFunc(timeout, func() {
-		if expired := p.remove(func(other *conn) bool { return other == c }); expired != nil {
-			_ = expired.Close()
-		}
-	})
-	p.list = append(p.list, c)
+	if p.list = append(p.list, c); p.expiry == nil {
+		p.expiry = time.AfterFunc(time.Until(c.idleUntil), p.expire)
+	}
 	return excess
+}
+
+// expire closes the connections whose time is over. Without it, they would stay in
+// CLOSE_WAIT until the next challenge.
+func (p *idleConns) expire() {
+	now := time.Now()
+	p.mu.Lock()
+	n := 0
+	for n < len(p.list) && !p.list[n].idleUntil.After(now) {
+		n++
+	}
+	expired := slices.Clone(p.list[:n])
+	if p.list = slices.Delete(p.list, 0, n); len(p.list) > 0 {
+		p.expiry.Reset(p.list[0].idleUntil.Sub(now))
+	} else {
+		p.expiry = nil
+	}
+	p.mu.Unlock()
+	closeAll(expired)
 }
 
 // close closes the connections, and those that are put later.
@@ -93,8 +110,11 @@ func (p *idleConns) close() {
 	list := p.list
 	p.list, p.closed = nil, true
 	p.mu.Unlock()
+	closeAll(list)
+}
+
+func closeAll(list []*conn) {
 	for _, c := range list {
-		c.expiry.Stop()
 		_ = c.Close()
 	}
 }
@@ -103,11 +123,11 @@ func (p *idleConns) close() {
 // connection. Another request would read them as its response.
 func (c *conn) isQuiet() bool {
 	if _, secured := c.Conn.(*tls.Conn); secured {
-		// crypto/tls may hold bytes that it has read. It reads no others after the
-		// deadline, and can continue with a later one.
+		// crypto/tls may hold bytes that it has read. It can continue after this error.
 		var one [1]byte
-		_ = c.SetReadDeadline(time.Unix(1, 0))
-		if n, err := c.Read(one[:]); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.socket.held = true
+		n, err := c.Read(one[:])
+		if c.socket.held = false; n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
 	}

@@ -238,10 +238,10 @@ func TestServerNames(t *testing.T) {
 		t.Errorf("SNI of %v", asked)
 	}
 	// The bound applies to any number of names.
-	for n := range 2 * maxIdle {
+	for n := range 2 * testIdle {
 		wantAnswered(t, c, requestFor(fmt.Sprintf("n%d.example.com", n)))
 	}
-	wantIdle(t, c, maxIdle, "requests for more names than that")
+	wantIdle(t, c, testIdle, "requests for more names than that")
 }
 
 // TestTrustChanges: a change of the CAs closes idle connections and drops sessions.

@@ -13,12 +13,13 @@ import (
 type Settings struct {
 	ingress.Upstream
 
-	TrustedCAs *TrustedCAs // verify routers; nil: none. Another pointer is another trust
-	Egress     ingress.Egress
+	TrustedCAs     *TrustedCAs // verify routers; nil: none. Another pointer is another trust
+	Egress         ingress.Egress
+	MaxConnections int // of clients at a time; bounds the idle connections
 }
 
 func (s *Settings) equal(other *Settings) bool {
-	return s.TrustedCAs == other.TrustedCAs && s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
+	return s.MaxConnections == other.MaxConnections && s.TrustedCAs == other.TrustedCAs && s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
 }
 
 // upstreamRoute is how an ingress address is reached. It is immutable. Other settings have
@@ -54,6 +55,7 @@ type activeSettings struct {
 // nor the reverse.
 func newActiveSettings(s Settings) *activeSettings {
 	active := &activeSettings{Settings: s}
+	active.idle.most = min(maxIdle, s.MaxConnections/8)
 	direct := newVerifier(s.TrustedCAs, s.VerifyNames)
 	behindProxy := newVerifier(s.TrustedCAs.extendedBy(s.Egress.AdditionalCAs.Roots), s.VerifyNames)
 	ofProxies := newVerifier(NewTrustedCAs(s.Egress.ProxyCAs.Roots), nil)

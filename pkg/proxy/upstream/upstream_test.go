@@ -554,7 +554,7 @@ func TestExpiredConnectionsAreClosed(t *testing.T) {
 }
 
 func TestIdleConnectionsAreBounded(t *testing.T) {
-	const many = maxIdle + 16
+	const many = testIdle + 16
 	var ready sync.WaitGroup
 	ready.Add(many)
 	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
@@ -576,7 +576,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	wantIdle(t, c, maxIdle, "as many exchanges at once")
+	wantIdle(t, c, testIdle, "as many exchanges at once")
 }
 
 func TestUpdateClosesConnections(t *testing.T) {

@@ -43,12 +43,13 @@ func (o Options) availableProxies() []proxy {
 		{serviceKey + "-nginx", "http01-proxyd, nginx as upstream", true, startService(variant{nginx: true}), nil},
 		{serviceKey + "-tls", "http01-proxyd, TLS to nginx", true, startService(variant{nginx: true, secure: true}), nil},
 		{serviceKey + "-before", "http01-proxyd before", true, startService(variant{before: true}), serviceVersion(variant{before: true})},
+		{serviceKey + "-tls-before", "http01-proxyd before, TLS to nginx", true, startService(variant{before: true, nginx: true, secure: true}), nil},
 		{"caddy", "Caddy", true, startCaddy, caddyVersion},
 		{"poc", "proof of concept", true, startPoC, pocVersion},
 		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
 	}
 	if o.Before == "" {
-		all = slices.DeleteFunc(all, func(d proxy) bool { return d.key == serviceKey+"-before" })
+		all = slices.DeleteFunc(all, func(d proxy) bool { return strings.HasSuffix(d.key, "-before") })
 	}
 	return all
 }
