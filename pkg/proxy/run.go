@@ -53,8 +53,8 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		return p.runCommands()
 	})
 	// An event loop keeps its processor of the scheduler while it waits briefly. Everything
-	// else runs on the others.
-	runtime.GOMAXPROCS(p.server.Loops() + 2)
+	// else runs on one more: with two, their threads wake each other for little work.
+	runtime.GOMAXPROCS(p.server.Loops() + 1)
 	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
 	err = group.Wait()
 	p.stopping.Wait()

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -179,12 +180,7 @@ func IsConnectionLost(err error) bool {
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }
 
 func isAny(err error, numbers ...syscall.Errno) bool {
-	for _, number := range numbers {
-		if errors.Is(err, number) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(numbers, func(n syscall.Errno) bool { return errors.Is(err, n) })
 }
 
 // withoutAddresses removes the addresses that package net puts before the reason.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,12 +172,7 @@ func (a *response) isFromProxy(absolute bool) bool {
 	case !absolute:
 		return false
 	}
-	switch a.status {
-	case 403, 502, 503, 504:
-		return a.fieldValue("via") == nil && a.fieldValue("x-cache") == nil
-	default:
-		return false
-	}
+	return slices.Contains([]int{403, 502, 503, 504}, a.status) && a.fieldValue("via") == nil && a.fieldValue("x-cache") == nil
 }
 
 // proxyError returns the error that a proxy names in a field of its own response;

@@ -24,7 +24,7 @@ const proxyName = "proxy.example"
 
 // plainSettings are the settings for a router without TLS.
 func plainSettings(r *testRouter) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}, MaxConnections: 8 * testIdle}
 }
 
 // TestPlainThroughProxy: the proxy resolves the host, which is in the request.

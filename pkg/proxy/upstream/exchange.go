@@ -40,9 +40,7 @@ type attempt struct {
 	request        *Request
 }
 
-// relays are between exchanges.
-//
-//nolint:gochecknoglobals // memory without content
+//nolint:gochecknoglobals // memory between exchanges
 var relays = sync.Pool{New: func() any { return new(Relay) }}
 
 // Exchange forwards r to the ingress and relays the response to client, all before
@@ -55,12 +53,9 @@ var relays = sync.Pool{New: func() any { return new(Relay) }}
 // the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, _ := relays.Get().(*Relay)
-	defer func() {
-		x.Reset()
-		relays.Put(x)
-	}()
-	settings := c.active.Load()
+	x, settings := relays.Get().(*Relay), c.active.Load() //nolint:forcetypeassert // see New
+	defer relays.Put(x)
+	defer x.Reset()
 	current, redirects := r, 0 // the request in its current form
 	if r.Redirected {
 		current, redirects = r.redirectedToTLS(), 1

@@ -47,48 +47,42 @@ func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
 	}
 }
 
-func (p *idleConns) remove(r *upstreamRoute, serverName string) *conn {
+func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, c := range slices.Backward(p.list) {
-		if c.route == r && c.serverName == serverName {
+	for i := len(p.list) - 1; i >= 0 && c == nil; i-- {
+		if p.list[i].route == r && p.list[i].serverName == serverName {
+			c = p.list[i]
 			p.list = slices.Delete(p.list, i, i+1)
-			return c
 		}
 	}
-	return nil
+	return c
 }
 
 // put keeps a connection after a complete response, for the given time. The longest idle
 // one is closed when there is no room.
 func (p *idleConns) put(c *conn, timeout time.Duration) {
-	c.idleUntil = time.Now().Add(timeout)
-	if excess := p.add(c); excess != nil {
+	excess := c
+	p.mu.Lock()
+	if !p.closed && c.route.proxyProtocol == ingress.ProxyProtocolOff {
+		c.idleUntil, excess = time.Now().Add(timeout), nil
+		if p.list = append(p.list, c); len(p.list) > max(1, p.most) {
+			excess = p.list[0]
+			p.list = slices.Delete(p.list, 0, 1)
+		}
+		if p.expiry == nil {
+			p.expiry = time.AfterFunc(timeout, func() { p.expire(time.Now()) })
+		}
+	}
+	p.mu.Unlock()
+	if excess != nil {
 		_ = excess.Close()
 	}
 }
 
-// add returns the connection that is not kept, or nil.
-func (p *idleConns) add(c *conn) (excess *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || c.route.proxyProtocol != ingress.ProxyProtocolOff {
-		return c
-	}
-	if len(p.list) >= max(1, p.most) {
-		excess = p.list[0]
-		p.list = slices.Delete(p.list, 0, 1)
-	}
-	if p.list = append(p.list, c); p.expiry == nil {
-		p.expiry = time.AfterFunc(time.Until(c.idleUntil), p.expire)
-	}
-	return excess
-}
-
 // expire closes the connections whose time is over. Without it, they would stay in
 // CLOSE_WAIT until the next challenge.
-func (p *idleConns) expire() {
-	now := time.Now()
+func (p *idleConns) expire(now time.Time) {
 	p.mu.Lock()
 	n := 0
 	for n < len(p.list) && !p.list[n].idleUntil.After(now) {
@@ -101,22 +95,17 @@ func (p *idleConns) expire() {
 		p.expiry = nil
 	}
 	p.mu.Unlock()
-	closeAll(expired)
+	for _, c := range expired {
+		_ = c.Close()
+	}
 }
 
 // close closes the connections, and those that are put later.
 func (p *idleConns) close() {
 	p.mu.Lock()
-	list := p.list
-	p.list, p.closed = nil, true
+	p.closed = true
 	p.mu.Unlock()
-	closeAll(list)
-}
-
-func closeAll(list []*conn) {
-	for _, c := range list {
-		_ = c.Close()
-	}
+	p.expire(time.Now().Add(24 * time.Hour))
 }
 
 // isQuiet reports whether neither the end nor bytes of a response have arrived on an idle
@@ -135,15 +124,14 @@ func (c *conn) isQuiet() bool {
 	if !is {
 		return false
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return false
-	}
 	quiet := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		quiet = errors.Is(err, unix.EAGAIN)
-	})
+	raw, err := socket.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			var one [1]byte
+			_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+			quiet = errors.Is(err, unix.EAGAIN)
+		})
+	}
 	return quiet && err == nil
 }

@@ -112,7 +112,7 @@ func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *r
 }
 
 func (d *redirectingIngress) settings(trust *TrustedCAs) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout}, TrustedCAs: trust}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout}, TrustedCAs: trust, MaxConnections: 8 * testIdle}
 }
 
 func TestRedirects(t *testing.T) {

@@ -198,10 +198,7 @@ func (x *Relay) appendBody(data []byte, chunk bool) {
 
 // End reports that the upstream has closed the connection.
 func (x *Relay) End() error {
-	if x.begun && x.body == untilClose {
-		x.done = true
-	}
-	if x.done {
+	if x.done = x.done || x.begun && x.body == untilClose; x.done {
 		return nil
 	}
 	return io.EOF

@@ -5,6 +5,7 @@ package upstream
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -103,13 +104,7 @@ func (s *activeSettings) routes(redirected bool) []*upstreamRoute {
 
 // inOrder returns the routes of requests to a VIP: to addresses of its family first.
 func (s *activeSettings) inOrder(vip netip.Addr, redirected bool) []*upstreamRoute {
-	var first, others []*upstreamRoute
-	for _, r := range s.routes(redirected) {
-		if r.hasFamilyOf(vip) {
-			first = append(first, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	return append(first, others...)
+	all := s.routes(redirected)
+	first := slices.DeleteFunc(slices.Clone(all), func(r *upstreamRoute) bool { return !r.hasFamilyOf(vip) })
+	return append(first, slices.DeleteFunc(slices.Clone(all), func(r *upstreamRoute) bool { return r.hasFamilyOf(vip) })...)
 }

@@ -162,7 +162,7 @@ func answersOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 
 // tlsSettings are the settings for a router with TLS from the start.
 func tlsSettings(r *testRouter, trust *TrustedCAs, names ...string) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, VerifyNames: names, ConnectTimeout: testTimeout}, TrustedCAs: trust}
+	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, VerifyNames: names, ConnectTimeout: testTimeout}, TrustedCAs: trust, MaxConnections: 8 * testIdle}
 }
 
 func newClient(t testing.TB, s Settings) *Client {

@@ -521,6 +521,9 @@ func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
 	r.expect(t, 2)
 }
 
+// testIdle is the number of idle connections that a test permits.
+const testIdle = 64
+
 func idleCount(c *Client) int {
 	idle := &c.active.Load().idle
 	idle.mu.Lock()

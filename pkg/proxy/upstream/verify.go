@@ -85,13 +85,10 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 // matches the name in the certificate literally, as x509 does with a name that is
 // not a host name.
 func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
-	err := leaf.VerifyHostname(name)
-	for _, also := range v.names {
-		if err != nil && leaf.VerifyHostname(also) == nil {
-			return nil
-		}
+	if slices.ContainsFunc(v.names, func(also string) bool { return leaf.VerifyHostname(also) == nil }) {
+		return nil
 	}
-	return err
+	return leaf.VerifyHostname(name)
 }
 
 // untrusted returns the error for a certificate that crypto/x509 rejects.
@@ -146,13 +143,10 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 // describeCertificate adds those names of a certificate that pass the check.
 func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Details {
 	details := cause.Details{Reason: reason}
-	if c == nil {
-		return details
-	}
-	if cause.IsCommonName(c.Subject.CommonName) {
+	if c != nil && cause.IsCommonName(c.Subject.CommonName) {
 		details.Subject = c.Subject.CommonName
 	}
-	if cause.IsCommonName(c.Issuer.CommonName) {
+	if c != nil && cause.IsCommonName(c.Issuer.CommonName) {
 		details.Issuer = c.Issuer.CommonName
 	}
 	return details

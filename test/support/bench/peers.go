@@ -20,9 +20,14 @@ var nginxTemplate string
 //go:embed dnat.nft.tmpl
 var dnatTemplate string
 
-func startHAProxy(threads int) func(context.Context, *rig) (*runningProxy, error) {
+// startHAProxy runs HAProxy. secure means TLS to nginx.
+func startHAProxy(threads int, secure bool) func(context.Context, *rig) (*runningProxy, error) {
 	return func(_ context.Context, r *rig) (*runningProxy, error) {
-		text := strings.ReplaceAll(haproxyTemplate, "{{ .Threads }}", strconv.Itoa(threads))
+		server := r.upstream.String() + ":80"
+		if secure {
+			server = fmt.Sprintf("%s:443 ssl verify required ca-file %s verifyhost %s sni str(%s)", r.nginx, r.trust, host, host)
+		}
+		text := strings.NewReplacer("{{ .Threads }}", strconv.Itoa(threads), "{{ .Server }}", server).Replace(haproxyTemplate)
 		config, err := r.write(r.front, "haproxy.cfg", text)
 		if err != nil {
 			return nil, err

@@ -35,9 +35,10 @@ const serviceKey = "http01-proxyd"
 // availableProxies returns all proxies that the options allow, with the reference first.
 func (o Options) availableProxies() []proxy {
 	all := []proxy{
-		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU()), versionOf("haproxy", "-v")},
+		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU(), false), versionOf("haproxy", "-v")},
 		// When clients and upstream share the cores, one thread can be faster.
-		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1), nil},
+		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1, false), nil},
+		{"haproxy-tls", "HAProxy, TLS to nginx", true, startHAProxy(runtime.NumCPU(), true), nil},
 		{"nginx", "nginx", true, startNginx, versionOf("nginx", "-v")},
 		{serviceKey, "http01-proxyd", true, startService(variant{}), serviceVersion(variant{})},
 		{serviceKey + "-nginx", "http01-proxyd, nginx as upstream", true, startService(variant{nginx: true}), nil},
