@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -236,6 +237,7 @@ func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
 	if _, err := conn.Write(request); err != nil {
 		return err
 	}
+	runtime.Gosched() // under load, the response may arrive meanwhile
 	for {
 		first := !x.received
 		n, err := conn.Read(x.Space())
