@@ -345,6 +345,58 @@ func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.Add
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
+// partsUpstream passes each response in two parts that no buffer of the kernel holds.
+type partsUpstream struct{ first, second chan error }
+
+func (partsUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
+
+func (w partsUpstream) Exchange(_ *upstream.Request, client io.Writer) (int, netip.AddrPort, error) {
+	part := make([]byte, 8<<20)
+	_, err := client.Write(part)
+	w.first <- err
+	_, err = client.Write(part)
+	clear(part) // the server has its own copy
+	w.second <- err
+	return 200, netip.AddrPort{}, err
+}
+
+// TestDelegatedParts: a delegate continues while a slow client has not taken the part. Its
+// next part waits, and its end does not cut off the last one.
+func TestDelegatedParts(t *testing.T) {
+	for name, gone := range map[string]bool{"taken late": false, "never taken": true} {
+		t.Run(name, func(t *testing.T) {
+			up, records := partsUpstream{make(chan error, 1), make(chan error, 1)}, newRecorder()
+			g := newServer(t, testSettings(), up, records, func() {})
+			ln := newListener(t, "127.0.0.1:0")
+			serveUntilStop(t, g, ln)
+			tcp := dial(t, ln.addr)
+			send(t, tcp, challengeRequest)
+			if err := <-up.first; err != nil {
+				t.Fatal(err)
+			}
+			want := 200
+			if gone {
+				want = 0
+				_ = tcp.Close()
+			} else {
+				if n, err := io.CopyN(io.Discard, tcp, 8<<20); err != nil {
+					t.Fatalf("%d bytes of the first part, %v", n, err)
+				}
+				if err := <-up.second; err != nil {
+					t.Fatal(err)
+				}
+				if n, err := io.Copy(io.Discard, tcp); n != 8<<20 || err != nil {
+					t.Errorf("%d bytes of the second part, %v", n, err)
+				}
+			}
+			recorded, _ := records.await(t, 1)
+			if c := recorded[0]; c.Status != want || c.Cause != "" {
+				t.Errorf("recorded %+v, want status %d", c, want)
+			}
+		})
+	}
+}
+
 // recordingUpstream keeps copies of its requests.
 type recordingUpstream chan upstream.Request
 

@@ -26,9 +26,9 @@ const (
 	IdleTimeout = 5 * time.Second
 )
 
-// idleConns holds the connections that wait for the next request. The zero value is ready.
+// idleConns holds the connections that wait for the next request. The zero value keeps none.
 type idleConns struct {
-	most   int // connections, at least one
+	most   int // connections
 	mu     sync.Mutex
 	list   []*conn     // the longest idle first
 	expiry *time.Timer // of the first; nil if it is not running
@@ -66,7 +66,7 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 	p.mu.Lock()
 	if !p.closed && c.route.proxyProtocol == ingress.ProxyProtocolOff {
 		c.idleUntil, excess = time.Now().Add(timeout), nil
-		if p.list = append(p.list, c); len(p.list) > max(1, p.most) {
+		if p.list = append(p.list, c); len(p.list) > p.most {
 			excess = p.list[0]
 			p.list = slices.Delete(p.list, 0, 1)
 		}

@@ -580,6 +580,11 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 	all.Wait()
 	wantIdle(t, c, testIdle, "as many exchanges at once")
+	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 800: 100, 1: 1} {
+		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.most; got != want {
+			t.Errorf("at most %d idle connections for %d clients, want %d", got, maxConnections, want)
+		}
+	}
 }
 
 func TestUpdateClosesConnections(t *testing.T) {

@@ -30,6 +30,7 @@ func colour(key string) string {
 		"http01-proxyd-before": "#000000",
 		"haproxy":              "#e69f00",
 		"haproxy-1":            "#f0e442",
+		"haproxy-tls":          "#8c6d31",
 		"nginx":                "#009e73",
 		"caddy":                "#cc79a7",
 		"poc":                  "#d55e00",
