@@ -80,8 +80,7 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 	}
 }
 
-// expire closes the connections whose time is over. Without it, they would stay in
-// CLOSE_WAIT until the next challenge.
+// expire closes the connections whose time is over. They would stay in CLOSE_WAIT.
 func (p *idleConns) expire(now time.Time) {
 	p.mu.Lock()
 	n := 0
