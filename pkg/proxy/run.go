@@ -152,7 +152,12 @@ func (p *process) runCommand(r received) error {
 	}
 	switch {
 	case c.Configure != nil:
-		p.configure(c.Configure)
+		p.server.Update(c.Configure)
+		p.settings.Upstream, p.settings.MaxConnections = c.Configure.Upstream, c.Configure.MaxConnections
+		if c.Configure.Egress != nil {
+			p.settings.Egress = *c.Configure.Egress
+		}
+		p.upstream.Update(p.settings)
 	case c.CAs != nil:
 		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.CAs.Roots)
 		p.upstream.Update(p.settings)
@@ -178,15 +183,6 @@ func (p *process) runCommand(r received) error {
 		})
 	}
 	return nil
-}
-
-func (p *process) configure(c *protocol.Configure) {
-	p.server.Update(c)
-	p.settings.Upstream, p.settings.MaxConnections = c.Upstream, c.MaxConnections
-	if c.Egress != nil {
-		p.settings.Egress = *c.Egress
-	}
-	p.upstream.Update(p.settings)
 }
 
 // RunConfined is Run with a seccomp filter that permits only the system calls of a

@@ -4,7 +4,6 @@ package server
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -179,8 +178,7 @@ func (c *connection) transmit() {
 
 func (c *connection) readResponse() {
 	for complete := false; !complete; {
-		ok := c.readLink()
-		if !ok {
+		if !c.readLink() {
 			return
 		}
 		var err error
@@ -428,8 +426,6 @@ func (d *delegate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var _ io.Writer = (*delegate)(nil)
-
 // deliver writes the part of a response that a delegate has passed.
 func (c *connection) deliver() {
 	if c.state != delegated || !c.to(delivering) {
@@ -438,9 +434,9 @@ func (c *connection) deliver() {
 	}
 	if c.pending = c.part; c.flush() {
 		c.delivered()
-		return
+	} else {
+		c.await(c.writeBy)
 	}
-	c.await(c.writeBy)
 }
 
 // delivered lets the delegate continue, or ends the exchange if the delegate has ended.

@@ -18,19 +18,17 @@ const maxIdle = 256
 type link struct {
 	upstream.Relay
 
-	worker *worker
-	fd     int
-	addr   netip.AddrPort
-	owner  *connection     // whose exchange uses it; nil while it is idle
-	idle   loop.Node[link] // among the idle ones of its worker
-	sent   int             // bytes of the request
-	reused bool
-	// hasUnread means that the event of bytes that may be unread has passed.
-	hasUnread bool
-	// ended means that the event of its end has passed, which is not reported again.
-	ended bool
-	timer loop.Timer // of upstream.IdleTimeout
-	begin func()     // beginRequest
+	worker    *worker
+	fd        int
+	addr      netip.AddrPort
+	owner     *connection     // whose exchange uses it; nil while it is idle
+	idle      loop.Node[link] // among the idle ones of its worker
+	sent      int             // bytes of the request
+	reused    bool
+	hasUnread bool       // the event of bytes that may be unread has passed
+	ended     bool       // the event of its end has passed, which is not reported again
+	timer     loop.Timer // of upstream.IdleTimeout
+	begin     func()     // beginRequest
 }
 
 func (l *link) Ready(events uint32) {

@@ -62,8 +62,6 @@ func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 	}
 }
 
-func (c *chunkReader) done() bool { return c.state == chunksDone }
-
 func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
 	limit, fault := maxChunkLine, cause.ChunkLineTooLong
 	switch c.state {

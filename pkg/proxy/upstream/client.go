@@ -61,11 +61,10 @@ func (c *Client) Probe(ctx context.Context) []protocol.Reachability {
 			conn, failure := c.reach(ctx, &attempt{route: route, connectTimeout: settings.ConnectTimeout, firstByteBy: time.Now().Add(probeTimeout)})
 			results[i].Addr = cause.WithoutZone(route.addr)
 			if failure != nil {
-				f := failure.Failure()
-				results[i].Failure = &f
-				return
+				results[i].Failure = new(failure.Failure())
+			} else {
+				conn.abort()
 			}
-			conn.abort()
 		})
 	}
 	all.Wait()

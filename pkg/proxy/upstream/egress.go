@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 // openTunnel requests a tunnel to the ingress from the egress proxy (RFC 9110 section
 // 9.3.6). It returns the bytes after the head of the response. The framing of a 2xx is
 // ignored. Any other response ends the connection.
-func (r *upstreamRoute) openTunnel(conn stream, by time.Time) (rest []byte, failure *Error) {
+func (r *upstreamRoute) openTunnel(conn net.Conn, by time.Time) (rest []byte, failure *Error) {
 	x, request := new(Relay), connectRequest(r.addr, r.proxy.Authorization)
 	if err := x.sendAndReadHead(conn, &attempt{deadline: by, firstByteBy: by}, request); err != nil {
 		return nil, r.egressError(findings.EgressUnreachable, err)
@@ -65,18 +66,6 @@ func authorizationField(authorization ingress.Secret) string {
 		return ""
 	}
 	return "Proxy-Authorization: " + authorization.Reveal() + "\r\n"
-}
-
-// requestHead returns the head in the form that the route requires.
-func (a *attempt) requestHead() ([]byte, *Error) {
-	if !a.route.usesAbsoluteForm() {
-		return a.request.Head, nil
-	}
-	head, err := absoluteForm(a.request.Head, a.request.Host, a.route.addr.Port(), a.route.proxy.Authorization)
-	if err != nil {
-		return nil, a.route.egressError(findings.EgressDenied, err)
-	}
-	return head, nil
 }
 
 // absoluteForm returns a request head in absolute-form, the form for a proxy (RFC 9112

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -197,11 +198,13 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 // If the router has just closed the connection, the request is sent again on another one:
 // GET and HEAD are idempotent (RFC 9110 section 9.2.2).
 func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
-	request, failure := a.requestHead()
-	if failure != nil {
-		return nil, failure
+	head, serverName := a.request.Head, "" // of TLS with the router
+	if a.route.usesAbsoluteForm() {
+		var err error
+		if head, err = absoluteForm(head, a.request.Host, a.route.addr.Port(), a.route.proxy.Authorization); err != nil {
+			return nil, a.route.egressError(findings.EgressDenied, err)
+		}
 	}
-	serverName := "" // of TLS with the router
 	if a.route.verifier != nil {
 		serverName = a.request.Host
 	}
@@ -209,11 +212,12 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 		conn := settings.idle.take(a.route, serverName)
 		reused := conn != nil
 		if !reused {
+			var failure *Error
 			if conn, failure = c.connect(a); failure != nil {
 				return nil, failure
 			}
 		}
-		err := x.sendAndReadHead(conn, a, request)
+		err := x.sendAndReadHead(conn, a, head)
 		if err == nil {
 			return conn, nil
 		}
@@ -224,15 +228,9 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 	}
 }
 
-// stream is the part of a connection that an exchange uses.
-type stream interface {
-	io.ReadWriter
-	SetDeadline(t time.Time) error
-}
-
 // sendAndReadHead sends the request and reads until the head of the final response is
 // complete. The first byte ends the shorter deadline that leaves time for other addresses.
-func (x *Relay) sendAndReadHead(conn stream, a *attempt, request []byte) error {
+func (x *Relay) sendAndReadHead(conn net.Conn, a *attempt, request []byte) error {
 	_ = conn.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
 	if _, err := conn.Write(request); err != nil {
 		return err

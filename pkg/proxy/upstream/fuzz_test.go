@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -13,16 +14,19 @@ import (
 
 // scriptedStream is a connection whose peer has sent everything.
 type scriptedStream struct {
-	io.Reader
+	net.Conn // unused
+
+	sent io.Reader
 }
 
-func (scriptedStream) Write(p []byte) (int, error)   { return len(p), nil }
-func (scriptedStream) SetDeadline(_ time.Time) error { return nil }
+func (s scriptedStream) Read(p []byte) (int, error)    { return s.sent.Read(p) }
+func (s scriptedStream) Write(p []byte) (int, error)   { return len(p), nil }
+func (s scriptedStream) SetDeadline(_ time.Time) error { return nil }
 
 // relayResponse runs the response through all code between the two sockets.
 func relayResponse(response io.Reader, toHead, http10 bool) (out []byte, x *Relay, body framing, err error) {
 	x = new(Relay)
-	w := scriptedStream{response}
+	w := scriptedStream{sent: response}
 	if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}

@@ -77,7 +77,7 @@ func TestRelayMemory(t *testing.T) {
 		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxResponseHead-200) + "\r\n"} {
 			t.Run(name+filled, func(t *testing.T) {
 				x := new(Relay)
-				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
+				w := scriptedStream{sent: strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
 				if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func TestWaitingMemory(t *testing.T) {
 	x := new(Relay)
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, &attempt{}, nil) }()
+	go func() { done <- x.sendAndReadHead(scriptedStream{sent: pr}, &attempt{}, nil) }()
 	// The write returns when the exchange has begun to read.
 	if _, err := pw.Write([]byte("H")); err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ func (x *Relay) advanceChunks() error {
 		}
 		x.start += used
 		x.appendBody(data, x.rechunk)
-		if x.chunks.done() {
+		if x.chunks.state == chunksDone {
 			if x.done = true; x.rechunk {
 				x.output = append(x.output, "0\r\n\r\n"...)
 			}

@@ -166,10 +166,10 @@ func FuzzConnectResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		secret := ingress.NewSecret(basicAuth)
 		read := bytes.NewReader(text)
-		rest, err := tunnelRoute(secret).openTunnel(scriptedStream{read}, time.Time{})
+		rest, err := tunnelRoute(secret).openTunnel(scriptedStream{sent: read}, time.Time{})
 		left, _ := io.ReadAll(read)
 		slowly := byteReader{bytes.NewReader(text)}
-		slowRest, slowErr := tunnelRoute(secret).openTunnel(scriptedStream{slowly}, time.Time{})
+		slowRest, slowErr := tunnelRoute(secret).openTunnel(scriptedStream{sent: slowly}, time.Time{})
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}
