@@ -103,6 +103,7 @@ func (h *host) agree(ctx context.Context) (late time.Duration, differences []str
 	due := h.model.Due(time.Now())
 	for {
 		begin := time.Now()
+		h.model.Advance(begin)
 		want := h.model.Expect(begin)
 		got, err := h.observe(ctx, want[0].Running)
 		if err != nil && ctx.Err() != nil {
@@ -120,10 +121,8 @@ func (h *host) agree(ctx context.Context) (late time.Duration, differences []str
 			}
 			return 0, differences, nil
 		}
-		select {
-		case <-ctx.Done():
-			return 0, nil, context.Cause(ctx)
-		case <-time.After(pollInterval):
+		if err := sleep(ctx, pollInterval); err != nil {
+			return 0, nil, err
 		}
 	}
 }

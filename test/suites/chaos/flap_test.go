@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 var flapping = flag.Duration("flapping", 3*time.Second, "how long TestFlap flaps a VIP")
@@ -40,9 +41,19 @@ func TestFlap(t *testing.T) {
 		if err != nil || len(differences) > 0 {
 			t.Errorf("%v\n%s\n%s", err, strings.Join(differences, "\n"), h.Tail())
 		}
-		log, err := os.ReadFile(h.logFile())
+		var log []byte
+		err = lab.Within(ctx, 2*summaryInterval, "the last journal entry of the VIP", func(context.Context) error {
+			var err error
+			if log, err = os.ReadFile(h.logFile()); err != nil {
+				return err
+			}
+			if last := lastOf(h.network().API[0].String(), log); last != "vip-gained" {
+				err = fmt.Errorf("it is %q, want vip-gained", last)
+			}
+			return err
+		})
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%v\n%s", err, h.Tail())
 		}
 		kinds := make(map[string]int)
 		for _, event := range events.FindAllSubmatch(log, -1) {
@@ -60,6 +71,31 @@ func TestFlap(t *testing.T) {
 			t.Errorf("%d journal lines about %d changes in %v, at most %d are expected:\n%s", about, changes, took, limit, h.Tail())
 		}
 	})
+}
+
+// summaryInterval is when the change log reports changes that had no entry of their own.
+const summaryInterval = 10 * time.Second
+
+// lastOf returns the kind of the last journal entry about a VIP.
+func lastOf(vip string, log []byte) (kind string) {
+	for line := range strings.Lines(string(log)) {
+		found := events.FindStringSubmatch(line)
+		if found != nil && slices.Contains(strings.Fields(line), "vip="+vip) {
+			kind = found[1]
+		}
+	}
+	return kind
+}
+
+// TestLastOf: entries of other VIPs do not count.
+func TestLastOf(t *testing.T) {
+	t.Parallel()
+	log := []byte("msg=a event=vip-gained vip=192.0.2.5\nmsg=b event=vip-lost vip=192.0.2.5\nmsg=c event=vip-gained vip=192.0.2.55\nmsg=d event=state\n")
+	for vip, want := range map[string]string{"192.0.2.5": "vip-lost", "192.0.2.55": "vip-gained", "192.0.2.6": ""} {
+		if got := lastOf(vip, log); got != want {
+			t.Errorf("%s: %q, want %q", vip, got, want)
+		}
+	}
 }
 
 // events finds the kind of each journal entry.

@@ -80,6 +80,8 @@ func kinds() []weighted {
 		{model.StateWritable, 6, nil},
 		{model.IngressMode, 12, mode},
 		{model.SilentDNS, 2, nil},
+		{model.ConntrackFull, 1, nil},
+		{model.ConntrackFree, 3, nil},
 	}
 }
 

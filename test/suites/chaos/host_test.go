@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/conntrack"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
 	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
@@ -41,6 +42,7 @@ type host struct {
 	requests    ledger
 	disk        *slowsync.Delayer                   // of services that are started with it
 	dns         net.PacketConn                      // a name server that never answers
+	conntrack   *conntrack.Table                    // entries of other connections; nil: none
 	spent       map[model.Kind]time.Duration        // on injecting
 	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
@@ -124,7 +126,8 @@ func (h *host) close(ctx context.Context) error {
 		err = h.Unit.Close(ctx)
 	}
 	h.ingress.Close()
-	err = errors.Join(err, h.disk.Close(), h.dns.Close())
+	_, free := h.actOnConntrack(model.Fault{Kind: model.ConntrackFree})
+	err = errors.Join(err, free, h.disk.Close(), h.dns.Close())
 	for _, l := range h.taken {
 		_ = l.Close()
 	}
@@ -152,6 +155,9 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 		return fmt.Errorf("end the service of the last sequence: %w", err)
 	}
 	if err := h.actOnState(model.Fault{Kind: model.StateWritable}); err != nil {
+		return err
+	}
+	if _, err := h.actOnConntrack(model.Fault{Kind: model.ConntrackFree}); err != nil {
 		return err
 	}
 	for _, dir := range []string{h.Dir, h.StateDir()} {
@@ -244,6 +250,8 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 			return false, nil
 		}
 		return true, err
+	case model.ConntrackFull, model.ConntrackFree:
+		return h.actOnConntrack(f)
 	case model.IngressMode:
 		return true, h.ingress.Set(ctx, string(f.Mode))
 	case model.SlowDisk: // see begin
@@ -389,6 +397,26 @@ func (h *host) actOnPort(ctx context.Context, f model.Fault) bool {
 	return true
 }
 
+// actOnConntrack fills the connection tracking table of the host, or empties it.
+func (h *host) actOnConntrack(f model.Fault) (done bool, err error) {
+	full := h.conntrack
+	if f.Kind == model.ConntrackFree {
+		h.conntrack = nil
+		if full == nil {
+			return false, nil
+		}
+		return true, full.Close()
+	}
+	if full != nil {
+		return false, nil
+	}
+	if full, err = conntrack.Open(h.Host); err != nil {
+		return false, err
+	}
+	h.conntrack = full
+	return true, full.Fill(0, full.Max)
+}
+
 // actOnState changes the file system of the state directory.
 func (h *host) actOnState(f model.Fault) error {
 	filler := filepath.Join(h.StateDir(), "filler")
@@ -422,7 +450,7 @@ func (h *host) actOnProcesses(ctx context.Context, f model.Fault) (done bool, er
 	hold := time.Duration(f.N) * time.Millisecond
 	switch f.Kind {
 	case model.KillProxy:
-		return rig.Signal(h.Child("proxy"), unix.SIGKILL), nil
+		return rig.Kill(h.Child("proxy"))
 	case model.KillExporter:
 		return rig.Signal(h.Child("exporter"), unix.SIGKILL), nil
 	case model.KillProber:

@@ -3,11 +3,13 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
@@ -19,6 +21,7 @@ import (
 type ledger struct {
 	moments []moment
 	start   int64                      // requests sent before the sequence
+	proof   time.Time                  // from which on served VIPs must answer: see prove; zero: not yet
 	causes  map[netip.Addr]model.Fault // since which a VIP is not served
 }
 
@@ -59,7 +62,7 @@ func (h *host) note(f model.Fault, cut []netip.Addr, begun, now time.Time) {
 		}
 	}
 	m.causes = maps.Clone(h.requests.causes)
-	m.recovery = h.model.Recovery() + h.slack()
+	m.recovery = h.model.Recovery(now) + h.slack()
 	h.requests.moments = append(h.requests.moments, m)
 	h.served.Store(&served)
 }
@@ -87,6 +90,9 @@ func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 		cause, unserved := m.causes[f.VIP]
 		if late, was := before.causes[f.VIP]; !unserved && was { // it is served again, after a while
 			cause, unserved, until = late, true, m.at.Add(m.recovery)
+			if proof := h.requests.proof; !proof.IsZero() && proof.Before(until) {
+				until = proof
+			}
 		}
 		switch {
 		case cut:
@@ -97,6 +103,71 @@ func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 		before = m
 	}
 	return model.Fault{}, false
+}
+
+// proofTime is how long requests are sent at least to a host that agrees with the model.
+const proofTime = 300 * time.Millisecond
+
+// prove sends requests to a host that agrees with the model, and requires an answer of each
+// VIP that is served. It waits for the bounds of VIPs that will be served, and for those of
+// faults that linger. No fault explains a request that begins after that and fails.
+func (h *host) prove(ctx context.Context) (differences []string, err error) {
+	begin := time.Now()
+	limit := h.model.Due(begin).Add(h.slack())
+	settled := func(now time.Time) bool {
+		h.model.Advance(now)
+		if now.Before(h.lingering()) {
+			return false
+		}
+		return !slices.ContainsFunc(h.network().API, func(vip netip.Addr) bool {
+			return h.model.WillServe(vip, now) && !h.model.Serves(vip, now)
+		})
+	}
+	for now := begin; !settled(now) && now.Before(limit); now = time.Now() {
+		if err := sleep(ctx, pollInterval); err != nil {
+			return nil, err
+		}
+	}
+	proof := time.Now()
+	h.model.Advance(proof)
+	h.note(model.Fault{}, nil, proof, proof)
+	h.requests.proof = proof
+	// The next proxy process starts after a delay, and connections are queued meanwhile.
+	limit = h.model.Due(proof).Add(h.slack())
+	for {
+		if err := sleep(ctx, pollInterval); err != nil {
+			return nil, err
+		}
+		differences = nil
+		for _, vip := range h.network().API {
+			if h.isServed(vip) && h.clients.LastAnswered(vip).Before(proof) {
+				differences = append(differences, fmt.Sprintf("%v: want an answer, got none within %v", vip, time.Since(proof).Round(time.Millisecond)))
+			}
+		}
+		if now := time.Now(); len(differences) == 0 && now.Sub(proof) >= proofTime || now.After(limit) {
+			return differences, nil
+		}
+	}
+}
+
+// lingering returns until when requests can fail because of the last faults that linger.
+func (h *host) lingering() (until time.Time) {
+	for _, m := range h.requests.moments {
+		if m.fault.Lingers() {
+			until = m.at.Add(h.slack())
+		}
+	}
+	return until
+}
+
+// sleep waits for a while, or returns why ctx has ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // unanswered is how long a request may take when the sequence ends, beside the slack.
@@ -154,4 +225,39 @@ func (h *host) judge() traffic {
 			time.Since(f.Start).Round(time.Millisecond), f.End.Sub(f.Start).Round(time.Millisecond), f.Err))
 	}
 	return t
+}
+
+// TestExplain: a fault explains failures in its own time, and none that begins after the
+// host had to answer.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	h := &host{}
+	vip := netip.MustParseAddr("192.0.2.5")
+	begin := time.Now().Add(-time.Minute)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	removed, added := model.Fault{Kind: model.VIPRemove}, model.Fault{Kind: model.VIPAdd}
+	h.requests = ledger{proof: at(2600), moments: []moment{
+		{begun: at(0), at: at(1), fault: removed, causes: map[netip.Addr]model.Fault{vip: removed}, cut: []netip.Addr{vip}},
+		{begun: at(2000), at: at(2001), fault: added, recovery: time.Second},
+		{begun: at(2600), at: at(2600)},
+		{begun: at(4000), at: at(4001), fault: model.Fault{Kind: model.KillProxy}, cut: []netip.Addr{vip}},
+	}}
+	for _, tc := range []struct {
+		name       string
+		start, end int
+		want       model.Kind
+	}{
+		{"before", -100, -1, ""},
+		{"in flight at the removal", -100, 5, model.VIPRemove},
+		{"while it is away", 500, 600, model.VIPRemove},
+		{"within the bound of its arrival", 2500, 2700, model.VIPRemove},
+		{"within this bound, but the host has agreed before", 2700, 2800, ""},
+		{"in flight at the kill", 3999, 4002, model.KillProxy},
+		{"after the end of the process", 4002, 4010, ""},
+	} {
+		got, explained := h.explain(rig.Failure{VIP: vip, Start: at(tc.start), End: at(tc.end)})
+		if got.Kind != tc.want || explained != (tc.want != "") {
+			t.Errorf("%s: %q, %t; want %q", tc.name, got.Kind, explained, tc.want)
+		}
+	}
 }

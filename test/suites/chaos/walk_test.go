@@ -155,6 +155,9 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	if r.err == nil {
 		r.late, r.differences, r.err = h.agree(ctx)
 	}
+	if r.err == nil && len(r.differences) == 0 {
+		r.differences, r.err = h.prove(ctx)
+	}
 	r.phases = [3]time.Duration{started.Sub(begin), injected.Sub(started), time.Since(injected)}
 	if r.err == nil {
 		r.traffic = h.judge()
@@ -179,10 +182,8 @@ func (h *host) inject(ctx context.Context, faults []model.Fault) error {
 		if f.Pause == 0 {
 			continue
 		}
-		select {
-		case <-time.After(f.Pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep(ctx, f.Pause); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -350,6 +351,22 @@ func TestOverflow(t *testing.T) {
 		log, err := os.ReadFile(h.logFile())
 		if err != nil || !strings.Contains(string(log), "event=address-overflow") {
 			t.Errorf("no event was lost (%v):\n%s", err, h.Tail())
+		}
+	})
+}
+
+// TestConntrackFull: the fault of that name really drops the connections of clients, and
+// they are served after it.
+func TestConntrackFull(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		faults := []model.Fault{{Kind: model.VIPAdd, Pause: holdPause}, {Kind: model.ConntrackFull, Pause: time.Second}, {Kind: model.ConntrackFree}}
+		r := h.sequence(ctx, faults)
+		if r.failure() != "" {
+			t.Errorf("%s\nlog:\n%s", r.failure(), r.log)
+		}
+		t.Logf("the fault took %v; honest requests: %v", h.spent[model.ConntrackFull].Round(time.Millisecond), r.traffic)
+		if r.traffic.attributed[model.ConntrackFull] == 0 {
+			t.Error("no connection was dropped")
 		}
 	})
 }

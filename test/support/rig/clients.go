@@ -41,6 +41,7 @@ type Clients struct {
 
 	mu       sync.Mutex
 	failures []Failure
+	answered map[netip.Addr]time.Time // the begin of the last request that was answered
 	paused   bool
 	round    context.Context // until the next Pause
 	abort    context.CancelFunc
@@ -53,7 +54,7 @@ type Clients struct {
 // that want accepts, and every strayth to any of them.
 func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate int, interval time.Duration, parallel int, want func(netip.Addr) bool) *Clients {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &Clients{rig: r, want: want, stop: cancel}
+	c := &Clients{rig: r, want: want, stop: cancel, answered: make(map[netip.Addr]time.Time)}
 	c.idle = sync.NewCond(&c.mu)
 	tickets := make(chan int)
 	c.wait.Go(func() {
@@ -143,6 +144,13 @@ func (c *Clients) TakeFailures() []Failure {
 	return failures
 }
 
+// LastAnswered returns when the last request to a VIP that was answered began.
+func (c *Clients) LastAnswered(vip netip.Addr) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered[vip]
+}
+
 func (c *Clients) one(vip netip.Addr, i int) {
 	c.mu.Lock()
 	if c.paused || c.round == nil || !vip.IsValid() {
@@ -159,8 +167,11 @@ func (c *Clients) one(vip netip.Addr, i int) {
 	f.Aborted = round.Err() != nil && (errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, os.ErrDeadlineExceeded))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.Err != nil {
+	switch {
+	case f.Err != nil:
 		c.failures = append(c.failures, f)
+	case f.Start.After(c.answered[vip]):
+		c.answered[vip] = f.Start
 	}
 	if c.running--; c.running == 0 {
 		c.idle.Broadcast()

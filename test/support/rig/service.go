@@ -260,6 +260,37 @@ func (u *Unit) Child(command string) int {
 // was one.
 func Signal(pid int, s unix.Signal) bool { return pid != 0 && unix.Kill(pid, s) == nil }
 
+// Kill kills a process of the service, 0 excepted, and waits for its end: until then it can
+// accept connections, which the kernel resets. It reports whether there was one.
+func Kill(pid int) (bool, error) {
+	if pid == 0 {
+		return false, nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		return false, nil
+	}
+	for deadline := time.Now().Add(stopTimeout); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())) //nolint:gosec // a descriptor
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return true, fmt.Errorf("wait for the end of process %d: %w", pid, err)
+		case n == 0:
+			return true, fmt.Errorf("process %d has not ended within %v of SIGKILL", pid, stopTimeout)
+		default:
+			return true, nil
+		}
+	}
+}
+
 // Tail returns the last lines of the service's log.
 func (u *Unit) Tail() string {
 	if u == nil {

@@ -44,6 +44,16 @@ const (
 	// silentProxy is when a proxy process that does not answer is replaced at the latest
 	// (docs/internals/restart.md: "replaced within 12 s").
 	silentProxy = 12 * time.Second
+	// earliestSilence is when such a process can have been replaced: its last heartbeat is 3 s
+	// old at most (controller: proxySilenceLimit). stallThreshold is how long the controller
+	// must have been stopped itself to wait once more.
+	earliestSilence = 5 * time.Second
+	stallThreshold  = 3 * time.Second
+
+	// livenessTimeout and livenessRetry are those of the service's own requests
+	// (controller: livenessTimeout, livenessRetryInterval).
+	livenessTimeout = 2 * time.Second
+	livenessRetry   = time.Second
 
 	// probeDelay is when the state reports that the ingress refuses connections: a failed
 	// challenge requests a probe, at most one a second, 200 ms later

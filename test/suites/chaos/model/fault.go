@@ -37,6 +37,9 @@ const (
 	PortTake     Kind = "PortTake"     // another program listens on a port, unless it is in use (N)
 	PortGive     Kind = "PortGive"     // (N)
 
+	ConntrackFull Kind = "ConntrackFull" // new connections of the host are not tracked, so they are dropped
+	ConntrackFree Kind = "ConntrackFree"
+
 	KillProxy       Kind = "KillProxy"
 	KillExporter    Kind = "KillExporter"
 	KillProber      Kind = "KillProber"

@@ -17,12 +17,14 @@ type Model struct {
 
 	running bool
 	last    time.Time // of the last fault
-	forced  time.Time // no comparison before: the latest bound that belongs to no file
+	forced  time.Time // no comparison before: the latest bound that belongs to no file and no hanging process
 
 	addresses map[placed]usable
 	linkDown  map[int]bool
 	noIPv6    bool
-	taken     map[int]bool // ports of other programs
+	taken     map[int]bool      // ports of other programs
+	freed     map[int]time.Time // until which the service may not have retried a port that another program gave back
+	full      bool              // the connection tracking table
 
 	started time.Time // the process
 
@@ -38,8 +40,8 @@ type Model struct {
 
 	ingress     Mode
 	ingressFrom time.Time
-	exits       []time.Time // of proxy processes, since the start
-	hung        time.Time
+	exits       []exit    // of proxy processes, since the start
+	hung        time.Time // since when the proxy process is stopped; zero: it is not
 	gap         time.Time // until which the table may be missing
 	arrived     map[netip.Addr]time.Time
 	late        map[netip.Addr]time.Time // until which an API VIP may be missing in the table
@@ -55,13 +57,19 @@ type placed struct {
 	link int
 }
 
+// exit is an end of a proxy process.
+type exit struct {
+	at      time.Time // at the latest
+	certain bool
+}
+
 // usable is whether the kernel lets programs use an address.
 type usable bool
 
 // New returns the model of a host whose service has just been started with these files.
 func New(n Network, p Paths, now time.Time) *Model {
 	m := &Model{
-		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool),
+		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool), freed: make(map[int]time.Time),
 		arrived: make(map[netip.Addr]time.Time), late: make(map[netip.Addr]time.Time),
 		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
 		keepalived: newCandidates(Keepalived{}), config: newCandidates(Config{}),
@@ -125,7 +133,7 @@ func (m *Model) whole(f Fault) Text {
 // Apply records a fault that was injected at a time. done is false if it had no effect:
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
-	m.advance(now)
+	m.Advance(now)
 	m.last = now
 	if !done {
 		return
@@ -168,7 +176,10 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 		m.taken[f.N] = true
 	case PortGive:
 		delete(m.taken, f.N)
+		m.freed[f.N] = now.Add(retryDelay)
 		m.force(now, retryDelay)
+	case ConntrackFull, ConntrackFree:
+		m.full, m.ingressFrom = f.Kind == ConntrackFull, now
 	case IngressMode:
 		m.ingress, m.ingressFrom = f.Mode, now
 	case StateReadOnly, StateFull:
@@ -197,13 +208,19 @@ func (m *Model) drain(now time.Time) {
 func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	switch f.Kind {
 	case KillProxy:
+		m.endHang(now)
 		m.exit(now)
 	case HangProxy:
-		m.hung = now
-		m.force(now, silentProxy)
-		m.exit(now.Add(silentProxy))
-	case PauseProxy, PauseController:
-		m.force(now, time.Duration(f.N)*time.Millisecond)
+		if m.hung.IsZero() || m.mayBeReplaced(now) {
+			m.endHang(now)
+			m.hung = now
+		}
+	case PauseProxy: // its end is SIGCONT
+		m.endHang(now)
+	case PauseController:
+		if !m.hung.IsZero() && f.N >= int(stallThreshold.Milliseconds()) { // the controller's own stall is no silence of the proxy process
+			m.hung = now
+		}
 	case KillExporter:
 		m.exporter = true
 	case KillController:
@@ -220,7 +237,7 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 			m.gap = now.Add(startDelay + react)
 		}
 	case Stop:
-		m.running = false
+		m.running, m.hung = false, time.Time{}
 		m.ports = map[uint16]bool{0: true}
 	case Start:
 		m.running = true
@@ -369,13 +386,36 @@ func (m *Model) lastAccepted() []Config {
 // starting reports whether the process may not have read its files yet.
 func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(startDelay + react)) }
 
-func (m *Model) exit(now time.Time) {
-	m.exits = append(m.exits, now)
-	m.force(now, min(proxyBackoff<<min(len(m.exits), 10), maxProxyBackoff)+react)
+func (m *Model) exit(at time.Time) {
+	m.exits = append(m.exits, exit{at, true})
+	m.force(at, m.backoff(len(m.exits))+react)
 }
 
-// advance drops what can no longer be.
-func (m *Model) advance(now time.Time) {
+// backoff returns how late the process after the n-th exit starts.
+func (*Model) backoff(n int) time.Duration { return min(proxyBackoff<<min(n, 10), maxProxyBackoff) }
+
+// mayBeReplaced reports whether the controller can have replaced a proxy process that is stopped.
+func (m *Model) mayBeReplaced(now time.Time) bool { return now.Sub(m.hung) > earliestSilence }
+
+// endHang records that the proxy process is not stopped any more.
+func (m *Model) endHang(now time.Time) {
+	if !m.hung.IsZero() && m.mayBeReplaced(now) {
+		m.exits = append(m.exits, exit{now, false})
+	}
+	m.hung = time.Time{}
+}
+
+// advanceHang records the exit of a stopped proxy process that must have been replaced.
+func (m *Model) advanceHang(now time.Time) {
+	if replaced := m.hung.Add(silentProxy); !m.hung.IsZero() && !now.Before(replaced) {
+		m.hung = time.Time{}
+		m.exit(replaced)
+	}
+}
+
+// Advance drops what can no longer be.
+func (m *Model) Advance(now time.Time) {
+	m.advanceHang(now)
 	m.config.advance(now)
 	reads := true
 	for _, c := range m.config.now() {
@@ -402,7 +442,14 @@ func (m *Model) advance(now time.Time) {
 // Due returns when the host must agree with the model.
 func (m *Model) Due(now time.Time) time.Time {
 	due := now.Add(react)
-	for _, at := range []time.Time{m.forced, m.keepalived.due(), m.config.due()} {
+	bounds := []time.Time{m.forced, m.keepalived.due(), m.config.due()}
+	if !m.hung.IsZero() {
+		bounds = append(bounds, m.hung.Add(silentProxy+m.backoff(len(m.exits)+1)+react))
+	}
+	if m.full { // the state waits for the service's own request to a VIP that has just arrived
+		bounds = append(bounds, now.Add(2*livenessTimeout+livenessRetry+react))
+	}
+	for _, at := range bounds {
 		if at.After(due) {
 			due = at
 		}

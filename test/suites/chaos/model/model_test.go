@@ -143,6 +143,8 @@ func TestDue(t *testing.T) {
 		{"a configuration", model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}, 1100 * time.Millisecond},
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
 		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 13100 * time.Millisecond},
+		{"a controller that was stopped until now", model.Fault{Kind: model.PauseController, N: 10_000}, time.Second},
+		{"a proxy process that was stopped until now", model.Fault{Kind: model.PauseProxy, N: 800}, time.Second},
 	} {
 		m, _ := expectations(step{long, tc.fault})
 		if got := m.Due(start.Add(long)).Sub(start.Add(long)); got != tc.want {
@@ -170,6 +172,8 @@ func TestServes(t *testing.T) {
 		{"flushed ruleset", step{long, model.Fault{Kind: model.FlushRuleset}}, true},
 		{"restart", step{long, model.Fault{Kind: model.Restart}}, true},
 		{"stop", step{long, model.Fault{Kind: model.Stop}}, false},
+		{"full connection tracking", step{long, model.Fault{Kind: model.ConntrackFull}}, false},
+		{"room in connection tracking", step{long, model.Fault{Kind: model.ConntrackFree}}, true},
 	} {
 		m, _ := expectations(step{long, model.Fault{Kind: model.VIPAdd}}, tc.step)
 		if got := m.Serves(vip, start.Add(2*long)); got != tc.want {
@@ -209,6 +213,90 @@ func TestLateVIPs(t *testing.T) {
 		if !m.Serves(vips[0], now.Add(long)) {
 			t.Errorf("%s: not served for ever", tc.name)
 		}
+	}
+}
+
+// TestHang: a proxy process that is stopped serves nobody until it is killed or continued,
+// or until the controller must have replaced it.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	vip := network().API[0]
+	hang, soon := step{long, model.Fault{Kind: model.HangProxy}}, time.Second
+	for _, tc := range []struct {
+		name   string
+		steps  []step
+		after  time.Duration
+		want   bool
+		due    time.Duration // after the last fault
+		reason string
+	}{
+		{"hanging", []step{hang}, 11 * time.Second, false, 13100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"replaced", []step{hang}, 12 * time.Second, true, 13100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"killed", []step{hang, {soon, model.Fault{Kind: model.KillProxy}}}, 0, true, 1100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"continued", []step{hang, {soon, model.Fault{Kind: model.PauseProxy, N: 1}}}, 0, true, time.Second, "Serving"},
+		{"hangs again", []step{hang, {soon, model.Fault{Kind: model.HangProxy}}}, 11 * time.Second, true, 12100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"the successor hangs", []step{hang, {10 * time.Second, model.Fault{Kind: model.HangProxy}}}, 11 * time.Second, false, 13200 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"a short stop of the controller", []step{hang, {soon, model.Fault{Kind: model.PauseController, N: 800}}}, 11 * time.Second, true, 12100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"a long stop of the controller", []step{hang, {soon, model.Fault{Kind: model.PauseController, N: 10_000}}}, 11 * time.Second, false, 13100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"restarted", []step{hang, {soon, model.Fault{Kind: model.Restart}}}, 0, true, 2 * time.Second, "Serving"},
+	} {
+		now := start
+		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
+		for _, s := range append([]step{{long, model.Fault{Kind: model.VIPAdd}}}, tc.steps...) {
+			now = now.Add(s.after)
+			m.Apply(s.Fault, true, now)
+		}
+		if got := m.Due(now).Sub(now); got != tc.due {
+			t.Errorf("%s: due after %v, want %v", tc.name, got, tc.due)
+		}
+		now = now.Add(tc.after)
+		m.Advance(now)
+		if got := m.Serves(vip, now); got != tc.want || !m.WillServe(vip, now) {
+			t.Errorf("%s: served after %v: %t; at the end: %t", tc.name, tc.after, got, m.WillServe(vip, now))
+		}
+		if got := m.Expect(now); len(got) != 1 || strings.Join(got[0].Reasons, " or ") != tc.reason {
+			t.Errorf("%s: %v, want the reason %s", tc.name, got, tc.reason)
+		}
+	}
+}
+
+// TestRecovery: how long requests may fail to a VIP that has just arrived. Bounds of other
+// faults do not count.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	arrives := step{time.Second, model.Fault{Kind: model.VIPAdd}}
+	for _, tc := range []struct {
+		name  string
+		steps []step
+		want  time.Duration
+	}{
+		{"alone", []step{arrives}, time.Second},
+		{"after a port was given back", []step{{long, model.Fault{Kind: model.PortGive, N: model.OtherPort}}, arrives}, time.Second},
+		{"after an exit of the proxy process", []step{{long, model.Fault{Kind: model.KillProxy}}, {0, model.Fault{Kind: model.KillProxy}}, {0, model.Fault{Kind: model.KillProxy}}, arrives}, time.Second},
+		{"after a stop of the controller", []step{{long, model.Fault{Kind: model.PauseController, N: 10_000}}, arrives}, time.Second},
+		{"after a configuration that changes nothing of it", []step{{long, model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}}, arrives}, time.Second},
+		{"just after a start", []step{{long, model.Fault{Kind: model.Restart}}, {0, model.Fault{Kind: model.VIPAdd}}}, 2 * time.Second},
+	} {
+		now := start
+		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
+		for _, s := range tc.steps {
+			now = now.Add(s.after)
+			m.Apply(s.Fault, true, now)
+		}
+		if got := m.Recovery(now); got != tc.want || !m.Serves(network().API[0], now) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestPortGivenBack: no VIP is served until the service has tried the port again.
+func TestPortGivenBack(t *testing.T) {
+	t.Parallel()
+	m, _ := expectations(step{long, model.Fault{Kind: model.VIPAdd}}, step{long, model.Fault{Kind: model.Stop}},
+		step{long, model.Fault{Kind: model.PortTake, N: model.DefaultPort}}, step{long, model.Fault{Kind: model.Start}}, step{long, model.Fault{Kind: model.PortGive, N: model.DefaultPort}})
+	vip, given := network().API[0], start.Add(5*long)
+	if m.Serves(vip, given) || m.Serves(vip, given.Add(4900*time.Millisecond)) || !m.Serves(vip, given.Add(5*time.Second)) || !m.WillServe(vip, given) {
+		t.Error("served before the retry, or not after it")
 	}
 }
 

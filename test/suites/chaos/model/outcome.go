@@ -66,18 +66,25 @@ func (m *Model) outcomes(configs []Config, files []Keepalived, now time.Time) []
 // Serves reports whether clients of a VIP must be answered by the ingress at this moment,
 // whatever the service has seen of the last faults.
 func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
-	if !m.running || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large || !m.hung.IsZero() || now.Before(m.gap) {
+	if !m.hung.IsZero() || now.Before(m.gap) || now.Before(m.late[vip]) {
 		return false
 	}
-	if i := slices.Index(m.Network.API, vip); !m.reachable(i) || now.Before(m.late[vip]) {
+	return m.serves(vip, m.outcomes(m.config.now(), m.keepalived.now(), now), func(port uint16) bool { return !now.Before(m.freed[int(port)]) })
+}
+
+// WillServe reports whether that is so when all bounds have passed.
+func (m *Model) WillServe(vip netip.Addr, now time.Time) bool {
+	return m.serves(vip, m.outcomes(m.config.settled(), m.keepalived.settled(), now), func(uint16) bool { return true })
+}
+
+func (m *Model) serves(vip netip.Addr, outcomes []Outcome, open func(port uint16) bool) bool {
+	if !m.running || m.full || m.ingress == Refused || m.ingress == Silent || m.ingress == Resets || m.ingress == Large {
 		return false
 	}
-	for _, o := range m.outcomes(m.config.now(), m.keepalived.now(), now) {
-		if o.Port == 0 || !o.Held.Has(vip) {
-			return false
-		}
+	if !m.reachable(slices.Index(m.Network.API, vip)) {
+		return false
 	}
-	return true
+	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Port == 0 || !open(o.Port) || !o.Held.Has(vip) })
 }
 
 // reachable reports whether clients reach a VIP: it is on a link, and the link to the
@@ -195,9 +202,9 @@ func (m *Model) reasons(reason string, now time.Time) []string {
 		return []string{reason}
 	}
 	reasons := []string{reason}
-	if reason == "Serving" && (m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble && m.ingress != Large) {
+	if reason == "Serving" && (m.full || m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble && m.ingress != Large) {
 		reasons = append(reasons, "UpstreamUnreachable")
-		if m.ingress == Refused && now.Sub(m.ingressFrom) > probeDelay+probeRetryDelay {
+		if m.ingress == Refused && !m.full && now.Sub(m.ingressFrom) > probeDelay+probeRetryDelay {
 			reasons = reasons[1:]
 		}
 	} else if reason == "Serving" && now.Sub(m.ingressFrom) < probeRetryDelay+react {
@@ -217,22 +224,30 @@ func (m *Model) reasons(reason string, now time.Time) []string {
 
 // proxyFails reports whether the state must and can report an exit of the proxy process.
 func (m *Model) proxyFails(now time.Time) (must, may bool) {
+	if !m.hung.IsZero() {
+		return false, true
+	}
 	if len(m.exits) == 0 {
 		return false, false
 	}
-	last := m.exits[len(m.exits)-1]
-	n := 0
-	for _, at := range m.exits {
-		if last.Sub(at) < exitWindow {
-			n++
+	last := m.exits[len(m.exits)-1].at
+	certain, possible := 0, 0
+	for _, e := range m.exits {
+		if e.certain && last.Sub(e.at) < exitWindow-silentProxy {
+			certain++
+		}
+		if last.Sub(e.at) < exitWindow {
+			possible++
 		}
 	}
 	until := last.Add(stableLifetime)
-	if n >= frequentExits {
+	if possible >= frequentExits {
 		until = last.Add(exitWindow)
 	}
 	may = now.Before(until.Add(maxProxyBackoff + react))
-	return n >= frequentExits && now.Before(until) && m.hung.IsZero(), may
+	// An exit can be earlier than its latest time.
+	must = certain >= frequentExits && now.Before(last.Add(exitWindow-silentProxy))
+	return must, may
 }
 
 // Cut returns the API VIPs to which a fault costs the requests in flight
@@ -247,7 +262,7 @@ func (m *Model) Cut(f Fault) []netip.Addr {
 		return vips
 	}
 	switch f.Kind {
-	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, IngressMode:
+	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, IngressMode, ConntrackFull:
 		return m.Network.API
 	case LinkDown, LinkUp:
 		return all(func(vip int) bool {
@@ -268,6 +283,8 @@ func (m *Model) Cut(f Fault) []netip.Addr {
 // connections to an ingress that has just closed them.
 func (f Fault) Lingers() bool { return f.Kind == KillController || f.Kind == IngressMode }
 
-// Recovery returns how long after the last fault requests may still fail to a VIP that was
-// not served before.
-func (m *Model) Recovery() time.Duration { return m.Due(m.last).Sub(m.last) }
+// Recovery returns how long requests may still fail to a VIP that is served from now on and
+// was not before: the service needs its second, and a process that starts its time.
+func (m *Model) Recovery(now time.Time) time.Duration {
+	return max(react, m.started.Add(startDelay+react).Sub(now))
+}
