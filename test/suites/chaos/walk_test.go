@@ -359,15 +359,29 @@ func TestOverflow(t *testing.T) {
 // they are served after it.
 func TestConntrackFull(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
-		faults := []model.Fault{{Kind: model.VIPAdd, Pause: holdPause}, {Kind: model.ConntrackFull, Pause: time.Second}, {Kind: model.ConntrackFree}}
-		r := h.sequence(ctx, faults)
-		if r.failure() != "" {
-			t.Errorf("%s\nlog:\n%s", r.failure(), r.log)
+		vip := h.network().API[0]
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: holdPause})
+		err := lab.Eventually(ctx, "a dropped connection", func(ctx context.Context) error {
+			before, err := h.conntrack.Dropped()
+			if err != nil {
+				return err
+			}
+			brief, cancel := context.WithTimeout(ctx, holdPause)
+			defer cancel()
+			conn, err := h.Outside.Dial(brief, "tcp", netip.AddrPortFrom(vip, 80).String())
+			if err == nil {
+				return errors.Join(errors.New("a connection was accepted"), conn.Close())
+			}
+			if after, err := h.conntrack.Dropped(); err != nil || after == before {
+				return fmt.Errorf("%d packets were dropped before, %d after (%w)", before, after, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		t.Logf("the fault took %v; honest requests: %v", h.spent[model.ConntrackFull].Round(time.Millisecond), r.traffic)
-		if r.traffic.attributed[model.ConntrackFull] == 0 {
-			t.Error("no connection was dropped")
-		}
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: time.Second}, model.Fault{Kind: model.ConntrackFree})
+		t.Logf("filling the table took %v", (h.spent[model.ConntrackFull] / 2).Round(time.Millisecond))
 	})
 }
 

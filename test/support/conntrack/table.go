@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,6 +110,32 @@ func (t *Table) Fill(from, to int) error {
 		}
 	}
 	return nil
+}
+
+// Dropped returns how many packets of the node were dropped because they could not be
+// tracked: the kernel's counter.
+func (t *Table) Dropped() (n uint64, err error) {
+	err = t.node.InNamespace(func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/stat/nf_conntrack")
+		if err != nil {
+			return fmt.Errorf("read the statistics of connection tracking: %w", err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		column := slices.Index(strings.Fields(lines[0]), "drop")
+		for _, line := range lines[1:] { // of each processor
+			fields := strings.Fields(line)
+			if column < 0 || column >= len(fields) {
+				return fmt.Errorf("the statistics of connection tracking have no column drop: %s", text)
+			}
+			count, err := strconv.ParseUint(fields[column], 16, 64)
+			if err != nil {
+				return fmt.Errorf("read the statistics of connection tracking: %w", err)
+			}
+			n += count
+		}
+		return nil
+	})
+	return n, err
 }
 
 func entry(number uint32) ([]byte, error) {
