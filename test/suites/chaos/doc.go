@@ -12,16 +12,24 @@
 //
 // Honest validators send requests from several addresses meanwhile. The model attributes
 // each request that fails to a fault that affects its VIP at that time, or it counts as
-// lost. Attackers with addresses of their own send heads that never end or nothing, reset
-// connections before and within the head, and do not read.
+// lost. When the host agrees, each VIP that is served must answer requests that begin after
+// that, and no fault explains one that fails. Attackers with addresses of their own send
+// heads that never end or nothing, reset connections before and within the head, and do not
+// read.
 //
 // A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
 // a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N
 // injects one sequence several times.
 //
+// A full connection tracking table is one of the host alone (test/support/conntrack):
+// nf_conntrack_max is read-only in the host's network namespace (tried on Linux 6.18: EACCES),
+// but the kernel compares it with the entries of one namespace. The fault adds so many entries
+// of UDP: 64 MiB where the limit is 262,144.
+//
 // Some sequences have a slow disk: each fsync of the service takes five seconds
-// (test/support/slowsync). TestFlap, TestOverflow, TestForeignOwner, TestControllerStandsStill
-// and TestVIPArrivesDuringRestart inject one fault each, and look closer.
+// (test/support/slowsync). TestFlap, TestOverflow, TestConntrackFull, TestForeignOwner,
+// TestControllerStandsStill and TestVIPArrivesDuringRestart inject one fault each, and look
+// closer.
 //
 // Not drawn here, with the reason and what tests it instead:
 //
@@ -33,8 +41,6 @@
 //   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7) has the monotonic
 //     and the boot-time clock only), and the step of the machine would reach everything
 //     else on it. pkg/controller tests its timers with testing/synctest.
-//   - a full connection tracking table: nf_conntrack_max is a limit of the whole machine
-//     and read-only in other network namespaces. test/suites/check (TestConntrack).
 //   - another owner of the table in a random sequence: it can exist only while no process of
 //     the service runs. TestForeignOwner here, pkg/host/nftables (ErrOwned).
 //   - SIGSTOP of the proxy process for ten seconds: the service replaces it after eight, so
