@@ -31,7 +31,7 @@ func runFrom(ctx context.Context, start func(func() error) error, environment []
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay, cmd.Env = time.Second, environment
+	cmd.WaitDelay, cmd.Env = 10*time.Second, environment // on a busy machine, the last output is read late
 	// Its own process group: a Ctrl-C is for the lab, and commands that create or remove
 	// parts of it must complete.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -14,6 +14,7 @@ import (
 type Model struct {
 	Network Network
 	Paths   Paths
+	Slack   time.Duration // in addition to the bound of a start, on a busy machine
 
 	running bool
 	last    time.Time // of the last fault
@@ -234,7 +235,7 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		m.running = true
 		m.restart(now)
 		if m.slow { // the process writes its files before it exits, while connections are queued
-			m.gap = now.Add(startDelay + react)
+			m.gap = now.Add(m.startBound())
 		}
 	case Stop:
 		m.running, m.hung = false, time.Time{}
@@ -247,7 +248,7 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	case FlushRuleset:
 		// Between two processes nobody owns the table (docs/internals/restart.md).
 		if m.starting(now) {
-			m.gap = m.started.Add(startDelay + react)
+			m.gap = m.started.Add(m.startBound())
 		}
 	default:
 	}
@@ -259,7 +260,7 @@ func (m *Model) interrupt(now time.Time) {
 	for vip, at := range m.arrived {
 		followed := at.Before(now.Add(-react)) && (!m.starting(now) || at.Before(m.started.Add(-react)))
 		if m.running && (!followed || now.Before(m.late[vip])) {
-			m.late[vip] = now.Add(startDelay + react)
+			m.late[vip] = now.Add(m.startBound())
 		}
 	}
 }
@@ -384,7 +385,10 @@ func (m *Model) lastAccepted() []Config {
 }
 
 // starting reports whether the process may not have read its files yet.
-func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(startDelay + react)) }
+func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(m.startBound())) }
+
+// startBound is how long a start takes at most, with the first pass.
+func (m *Model) startBound() time.Duration { return startDelay + react + m.Slack }
 
 func (m *Model) exit(at time.Time) {
 	m.exits = append(m.exits, exit{at, true})

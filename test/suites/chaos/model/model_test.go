@@ -196,10 +196,12 @@ func TestLateVIPs(t *testing.T) {
 		{"restart", []step{arrives, {soon, model.Fault{Kind: model.Restart}}}, true},
 		{"crash", []step{arrives, {soon, model.Fault{Kind: model.KillController}}}, false},
 		{"crash later", []step{arrives, {long, model.Fault{Kind: model.KillController}}}, true},
+		{"crash soon after a slow start", []step{{long, model.Fault{Kind: model.Restart}}, {0, model.Fault{Kind: model.VIPAdd}}, {2500 * time.Millisecond, model.Fault{Kind: model.KillController}}}, false},
 		{"two restarts", []step{arrives, {soon, model.Fault{Kind: model.Restart}}, {soon, model.Fault{Kind: model.Restart}}}, false},
 		{"restart on a slow disk", []step{{0, model.Fault{Kind: model.SlowDisk}}, arrives, {long, model.Fault{Kind: model.Restart}}}, false},
 	} {
 		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
+		m.Slack = time.Second
 		for _, s := range append([]step{{long, model.Fault{Kind: model.VIPAdd, VIP: 2}}}, tc.steps...) {
 			now = now.Add(s.after)
 			m.Apply(s.Fault, true, now)

@@ -286,5 +286,5 @@ func (f Fault) Lingers() bool { return f.Kind == KillController || f.Kind == Ing
 // Recovery returns how long requests may still fail to a VIP that is served from now on and
 // was not before: the service needs its second, and a process that starts its time.
 func (m *Model) Recovery(now time.Time) time.Duration {
-	return max(react, m.started.Add(startDelay+react).Sub(now))
+	return max(react, m.started.Add(m.startBound()).Sub(now))
 }
