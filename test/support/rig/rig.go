@@ -33,9 +33,12 @@ func APIVIPs() []netip.Addr {
 // IngressVIPs returns the addresses of the ingress.
 func IngressVIPs() []netip.Addr { return []netip.Addr{addr("10.77.0.80"), addr("fd77::80")} }
 
-// ownAddresses returns the host's addresses on the first link.
+// ownAddresses returns the host's addresses on the first link: one of IPv4, and those of IPv6.
+// The kernel generates no link-local address: it would be tentative for up to two seconds
+// after IPv6 or the link is enabled, and meanwhile the host could not resolve its clients for a
+// VIP on the other link (ndisc_solicit).
 func ownAddresses() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64")}
+	return []netip.Prefix{netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64"), netip.MustParsePrefix("fe80::10/64")}
 }
 
 // HostAddress returns an own address of the host.
@@ -105,6 +108,7 @@ func (r *Rig) wire(ctx context.Context) error {
 	steps := []string{
 		fmt.Sprintf("link add %s type veth peer name %s netns %s", FirstLink, outside, r.Outside.Namespace),
 		fmt.Sprintf("link add %s type veth peer name %sp", SecondLink, SecondLink),
+		"link set " + FirstLink + " addrgenmode none", "link set " + SecondLink + " addrgenmode none",
 		"link set " + FirstLink + " up", "link set " + SecondLink + " up", "link set " + SecondLink + "p up",
 	}
 	for _, p := range ownAddresses() {
@@ -220,9 +224,17 @@ func (r *Rig) SetIPv6(ctx context.Context, on bool) error {
 	return r.restoreOwn(ctx)
 }
 
+// replaceOwn returns commands that add the host's addresses of IPv6.
+func replaceOwn() (steps []string) {
+	for _, p := range ownAddresses()[1:] {
+		steps = append(steps, fmt.Sprintf("address replace %s dev %s nodad", p, FirstLink))
+	}
+	return steps
+}
+
 func (r *Rig) restoreOwn(ctx context.Context) error {
-	// It fails while IPv6 or the link is off; the next call adds it.
-	_, _ = r.Host.Run(ctx, "ip", "address", "replace", ownAddresses()[1].String(), "dev", FirstLink, "nodad")
+	// It fails while IPv6 or the link is off; the next call adds them.
+	_ = batch(ctx, r.Host, replaceOwn()...)
 	return nil
 }
 
@@ -257,7 +269,7 @@ func (r *Rig) ForeignTable(ctx context.Context) error {
 // Reset removes all API VIPs and other programs' tables, and brings the links up.
 func (r *Rig) Reset(ctx context.Context) error {
 	err := errors.Join(r.SetIPv6(ctx, true), r.Flush(ctx))
-	steps := []string{"link set " + FirstLink + " up", "link set " + SecondLink + " up", fmt.Sprintf("address replace %s dev %s nodad", ownAddresses()[1], FirstLink)}
+	steps := append([]string{"link set " + FirstLink + " up", "link set " + SecondLink + " up"}, replaceOwn()...)
 	for _, vip := range APIVIPs() {
 		err = errors.Join(err, r.RemoveVIP(vip))
 	}

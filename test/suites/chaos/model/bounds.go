@@ -50,10 +50,11 @@ const (
 	earliestSilence = 5 * time.Second
 	stallThreshold  = 3 * time.Second
 
-	// livenessTimeout and livenessRetry are those of the service's own requests
-	// (controller: livenessTimeout, livenessRetryInterval).
-	livenessTimeout = 2 * time.Second
-	livenessRetry   = time.Second
+	// undelivered is how long the state can wait for the response to the service's own request
+	// to a VIP that has just arrived, while the host drops them all: one request that the
+	// arrival of the VIP makes obsolete, and three that fail, of 2 s each, with 1 s in between
+	// (controller: livenessTimeout, failureThreshold, livenessRetryInterval).
+	undelivered = 10 * time.Second
 
 	// probeDelay is when the state reports that the ingress refuses connections: a failed
 	// challenge requests a probe, at most one a second, 200 ms later

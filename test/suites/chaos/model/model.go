@@ -450,8 +450,8 @@ func (m *Model) Due(now time.Time) time.Time {
 	if !m.hung.IsZero() {
 		bounds = append(bounds, m.hung.Add(silentProxy+m.backoff(len(m.exits)+1)+react))
 	}
-	if m.full { // the state waits for the service's own request to a VIP that has just arrived
-		bounds = append(bounds, now.Add(2*livenessTimeout+livenessRetry+react))
+	if m.full {
+		bounds = append(bounds, now.Add(undelivered+react))
 	}
 	for _, at := range bounds {
 		if at.After(due) {
