@@ -399,6 +399,19 @@ func TestReloadWhileFileIsWritten(t *testing.T) {
 	})
 }
 
+// TestVIPAfterIPv6 replays what seed 5137 has found: a VIP on the second link had no answer
+// after IPv6 was enabled again, because the host's link-local address was tentative.
+func TestVIPAfterIPv6(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.VIPTentative, VIP: 1},
+			model.Fault{Kind: model.IPv6Off},
+			model.Fault{Kind: model.IPv6On},
+			model.Fault{Kind: model.VIPAdd, VIP: 1, Link: 1},
+		)
+	})
+}
+
 // TestVIPArrivesDuringRestart: while a restart waits for a request in flight, a VIP that
 // arrives is in the table before the process ends.
 func TestVIPArrivesDuringRestart(t *testing.T) {
