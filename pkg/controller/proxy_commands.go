@@ -20,6 +20,9 @@ import (
 const (
 	// stopListeningTimeout is how long a working process takes to close a port.
 	stopListeningTimeout = 3 * time.Second
+	// queuedTimeout is how long the backlog of a port waits for a process with settings. A CA
+	// gives a challenge 10 s.
+	queuedTimeout = 10 * time.Second
 	// flushTimeout is how long a working process takes to send its statistics.
 	flushTimeout = 500 * time.Millisecond
 )
@@ -90,12 +93,15 @@ func (s *proxySupervisor) open(port uint16) error {
 type closingPort struct {
 	deadline time.Time
 	fd       int
+	queued   bool // no process serves its backlog yet: see sendListeners
 }
 
 func (c openPort) execute(s *proxySupervisor) {
 	if closing := s.closing[c.port]; closing != nil {
 		delete(s.closing, c.port)
-		s.reopened[c.port]++
+		if !closing.queued {
+			s.reopened[c.port]++
+		}
 		s.listeners.add(c.port, closing.fd)
 		if s.configured && s.process != nil {
 			s.sendListener(c.port)
@@ -140,6 +146,11 @@ func (c closeOtherPorts) execute(s *proxySupervisor) {
 	c.reply <- struct{}{}
 	for _, other := range s.listeners.ports() {
 		if other == c.port {
+			continue
+		}
+		if c.port != 0 && (s.process == nil || !s.configured) {
+			// Connections of the time before, such as that of a restart, are in its backlog.
+			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: s.listeners.release(other), queued: true}
 			continue
 		}
 		if s.process == nil {
@@ -478,13 +489,23 @@ func egressOf(c *protocol.Command) *ingress.Egress {
 
 // sendListeners gives the process the listening sockets, unless the next service process
 // has them. A previous process can have changed their options: those are reset, or
-// another socket replaces the changed one, whose backlog is still served.
+// another socket replaces the changed one, whose backlog is still served. It serves the
+// backlogs of ports that were closed before.
 func (s *proxySupervisor) sendListeners() {
 	if s.keep || s.process == nil {
 		return
 	}
 	for _, port := range s.listeners.ports() {
 		s.sendListener(port)
+	}
+	for port, c := range s.closing {
+		if !c.queued {
+			continue
+		}
+		c.queued, c.deadline = false, time.Now().Add(stopListeningTimeout)
+		_ = resetOptions(c.fd) // the socket is closed soon in any case
+		s.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, c.fd)
+		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	}
 	s.publishPorts()
 }

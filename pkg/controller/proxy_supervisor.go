@@ -289,8 +289,10 @@ func (s *proxySupervisor) detach() {
 	close(s.detached)
 	s.process.KillAndClose()
 	s.process, s.events, s.exited, s.giveUp, s.stable = nil, nil, nil, nil, nil
-	for port := range s.closing {
-		s.closeSocket(port)
+	for port, c := range s.closing {
+		if !c.queued {
+			s.closeSocket(port)
+		}
 	}
 	clear(s.reopened)
 	s.recordDrained("")

@@ -291,6 +291,49 @@ func TestPortIsOpenedAgain(t *testing.T) {
 	})
 }
 
+// TestBacklogOfClosedPort: a port that is closed before the process has its settings, or
+// between two processes, is given to the next process for the connections in its backlog.
+// After a restart with another port these are all connections since its begin.
+func TestBacklogOfClosedPort(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	p := s.process
+	s.attach(p)
+	kept, fd := newSocket(t)
+	s.listeners.add(kept, fd)
+	port, fd := newSocket(t)
+	s.listeners.add(port, fd)
+	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	if !isListening(fd, port) || slices.Contains(s.openPorts(), port) {
+		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
+	}
+	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	s.expectCommands(t, []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}, func(c protocol.Command) string {
+		switch {
+		case c.Listen != nil:
+			return fmt.Sprint("listen ", c.Listen.Port)
+		case c.StopListening != nil:
+			return fmt.Sprint("stop ", c.StopListening.Port)
+		}
+		return ""
+	})
+	s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}})
+	if isListening(fd, port) || len(s.closing) > 0 {
+		t.Error("the socket is open after the process has closed it")
+	}
+	port, fd = newSocket(t)
+	s.listeners.add(port, fd)
+	s.detach()
+	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	if c := s.closing[port]; c == nil || !c.queued || !isListening(fd, port) {
+		t.Error("between two processes, the socket is not kept")
+	}
+	s.checkTimeouts(time.Now().Add(queuedTimeout + time.Second))
+	if isListening(fd, port) || len(s.closing) > 0 {
+		t.Error("without a process, the socket is not closed after a while")
+	}
+}
+
 // TestSocketOfStuckProcess: the socket of a port that a process does not close is closed
 // after a while, and when the process ends.
 func TestSocketOfStuckProcess(t *testing.T) {

@@ -412,6 +412,19 @@ func TestVIPAfterIPv6(t *testing.T) {
 	})
 }
 
+// TestPortChangesAtRestart replays what seed 6069 has found: the configuration has another
+// port when the service restarts. Connections that were queued for the old port were reset.
+func TestPortChangesAtRestart(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.VIPAdd},
+			model.Fault{Kind: model.FileWrite, Variant: 1, File: model.ConfigYAML, Pause: 2 * time.Second},
+			model.Fault{Kind: model.FileWrite, File: model.ConfigYAML},
+			model.Fault{Kind: model.Restart},
+		)
+	})
+}
+
 // TestVIPArrivesDuringRestart: while a restart waits for a request in flight, a VIP that
 // arrives is in the table before the process ends.
 func TestVIPArrivesDuringRestart(t *testing.T) {
