@@ -134,6 +134,9 @@ func (m *Model) whole(f Fault) Text {
 // Apply records a fault that was injected at a time. done is false if it had no effect:
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
+	if done && f.Kind == PauseController {
+		m.stall(time.Duration(f.N)*time.Millisecond, now)
+	}
 	m.Advance(now)
 	m.last = now
 	if !done {
@@ -201,7 +204,7 @@ func (m *Model) drain(now time.Time) {
 	listens := func(o Outcome) bool { return o.Port != 0 }
 	if m.running && slices.ContainsFunc(m.outcomes(m.config.now(), m.keepalived.now(), now), listens) &&
 		!slices.ContainsFunc(m.outcomes(m.config.settled(), m.keepalived.settled(), now), listens) {
-		m.force(m.Due(now), drainTimeout)
+		m.force(latest(now.Add(react), m.keepalived.due(), m.config.due()), drainTimeout)
 	}
 }
 
@@ -390,6 +393,30 @@ func (m *Model) starting(now time.Time) bool { return now.Before(m.started.Add(m
 // startBound is how long a start takes at most, with the first pass.
 func (m *Model) startBound() time.Duration { return startDelay + react + m.Slack }
 
+// stall records that the controller did not run for the time before now: what it had not done
+// before, it does that much later.
+func (m *Model) stall(stopped time.Duration, now time.Time) {
+	begin := now.Add(-stopped)
+	m.Advance(begin)
+	m.config.since, m.keepalived.since = m.config.since.Add(stopped), m.keepalived.since.Add(stopped)
+	if m.starting(begin) {
+		m.started = m.started.Add(stopped)
+	}
+	later := func(at time.Time) time.Time {
+		if at.After(begin) {
+			at = at.Add(stopped)
+		}
+		return at
+	}
+	m.forced, m.gap = later(m.forced), later(m.gap)
+	for port, at := range m.freed {
+		m.freed[port] = later(at)
+	}
+	for vip, at := range m.late {
+		m.late[vip] = later(at)
+	}
+}
+
 func (m *Model) exit(at time.Time) {
 	m.exits = append(m.exits, exit{at, true})
 	m.force(at, m.backoff(len(m.exits))+react)
@@ -445,21 +472,17 @@ func (m *Model) Advance(now time.Time) {
 
 // Due returns when the host must agree with the model.
 func (m *Model) Due(now time.Time) time.Time {
-	due := now.Add(react)
-	bounds := []time.Time{m.forced, m.keepalived.due(), m.config.due()}
+	bounds := []time.Time{now.Add(react), m.forced, m.keepalived.due(), m.config.due()}
 	if !m.hung.IsZero() {
 		bounds = append(bounds, m.hung.Add(silentProxy+m.backoff(len(m.exits)+1)+react))
 	}
 	if m.full {
 		bounds = append(bounds, now.Add(undelivered+react))
 	}
-	for _, at := range bounds {
-		if at.After(due) {
-			due = at
-		}
-	}
-	return due
+	return latest(bounds...)
 }
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // WithoutIPv6 reports whether a link can have no IPv6 address.
 func (m *Model) WithoutIPv6(link int) bool { return m.noIPv6 || m.linkDown[link] }

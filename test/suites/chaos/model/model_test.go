@@ -263,6 +263,27 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestStall: a controller that was stopped has not seen the removal of a file meanwhile.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
+	for _, s := range []step{
+		{long, model.Fault{Kind: model.VIPAdd}},
+		{long, model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}},
+		{10 * time.Second, model.Fault{Kind: model.PauseController, N: 9900}},
+	} {
+		now = now.Add(s.after)
+		m.Apply(s.Fault, true, now)
+	}
+	if got := m.Due(now).Sub(now).Round(time.Second); got != 8*time.Second {
+		t.Errorf("due after %v, want 8 s: it must be removed for two, and requests in flight have five", got)
+	}
+	vip := network().API[0]
+	if m.Serves(vip, now) || m.WillServe(vip, now) {
+		t.Error("the VIP is served without a file")
+	}
+}
+
 // TestRecovery: how long requests may fail to a VIP that has just arrived. Bounds of other
 // faults do not count.
 func TestRecovery(t *testing.T) {
