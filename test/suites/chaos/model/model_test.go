@@ -263,6 +263,22 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestCutByStall: a controller that is stopped for long starts no proxy process meanwhile.
+func TestCutByStall(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		before model.Kind
+		n      int
+		want   int
+	}{{model.Restart, 10_000, 4}, {model.KillProxy, 10_000, 4}, {model.Restart, 800, 0}, {model.Reload, 10_000, 0}} {
+		m := model.New(network(), model.Paths{}, start)
+		m.Apply(model.Fault{Kind: tc.before}, true, start.Add(long))
+		if got := m.Cut(model.Fault{Kind: model.PauseController, N: tc.n}); len(got) != tc.want {
+			t.Errorf("%d ms after %s: %v", tc.n, tc.before, got)
+		}
+	}
+}
+
 // TestStall: a controller that was stopped has not seen the removal of a file meanwhile.
 func TestStall(t *testing.T) {
 	t.Parallel()

@@ -264,6 +264,13 @@ func (m *Model) Cut(f Fault) []netip.Addr {
 	switch f.Kind {
 	case KillProxy, KillController, HangProxy, FewDescriptors, Stop, IngressMode, ConntrackFull:
 		return m.Network.API
+	case PauseController:
+		// It starts no proxy process meanwhile, and clients give up after ten seconds.
+		replaces := len(m.exits) > 0 && m.last.Before(m.exits[len(m.exits)-1].at.Add(m.backoff(len(m.exits))+react))
+		if f.N >= int(stallThreshold.Milliseconds()) && (m.starting(m.last) || replaces) {
+			return m.Network.API
+		}
+		return nil
 	case LinkDown, LinkUp:
 		return all(func(vip int) bool {
 			_, there := m.addresses[placed{vip, f.Link}]
