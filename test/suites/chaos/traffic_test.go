@@ -42,10 +42,10 @@ type moment struct {
 func (h *host) record(f model.Fault, done bool, begun time.Time) {
 	now := time.Now()
 	var cut []netip.Addr
-	if done {
-		cut = h.model.Cut(f)
-	}
 	h.model.Slack = h.slack()
+	if done {
+		cut = h.model.Cut(f, begun)
+	}
 	h.model.Apply(f, done, now)
 	h.note(f, cut, begun, now)
 }

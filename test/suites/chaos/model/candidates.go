@@ -50,6 +50,16 @@ func (c *candidates[V]) reset(now time.Time, after time.Duration, values ...V) {
 // may adds a possible value.
 func (c *candidates[V]) may(v V) { c.values[v] = true }
 
+// replace replaces the possible values that match by another one.
+func (c *candidates[V]) replace(matches func(V) bool, by V) {
+	for v := range c.values {
+		if matches(v) {
+			delete(c.values, v)
+			c.values[by] = true
+		}
+	}
+}
+
 // due returns when the pending value must have been accepted.
 func (c *candidates[V]) due() time.Time {
 	if !c.takes || c.certain() {

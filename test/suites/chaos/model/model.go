@@ -27,7 +27,8 @@ type Model struct {
 	freed     map[int]time.Time // until which the service may not have retried a port that another program gave back
 	full      bool              // the connection tracking table
 
-	started time.Time // the process
+	started  time.Time // the process
+	reloaded time.Time // the last SIGHUP
 
 	keepalived candidates[Keepalived]
 	settles    bool // its pending content takes effect late, whatever was before
@@ -176,6 +177,8 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 		m.noIPv6, m.ingressFrom = false, now
 	case FileWrite, FileCut, FileRemove, FileDirectory, FileLoop, FileHuge:
 		m.write(f, m.Content(f), now)
+	case Reload:
+		m.reloaded = now
 	case PortTake:
 		m.taken[f.N] = true
 	case PortGive:
@@ -221,10 +224,6 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		}
 	case PauseProxy: // its end is SIGCONT
 		m.endHang(now)
-	case PauseController:
-		if !m.hung.IsZero() && f.N >= int(stallThreshold.Milliseconds()) { // the controller's own stall is no silence of the proxy process
-			m.hung = now
-		}
 	case KillExporter:
 		m.exporter = true
 	case KillController:
@@ -303,6 +302,9 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 	case KeepalivedConf:
 		m.keepalived.write(t.Keepalived, !t.Rejected, now, earliest, start+m.delayOf(t.Keepalived, t.Settles))
 		m.settles = t.Settles
+		if t.Rejected { // such a file is an error, which the absence of one is not
+			m.keepalived.replace(func(k Keepalived) bool { return k.Absent }, Keepalived{})
+		}
 		if m.starting(now) {
 			m.keepalived.may(Keepalived{})
 		}
@@ -320,6 +322,11 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 		m.rejected, m.source = t.Rejected, "file"
 		if f.Kind == FileRemove {
 			m.source = "default"
+		}
+		if now.Before(m.reloaded.Add(react)) {
+			// A reload accepts at once what it finds: nothing, while the file is replaced.
+			m.config.may(Defaults())
+			m.keepalived.may(Keepalived{}) // of another path then
 		}
 		for _, c := range m.config.now() {
 			if c.Known && !m.readOnly {
@@ -398,6 +405,12 @@ func (m *Model) startBound() time.Duration { return startDelay + react + m.Slack
 func (m *Model) stall(stopped time.Duration, now time.Time) {
 	begin := now.Add(-stopped)
 	m.Advance(begin)
+	if !m.hung.IsZero() && stopped >= stallThreshold { // the controller's own stall is no silence of the proxy process
+		m.hung = now
+	}
+	if begin.Before(m.reloaded.Add(react)) {
+		m.reloaded = now
+	}
 	m.config.since, m.keepalived.since = m.config.since.Add(stopped), m.keepalived.since.Add(stopped)
 	if m.starting(begin) {
 		m.started = m.started.Add(stopped)

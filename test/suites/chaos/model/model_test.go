@@ -84,6 +84,9 @@ func TestExpect(t *testing.T) {
 		{"an incomplete keepalived.conf", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700)}, []string{held("Serving", "file")}},
 		{"the same at a start", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700), simple(long, model.Restart, 0)}, []string{none("NoVIPs", "file")}},
 		{"no keepalived.conf", []step{add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0)}, []string{none("NotRequired", "file")}},
+		{"a bad keepalived.conf after none", []step{
+			add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0), file(long, model.FileHuge, model.KeepalivedConf, 0, 0),
+		}, []string{none("NoVIPs", "file")}},
 		{"a race: either file can be the last good one", []step{
 			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0), file(time.Second, model.FileLoop, model.KeepalivedConf, 0, 0),
 		}, []string{
@@ -94,6 +97,11 @@ func TestExpect(t *testing.T) {
 			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0), file(long, model.FileLoop, model.KeepalivedConf, 0, 0),
 		}, []string{"port 8888, sets {}, VIPs {2001:db8::5 Standby}, reason Standby, configuration file, metrics 0"}},
 		{"a rejected configuration", []step{add(long, 0), file(long, model.FileCut, model.ConfigYAML, 2, 500)}, []string{held("InvalidConfig", "last-accepted")}},
+		{"a race: the reload can find an empty file", []step{
+			add(long, 0), simple(long, model.Reload, 0), file(time.Millisecond, model.FileCut, model.ConfigYAML, 2, 500),
+		}, []string{
+			none("InvalidConfig", "last-accepted"), held("InvalidConfig", "last-accepted"),
+		}},
 		{"the same over a restart", []step{
 			add(long, 0), file(long, model.FileCut, model.ConfigYAML, 2, 500), simple(long, model.KillController, 0),
 		}, []string{held("InvalidConfig", "last-accepted")}},
@@ -241,6 +249,7 @@ func TestHang(t *testing.T) {
 		{"the successor hangs", []step{hang, {10 * time.Second, model.Fault{Kind: model.HangProxy}}}, 11 * time.Second, false, 13200 * time.Millisecond, "Serving or ProxyUnavailable"},
 		{"a short stop of the controller", []step{hang, {soon, model.Fault{Kind: model.PauseController, N: 800}}}, 11 * time.Second, true, 12100 * time.Millisecond, "Serving or ProxyUnavailable"},
 		{"a long stop of the controller", []step{hang, {soon, model.Fault{Kind: model.PauseController, N: 10_000}}}, 11 * time.Second, false, 13100 * time.Millisecond, "Serving or ProxyUnavailable"},
+		{"a long stop of the controller, later", []step{hang, {5 * time.Second, model.Fault{Kind: model.PauseController, N: 10_000}}}, 11 * time.Second, false, 13100 * time.Millisecond, "Serving or ProxyUnavailable"},
 		{"restarted", []step{hang, {soon, model.Fault{Kind: model.Restart}}}, 0, true, 2 * time.Second, "Serving"},
 	} {
 		now := start
@@ -273,8 +282,12 @@ func TestCutByStall(t *testing.T) {
 	}{{model.Restart, 10_000, 4}, {model.KillProxy, 10_000, 4}, {model.Restart, 800, 0}, {model.Reload, 10_000, 0}} {
 		m := model.New(network(), model.Paths{}, start)
 		m.Apply(model.Fault{Kind: tc.before}, true, start.Add(long))
-		if got := m.Cut(model.Fault{Kind: model.PauseController, N: tc.n}); len(got) != tc.want {
+		stop := model.Fault{Kind: model.PauseController, N: tc.n}
+		if got := m.Cut(stop, start.Add(long+time.Millisecond)); len(got) != tc.want {
 			t.Errorf("%d ms after %s: %v", tc.n, tc.before, got)
+		}
+		if got := m.Cut(stop, start.Add(2*long)); len(got) != 0 {
+			t.Errorf("%d ms long after %s: %v", tc.n, tc.before, got)
 		}
 	}
 }
@@ -359,7 +372,7 @@ func TestCut(t *testing.T) {
 	} {
 		m := model.New(network(), model.Paths{}, start)
 		m.Apply(model.Fault{Kind: model.VIPAdd, VIP: 3, Link: 1}, true, start.Add(long))
-		if diff := cmp.Diff(tc.want, m.Cut(tc.fault), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tc.want, m.Cut(tc.fault, start.Add(2*long)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.fault, diff)
 		}
 	}

@@ -251,8 +251,8 @@ func (m *Model) proxyFails(now time.Time) (must, may bool) {
 }
 
 // Cut returns the API VIPs to which a fault costs the requests in flight
-// (docs/internals/restart.md). It is called before Apply.
-func (m *Model) Cut(f Fault) []netip.Addr {
+// (docs/internals/restart.md). It is called before Apply, with the begin of the fault.
+func (m *Model) Cut(f Fault, begun time.Time) []netip.Addr {
 	all := func(cut func(vip int) bool) (vips []netip.Addr) {
 		for i, vip := range m.Network.API {
 			if cut(i) {
@@ -266,8 +266,8 @@ func (m *Model) Cut(f Fault) []netip.Addr {
 		return m.Network.API
 	case PauseController:
 		// It starts no proxy process meanwhile, and clients give up after ten seconds.
-		replaces := len(m.exits) > 0 && m.last.Before(m.exits[len(m.exits)-1].at.Add(m.backoff(len(m.exits))+react))
-		if f.N >= int(stallThreshold.Milliseconds()) && (m.starting(m.last) || replaces) {
+		replaces := len(m.exits) > 0 && begun.Before(m.exits[len(m.exits)-1].at.Add(m.backoff(len(m.exits))+react))
+		if f.N >= int(stallThreshold.Milliseconds()) && (m.starting(begun) || replaces) {
 			return m.Network.API
 		}
 		return nil
