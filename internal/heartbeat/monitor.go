@@ -23,7 +23,8 @@ type Monitor struct {
 
 type source struct{ name string }
 
-// NewMonitor returns a Monitor that calls send at most once per interval. Run calls it.
+// NewMonitor returns a Monitor whose Run calls send once per interval at most. After a call
+// that blocked, the next can follow at once.
 func NewMonitor(interval time.Duration, send func()) *Monitor {
 	return &Monitor{interval: interval, send: send, due: make(chan struct{}, 1), pending: make(map[*source]bool)}
 }

@@ -48,7 +48,7 @@ func TokenLength(b []byte) int { return classLength(b, tokenBit) }
 func PathLength(b []byte) int { return classLength(b, pathBit) }
 
 // classLength returns the number of bytes at the beginning of b with a property. It checks
-// four at a time: a branch for each is half of the time.
+// four at a time: a branch for each byte would double the time.
 func classLength(b []byte, bit byte) (n int) {
 	for ; len(b)-n >= 4; n += 4 {
 		if c := b[n : n+4]; byteClass[c[0]]&byteClass[c[1]]&byteClass[c[2]]&byteClass[c[3]]&bit == 0 {

@@ -40,9 +40,8 @@ func NewChild(files [2]*os.File) (*Child, error) {
 }
 
 // Send sends an event. While the parent does not read and the pipe is full, it waits: the
-// parent can be stopped or swapped out for seconds, and must find the child that it had. The
-// wait ends with the parent (EPIPE) or with [Child.Close]. So no goroutine that serves
-// clients calls it, and callers hold no lock that such a goroutine takes.
+// parent can be stopped or swapped out for seconds, and must not lose its child for that. The
+// wait ends with the parent (EPIPE) or with [Child.Close].
 //
 // The connection is unusable after every error but [ErrTooLarge] and [ErrPayloads].
 func (c *Child) Send(event any) error {

@@ -27,7 +27,7 @@ const (
 	maxKeptBuffer = 64 << 10
 	// writeTimeout bounds the wait for a child that does not read a command.
 	writeTimeout = 2 * time.Second
-	// stallThreshold is the delay of a timeout after which this process itself did not run
+	// stallThreshold is the delay of a timeout that shows that this process itself did not run
 	// (SIGSTOP, a paused machine, swap).
 	stallThreshold = time.Second
 	headerBytes    = 4 // the length of the text that follows, big-endian

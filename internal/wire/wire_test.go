@@ -306,7 +306,7 @@ const (
 	// stoppedParent makes this test binary the parent of TestParentStandsStill.
 	stoppedParent = "HTTP01_PROXYD_TEST_STOPPED_PARENT"
 	// stoppedTimeout is its timeout. Reading a megabyte takes milliseconds.
-	stoppedTimeout = time.Second
+	stoppedTimeout = 3 * time.Second
 )
 
 func TestMain(m *testing.M) {

@@ -28,6 +28,9 @@ const (
 	livenessRetryInterval = time.Second
 	livenessTimeout       = 2 * time.Second
 
+	// lateTimeout is the delay of a timeout after which this process itself did not run.
+	lateTimeout = time.Second
+
 	// failureThreshold is how many unanswered requests in a row replace a process.
 	failureThreshold = 3
 	// loadFailureThreshold is how many failures in a row change the condition of a
@@ -111,6 +114,7 @@ const (
 	notDelivered failureKind = iota // it has not reached the proxy process
 	proxyFailed                     // it has, or the process does not accept
 	underLoad
+	ownStall // this process did not run in the meantime (SIGSTOP, a paused machine)
 )
 
 func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
@@ -180,7 +184,6 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 		if vip.IsLinkLocalUnicast() {
 			continue // unreachable without the name of a link
 		}
-		begin := time.Now()
 		f := c.request(ctx, vip, table.Port())
 		now, _ := c.proxy.servingProcess()
 		switch {
@@ -188,9 +191,9 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			return c.timing.LivenessInterval
 		case now != process || c.table.Load() != table:
 			return 0 // the result is about a former state
-		case f != nil && time.Since(begin) > c.timing.LivenessTimeout+stallThreshold:
+		case f != nil && f.kind == ownStall:
 			c.unansweredSince = time.Time{}
-			return 0 // this process did not run (SIGSTOP, a paused machine): the result is about itself
+			return 0 // the result is about this process
 		case f != nil:
 			c.recordFailure(vips, vip, *f)
 			return c.timing.LivenessRetryInterval
@@ -257,10 +260,13 @@ const (
 // request makes one request, and returns why it failed.
 func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) *requestFailure {
 	ended, limited := c.stats.connectionCounts()
+	begin := time.Now()
 	reason, reached := c.attempt(ctx, vip, port)
 	switch {
 	case reason == "" && reached:
 		return nil
+	case time.Since(begin) > c.timing.LivenessTimeout+lateTimeout:
+		return &requestFailure{ownStall, reason}
 	case reason == "":
 		return &requestFailure{notDelivered, "another program answers"}
 	case !reached && reason != connectionReset && c.proxy.hasBacklogRoom(port):

@@ -146,7 +146,7 @@ func TestProxyDoesNotAccept(t *testing.T) {
 func TestOwnStallIsNoFailure(t *testing.T) {
 	addNetwork(t, writeKey)
 	s := newService(t, explicit)
-	s.start([]string{shortLivenessTiming})
+	s.start([]string{strings.Replace(shortLivenessTiming, `"LivenessTimeout": 1000000000`, `"LivenessTimeout": 3000000000`, 1)})
 	s.awaitReason(report.Standby)
 	proxy, controller := s.awaitNewProxy(0), s.cmd.Process.Pid
 	must(t, unix.Kill(proxy, unix.SIGSTOP))
@@ -162,7 +162,7 @@ func TestOwnStallIsNoFailure(t *testing.T) {
 		t.Fatal("no request")
 	}
 	must(t, unix.Kill(controller, unix.SIGSTOP))
-	<-time.After(6 * time.Second) // the fault; the request expires after one
+	<-time.After(8 * time.Second) // the fault; the request expires after three
 	must(t, unix.Kill(controller, unix.SIGCONT))
 	must(t, unix.Kill(proxy, unix.SIGCONT))
 	s.awaitReason(report.Serving)

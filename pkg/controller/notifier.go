@@ -22,6 +22,8 @@ const (
 	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
 	// answer by its settings: longer than the first lookup of an egress proxy's name.
 	settingsTimeout = firstResolutionTimeout + 2*time.Second
+	// readyRetryInterval is the pause after a message that systemd did not get.
+	readyRetryInterval = time.Second
 )
 
 // notifier sends the state of the tracker to systemd.
@@ -74,9 +76,13 @@ func (n *notifier) runReady(ctx context.Context) error {
 			bounded, cancel := context.WithTimeout(ctx, settingsTimeout)
 			r.inForce(bounded)
 			cancel()
-			// A reload that has begun meanwhile is not complete.
-			if ctx.Err() == nil && r.reload == n.reloads.Load() {
-				n.send(n.notify.Ready)
+			// A reload that has begun meanwhile is not complete. A manager that does not read
+			// for some seconds must get the message later: it ends a start without one.
+			for ctx.Err() == nil && r.reload == n.reloads.Load() && n.send(n.notify.Ready) != nil {
+				select {
+				case <-ctx.Done():
+				case <-time.After(readyRetryInterval):
+				}
 			}
 		}
 	}
@@ -84,7 +90,7 @@ func (n *notifier) runReady(ctx context.Context) error {
 
 // sendIfChanged sends the status line if systemd has another one.
 func (n *notifier) sendIfChanged() {
-	n.send(func(line string) error {
+	_ = n.send(func(line string) error { // logged; the next line follows
 		if line == n.lastLine {
 			return nil
 		}
@@ -92,12 +98,12 @@ func (n *notifier) sendIfChanged() {
 	})
 }
 
-// send sends the current status line, unless the service is stopping.
-func (n *notifier) send(send func(line string) error) {
+// send sends the current status line, unless the service is stopping. It logs an error.
+func (n *notifier) send(send func(line string) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stoppingSent {
-		return
+		return nil
 	}
 	line := n.statusLine()
 	err := send(line)
@@ -105,6 +111,7 @@ func (n *notifier) send(send func(line string) error) {
 		n.lastLine = line
 	}
 	n.logError(err)
+	return err
 }
 
 // Reloading notifies systemd that a reload has begun.

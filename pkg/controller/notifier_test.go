@@ -76,7 +76,7 @@ func TestStatusLineIsSentWhenChanged(t *testing.T) {
 	n.sendIfChanged()
 	n.sendIfChanged()
 	n.setResult(2)
-	n.send(n.notify.Ready)
+	must(t, n.send(n.notify.Ready))
 	n.sendIfChanged()
 	n.setResult(1)
 	n.sendIfChanged()
@@ -99,7 +99,7 @@ func TestNoStatusLineAfterStopping(t *testing.T) {
 	n := newNotifierTest(t)
 	n.sendStopping()
 	n.setResult(1)
-	n.send(n.notify.Ready)
+	must(t, n.send(n.notify.Ready))
 	n.sendIfChanged()
 	n.expectMessages("STOPPING=1 STATUS=Stopping: completing requests in flight")
 }
@@ -140,6 +140,35 @@ func TestReadyWaitsForSettings(t *testing.T) {
 	expect("READY=1")
 }
 
+// TestReadyIsRepeated: a manager that does not get the end of a start gets it later.
+func TestReadyIsRepeated(t *testing.T) {
+	n := newNotifierTest(t)
+	n.inForce = func() func(context.Context) { return func(context.Context) {} }
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	failed := make(chan struct{})
+	n.log = slog.New(slog.NewTextHandler(firstWrite(failed), nil))
+	go func() { _ = n.runReady(t.Context()) }()
+	n.setResult(0)
+	n.Ready()
+	<-failed
+	t.Setenv("NOTIFY_SOCKET", n.path)
+	if got := n.receive(); !strings.HasPrefix(got, "READY=1") {
+		t.Errorf("got %q, want READY=1", got)
+	}
+}
+
+// firstWrite is closed by the first write.
+type firstWrite chan struct{}
+
+func (w firstWrite) Write(p []byte) (int, error) {
+	select {
+	case <-w:
+	default:
+		close(w)
+	}
+	return len(p), nil
+}
+
 // An older line never follows the one that is sent with readiness, whatever the order of
 // the goroutines.
 func TestStatusLinesAreSentInOrder(t *testing.T) {
@@ -154,7 +183,7 @@ func TestStatusLinesAreSentInOrder(t *testing.T) {
 		defer close(over)
 		for number := 1; number <= results; number++ {
 			n.setResult(number)
-			n.send(n.notify.Ready)
+			must(t, n.send(n.notify.Ready))
 		}
 	})
 	both.Go(func() {

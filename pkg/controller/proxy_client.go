@@ -68,11 +68,11 @@ func (p *proxyClient) Open(port uint16) error {
 }
 
 // CloseExcept implements reconcile.Proxy.
-func (p *proxyClient) CloseExcept(port uint16) {
+func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 	if ports := p.supervisor.openPorts(); len(ports) == 1 && ports[0] == port {
 		return
 	}
-	p.supervisor.closeExcept(port)
+	p.supervisor.closeExcept(port, redirected)
 }
 
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight

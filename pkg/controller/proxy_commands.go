@@ -37,8 +37,9 @@ type (
 		reply chan error
 	}
 	closeOtherPorts struct {
-		port  uint16
-		reply chan struct{} // when openPorts no longer returns the others; they may still be open
+		port       uint16
+		redirected bool          // connections of redirected clients are in the others' backlogs
+		reply      chan struct{} // when openPorts no longer returns the others; they may still be open
 	}
 	closeAllPorts struct{ reply chan struct{} }
 	keepPorts     struct{}
@@ -125,8 +126,9 @@ func (c openPort) execute(s *proxySupervisor) {
 // closeExcept closes every port but one. A client whose handshake was under way when the
 // table changed still arrives at the old port: the process serves the old port for a moment.
 // It returns before they are closed, because systemd's store can take seconds for that.
-func (s *proxySupervisor) closeExcept(port uint16) {
-	c := closeOtherPorts{port, make(chan struct{}, 1)}
+// redirected means that the others have connections of redirected clients in their backlogs.
+func (s *proxySupervisor) closeExcept(port uint16, redirected bool) {
+	c := closeOtherPorts{port, redirected, make(chan struct{}, 1)}
 	if s.submit(c) {
 		s.awaitReply(c.reply)
 	}
@@ -148,9 +150,10 @@ func (c closeOtherPorts) execute(s *proxySupervisor) {
 		if other == c.port {
 			continue
 		}
-		if c.port != 0 && (s.process == nil || !s.configured) {
+		if c.redirected && (s.process == nil || !s.configured) {
 			// Connections of the time before, such as that of a restart, are in its backlog.
-			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: s.listeners.release(other), queued: true}
+			fd := s.listeners.release(other) // can take seconds
+			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: fd, queued: true}
 			continue
 		}
 		if s.process == nil {
@@ -192,6 +195,11 @@ func (s *proxySupervisor) closeAll() {
 func (c closeAllPorts) execute(s *proxySupervisor) {
 	s.configured = false
 	s.setServing(nil)
+	for port, closing := range s.closing {
+		if closing.queued {
+			s.closeSocket(port)
+		}
+	}
 	closeOtherPorts{reply: c.reply}.execute(s) // also of a process that started during the drain
 }
 
@@ -489,8 +497,8 @@ func egressOf(c *protocol.Command) *ingress.Egress {
 
 // sendListeners gives the process the listening sockets, unless the next service process
 // has them. A previous process can have changed their options: those are reset, or
-// another socket replaces the changed one, whose backlog is still served. It serves the
-// backlogs of ports that were closed before.
+// another socket replaces the changed one, whose backlog is still served. The process also
+// gets the ports that were closed before it had settings, and serves their backlogs.
 func (s *proxySupervisor) sendListeners() {
 	if s.keep || s.process == nil {
 		return
@@ -500,6 +508,10 @@ func (s *proxySupervisor) sendListeners() {
 	}
 	for port, c := range s.closing {
 		if !c.queued {
+			continue
+		}
+		if _, err := listeningPort(c.fd); err != nil { // a previous process has shut it down
+			s.closeSocket(port)
 			continue
 		}
 		c.queued, c.deadline = false, time.Now().Add(stopListeningTimeout)

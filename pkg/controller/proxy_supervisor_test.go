@@ -200,7 +200,7 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 		execute func(reply chan struct{})
 		want    []uint16
 	}{
-		{func(reply chan struct{}) { closeOtherPorts{kept, reply}.execute(s.proxySupervisor) }, []uint16{kept}},
+		{func(reply chan struct{}) { closeOtherPorts{kept, true, reply}.execute(s.proxySupervisor) }, []uint16{kept}},
 		{func(reply chan struct{}) { closeAllPorts{reply}.execute(s.proxySupervisor) }, []uint16{}},
 	} {
 		reply, done := make(chan struct{}), make(chan struct{})
@@ -260,7 +260,7 @@ func TestPortIsOpenedAgain(t *testing.T) {
 		}
 	}
 	for range 2 {
-		closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
 		reply := make(chan error, 1)
 		openPort{port, reply}.execute(s.proxySupervisor)
 		select {
@@ -271,7 +271,7 @@ func TestPortIsOpenedAgain(t *testing.T) {
 		}
 		isOpen("opened again", true)
 	}
-	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
 	stopped()
 	stopped()
 	if s.closing[port] == nil {
@@ -303,7 +303,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	s.listeners.add(kept, fd)
 	port, fd := newSocket(t)
 	s.listeners.add(port, fd)
-	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
 	if !isListening(fd, port) || slices.Contains(s.openPorts(), port) {
 		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
 	}
@@ -324,13 +324,41 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	port, fd = newSocket(t)
 	s.listeners.add(port, fd)
 	s.detach()
-	closeOtherPorts{kept, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
 	if c := s.closing[port]; c == nil || !c.queued || !isListening(fd, port) {
 		t.Error("between two processes, the socket is not kept")
 	}
 	s.checkTimeouts(time.Now().Add(queuedTimeout + time.Second))
 	if isListening(fd, port) || len(s.closing) > 0 {
 		t.Error("without a process, the socket is not closed after a while")
+	}
+}
+
+// TestSocketIsNotQueued: a socket without connections of redirected clients, or that cannot
+// accept them, is not kept for the next process.
+func TestSocketIsNotQueued(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*supervisorTest, int){
+		"never redirected to": func(*supervisorTest, int) {},
+		"all ports are closed": func(s *supervisorTest, _ int) {
+			closeOtherPorts{1, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+			closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		},
+		"shut down by a process": func(s *supervisorTest, fd int) {
+			closeOtherPorts{1, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+			must(t, unix.Shutdown(fd, unix.SHUT_RDWR))
+			s.attach(s.process)
+			s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+		},
+	} {
+		s := newSupervisorTest(t)
+		port, fd := newSocket(t)
+		s.listeners.add(port, fd)
+		end(s, fd)
+		closeOtherPorts{1, false, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		if isListening(fd, port) || len(s.closing) > 0 {
+			t.Errorf("%s: the socket is kept", name)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -14,8 +13,9 @@ import (
 const (
 	// saveRetryInterval is the delay after a write that has failed.
 	saveRetryInterval = 30 * time.Second
-	// flushStateTimeout bounds the writes at the end of the service. The rest of an orderly
-	// end takes some 8 s at most, and TimeoutStopSec of the unit is 15 s.
+	// flushStateTimeout is how long writes begin at the end of the service. The rest of an
+	// orderly end takes some 8 s at most, and TimeoutStopSec of the unit is 15 s. The kernel
+	// ends a process only after its fsync in progress.
 	flushStateTimeout = 2 * time.Second
 )
 
@@ -26,9 +26,9 @@ type saveFunc func(event, name string, write func() error)
 // fsync can take seconds, and no other goroutine waits for one. Each write has its data
 // with it and reads nothing that changes.
 //
-// A file that is not written before the end of the service keeps its earlier content, from
-// which the next process starts: an older configuration or egress decision that was accepted,
-// in force only while the present input is rejected.
+// A file that is not written before the end of the service keeps its earlier content. The
+// next process starts from it: an older configuration or egress decision. It is in force only
+// while the present input is rejected.
 type stateWriter struct {
 	log     *slog.Logger
 	wake    trigger
@@ -37,7 +37,7 @@ type stateWriter struct {
 	mu      sync.Mutex
 	names   []string // in the order of their first save
 	pending map[string]stateFile
-	writing []unsavedFile // the one whose write has begun, if any
+	writing *unsavedFile // whose write has begun
 
 	lastErrors map[string]string // by name; owned by the goroutine of run, and by that of flush after it
 }
@@ -85,7 +85,7 @@ func (w *stateWriter) next() (name string, f stateFile, more bool) {
 	f = w.pending[name]
 	w.names = w.names[1:]
 	delete(w.pending, name)
-	w.writing = []unsavedFile{{name, f.event}}
+	w.writing = &unsavedFile{name, f.event}
 	return name, f, true
 }
 
@@ -99,7 +99,10 @@ func (w *stateWriter) written() {
 func (w *stateWriter) unsaved() []unsavedFile {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	files := slices.Clone(w.writing)
+	var files []unsavedFile
+	if w.writing != nil {
+		files = append(files, *w.writing)
+	}
 	for _, name := range w.names {
 		files = append(files, unsavedFile{name, w.pending[name].event})
 	}
@@ -145,7 +148,7 @@ func (w *stateWriter) flush(timeout time.Duration) {
 	case <-written:
 	case <-time.After(timeout):
 		for _, f := range w.unsaved() {
-			w.log.Warn(fmt.Sprintf("cannot save the %s within %v: the next process finds the one before it; check the disk of the state directory", f.name, timeout), slog.String("event", f.event))
+			w.log.Warn(fmt.Sprintf("cannot save the %s within %v. The next process starts with its earlier content, if there is one. Check the disk of the state directory.", f.name, timeout), slog.String("event", f.event))
 		}
 	}
 }

@@ -41,7 +41,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		return err
 	}
 	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
-	// Nobody waits for a controller that does not read, once this process ends.
+	// At the end of this process, no event waits for a controller that does not read.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	group.Go(func() error { return p.heartbeat.Run(ctx) })
 	group.Go(func() error {
@@ -52,8 +52,8 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		defer cancel()
 		return p.runCommands()
 	})
-	// An event loop keeps its processor of the scheduler while it waits briefly. Everything
-	// else runs on one more: with two, their threads wake each other for little work.
+	// An event loop keeps its processor of the scheduler while it waits briefly. All other
+	// goroutines share one more: with two, their threads wake each other for little work.
 	runtime.GOMAXPROCS(p.server.Loops() + 1)
 	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
 	err = group.Wait()
@@ -152,11 +152,11 @@ func (p *process) runCommand(r received) error {
 	}
 	switch {
 	case c.Configure != nil:
+		if c.Configure.Egress != nil { // the server does not need its credentials
+			p.settings.Egress, c.Configure.Egress = *c.Configure.Egress, nil
+		}
 		p.server.Update(c.Configure)
 		p.settings.Upstream, p.settings.MaxConnections = c.Configure.Upstream, c.Configure.MaxConnections
-		if c.Configure.Egress != nil {
-			p.settings.Egress = *c.Configure.Egress
-		}
 		p.upstream.Update(p.settings)
 	case c.CAs != nil:
 		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.CAs.Roots)

@@ -74,7 +74,7 @@ func (a *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 		a.tableDiffers = false
 		a.Tracker.CountTableRepair()
 	}
-	a.Proxy.CloseExcept(port)
+	a.Proxy.CloseExcept(port, true)
 	if busy != nil {
 		return report.PortInUse, fmt.Sprintf("%v; port %d stays in use: %s", busy, port, p.message), false
 	}
@@ -85,7 +85,7 @@ func (a *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 // the table's rules, any client could connect to them.
 func (a *applier) closeUnreferenced(ctx context.Context, existed bool) {
 	if a.port != 0 && existed {
-		a.Proxy.CloseExcept(a.port)
+		a.Proxy.CloseExcept(a.port, false)
 		return
 	}
 	a.port = 0

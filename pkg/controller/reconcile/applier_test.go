@@ -84,7 +84,7 @@ func (h *fakeHost) Open(port uint16) error {
 	return nil
 }
 
-func (h *fakeHost) CloseExcept(port uint16) {
+func (h *fakeHost) CloseExcept(port uint16, _ bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.listen) > 1 || h.listen[0] != port {

@@ -80,8 +80,9 @@ type Proxy interface {
 	// Open adds a listener on a port. It does nothing if there is one.
 	Open(port uint16) error
 	// CloseExcept closes every other listener after the connections in its backlog have
-	// been served.
-	CloseExcept(port uint16)
+	// been served. redirected means that the table has referred to the others: a process
+	// that is not ready yet serves their backlogs later.
+	CloseExcept(port uint16, redirected bool)
 	// Close closes all listeners and waits for the challenges in flight. It aborts those
 	// that have not ended when ctx ends.
 	Close(ctx context.Context)

@@ -85,7 +85,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "config", ID: "4350cc1721e54f21acd552a09ddbef12",
 			Subject:     "The configuration was read",
-			Explanation: "An invalid file changes nothing. The last good configuration stays in use, and\nthe message contains line and column of the fault.",
+			Explanation: "An invalid file changes nothing. The last good configuration stays in force, and\nthe message contains line and column of the fault.",
 		},
 		{
 			Event: "table", ID: "9ed89eddd6844325b600e6129ec04ece",

@@ -122,13 +122,19 @@ func sendMessage(path, state string, fd int, timeout time.Duration, flags int) e
 		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(socket)
-	bound := unix.NsecToTimeval(timeout.Nanoseconds())
-	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
-		return fmt.Errorf("set the send timeout: %w", err)
-	}
 	var rights []byte
 	if fd >= 0 {
 		rights = unix.UnixRights(fd)
 	}
-	return unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: path}, unix.MSG_NOSIGNAL|flags)
+	for end := time.Now().Add(timeout); ; {
+		bound := unix.NsecToTimeval(max(time.Microsecond, time.Until(end)).Nanoseconds()) // 0 is no bound
+		if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
+			return fmt.Errorf("set the send timeout: %w", err)
+		}
+		// Signals interrupt a call with a timeout (signal(7)): SIGHUP, SIGCHLD, also SIGCONT.
+		err := unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: path}, unix.MSG_NOSIGNAL|flags)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }

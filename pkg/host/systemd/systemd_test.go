@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,6 +104,35 @@ func TestManagerThatDoesNotRead(t *testing.T) {
 	}
 	if err := n.Status("y"); !errors.Is(err, unix.EAGAIN) { // after notifyTimeout
 		t.Errorf("Status: %v", err)
+	}
+}
+
+// TestSignalInterruptsNoMessage: signals neither end nor extend the wait for the manager.
+func TestSignalInterruptsNoMessage(t *testing.T) {
+	startFakeManager(t)
+	path := os.Getenv("NOTIFY_SOCKET")
+	for err := error(nil); err == nil; {
+		err = sendMessage(path, "STATUS=x", -1, time.Minute, unix.MSG_DONTWAIT)
+	}
+	thread, result := make(chan int), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		result <- sendMessage(path, "STATUS=y", -1, notifyTimeout, 0)
+	}()
+	blocked := <-thread
+	for {
+		select {
+		case err := <-result:
+			if !errors.Is(err, unix.EAGAIN) {
+				t.Errorf("got %v, want EAGAIN", err)
+			}
+			return
+		case <-time.After(20 * time.Millisecond): // between two signals
+			if err := unix.Tgkill(os.Getpid(), blocked, unix.SIGURG); err != nil && !errors.Is(err, unix.ESRCH) {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

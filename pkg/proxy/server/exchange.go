@@ -41,7 +41,7 @@ type exchange struct {
 	shown       error     // what the response shows
 
 	hasDelegate bool       // a goroutine that uses this memory
-	delivery    chan error // the result
+	delivery    chan error // the result of the last part
 	ended       func()     // completes the exchange of a delegate after its last part
 }
 

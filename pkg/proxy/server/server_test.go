@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -345,48 +346,57 @@ func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.Add
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
-// partsUpstream passes each response in two parts that no buffer of the kernel holds.
-type partsUpstream struct{ first, second chan error }
+// partsUpstream passes each response in parts that no buffer of the kernel holds.
+type partsUpstream struct {
+	parts  int
+	passed chan error // the result of each part
+}
+
+const partSize = 8 << 20
 
 func (partsUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
 func (w partsUpstream) Exchange(_ *upstream.Request, client io.Writer) (int, netip.AddrPort, error) {
-	part := make([]byte, 8<<20)
-	_, err := client.Write(part)
-	w.first <- err
-	_, err = client.Write(part)
-	clear(part) // the server has its own copy
-	w.second <- err
+	var err error
+	for range w.parts {
+		part := bytes.Repeat([]byte("x"), partSize)
+		_, err = client.Write(part)
+		clear(part) // the server has its own copy
+		w.passed <- err
+	}
 	return 200, netip.AddrPort{}, err
 }
 
 // TestDelegatedParts: a delegate continues while a slow client has not taken the part. Its
 // next part waits, and its end does not cut off the last one.
 func TestDelegatedParts(t *testing.T) {
-	for name, gone := range map[string]bool{"taken late": false, "never taken": true} {
+	for name, test := range map[string]struct {
+		parts int
+		gone  bool
+	}{"taken late": {2, false}, "never taken": {2, true}, "the last part is never taken": {1, true}} {
 		t.Run(name, func(t *testing.T) {
-			up, records := partsUpstream{make(chan error, 1), make(chan error, 1)}, newRecorder()
+			up, records := partsUpstream{test.parts, make(chan error, test.parts)}, newRecorder()
 			g := newServer(t, testSettings(), up, records, func() {})
 			ln := newListener(t, "127.0.0.1:0")
 			serveUntilStop(t, g, ln)
 			tcp := dial(t, ln.addr)
 			send(t, tcp, challengeRequest)
-			if err := <-up.first; err != nil {
+			if err := <-up.passed; err != nil {
 				t.Fatal(err)
 			}
 			want := 200
-			if gone {
+			if test.gone {
 				want = 0
 				_ = tcp.Close()
 			} else {
-				if n, err := io.CopyN(io.Discard, tcp, 8<<20); err != nil {
+				if n, err := io.CopyN(io.Discard, tcp, partSize); err != nil {
 					t.Fatalf("%d bytes of the first part, %v", n, err)
 				}
-				if err := <-up.second; err != nil {
+				if err := <-up.passed; err != nil {
 					t.Fatal(err)
 				}
-				if n, err := io.Copy(io.Discard, tcp); n != 8<<20 || err != nil {
-					t.Errorf("%d bytes of the second part, %v", n, err)
+				if got, err := io.ReadAll(tcp); err != nil || bytes.Count(got, []byte("x")) != partSize || len(got) != partSize {
+					t.Errorf("%d bytes of the second part, of which %d are right, %v", len(got), bytes.Count(got, []byte("x")), err)
 				}
 			}
 			recorded, _ := records.await(t, 1)

@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func TestSourceKey(t *testing.T) {
+func TestSourceOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		a, b string

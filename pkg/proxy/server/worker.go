@@ -46,7 +46,7 @@ type worker struct {
 	free        []*connection
 
 	delegates     chan *connection // to goroutines that wait for one
-	idleDelegates atomic.Int32     // those
+	idleDelegates atomic.Int32     // goroutines that wait
 
 	scratch [scratchSize]byte
 	host    string // of the last request

@@ -55,7 +55,7 @@ var relays = sync.Pool{New: func() any { return new(Relay) }}
 // the response as they arrive, but the head not before the first byte of the body.
 // Nothing is written after an error.
 func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, settings := relays.Get().(*Relay), c.active.Load() //nolint:forcetypeassert // see New
+	x, settings := relays.Get().(*Relay), c.active.Load() //nolint:forcetypeassert // of relays.New
 	defer relays.Put(x)
 	defer x.Reset()
 	current, redirects := r, 0 // the request in its current form

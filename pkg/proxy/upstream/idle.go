@@ -80,11 +80,12 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 	}
 }
 
-// expire closes the connections whose time is over. They would stay in CLOSE_WAIT.
+// expire closes the connections whose time is over, or all after close. They would stay in
+// CLOSE_WAIT.
 func (p *idleConns) expire(now time.Time) {
 	p.mu.Lock()
 	n := 0
-	for n < len(p.list) && !p.list[n].idleUntil.After(now) {
+	for n < len(p.list) && (p.closed || !p.list[n].idleUntil.After(now)) {
 		n++
 	}
 	expired := slices.Clone(p.list[:n])
@@ -104,7 +105,7 @@ func (p *idleConns) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.expire(time.Now().Add(24 * time.Hour))
+	p.expire(time.Now())
 }
 
 // isQuiet reports whether neither the end nor bytes of a response have arrived on an idle

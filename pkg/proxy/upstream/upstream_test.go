@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -554,6 +555,42 @@ func TestExpiredConnectionsAreClosed(t *testing.T) {
 		t.Fatal("the connection is still open")
 	}
 	nstest.Await(t, "nothing is kept", func() bool { return idleCount(c) == 0 })
+}
+
+// TestIdleTime: each connection is kept for its own time, whatever the list has besides.
+func TestIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, route := idleConns{most: 8}, new(upstreamRoute)
+		put := func() net.Conn {
+			near, far := net.Pipe()
+			bottom := &socket{Conn: near}
+			p.put(&conn{Conn: bottom, socket: bottom, route: route, unregister: func() bool { return true }}, 5*time.Second)
+			return far
+		}
+		expect := func(when string, far net.Conn, open bool) {
+			t.Helper()
+			synctest.Wait()
+			_ = far.SetReadDeadline(time.Now()) // the end has precedence
+			if _, err := far.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) != open {
+				t.Errorf("%s: %v, want open: %t", when, err, open)
+			}
+		}
+		first := put()
+		time.Sleep(3 * time.Second)
+		second := put()
+		time.Sleep(2 * time.Second)
+		expect("the first after 5 s", first, false)
+		expect("the second after 2 s", second, true)
+		time.Sleep(3 * time.Second)
+		expect("the second after 5 s", second, false)
+		third := put()
+		time.Sleep(5 * time.Second)
+		expect("a later one after 5 s", third, false)
+		fourth := put()
+		p.close()
+		expect("closed", fourth, false)
+		expect("put after that", put(), false)
+	})
 }
 
 func TestIdleConnectionsAreBounded(t *testing.T) {

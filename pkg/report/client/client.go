@@ -32,7 +32,7 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 		if errors.Is(err, fs.ErrPermission) {
 			return report.Report{}, fmt.Errorf("cannot query the service: only root may connect: %w", err)
 		}
-		return report.Report{}, fmt.Errorf("cannot query the service: it is not running, or it hangs. Run \"systemctl status http01-proxyd\": %w", err)
+		return report.Report{}, fmt.Errorf("cannot query the service: it is not running, or it hangs (run systemctl status http01-proxyd): %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {

@@ -65,11 +65,11 @@ func dial(n *lab.Node) (conn *netlink.Conn, err error) {
 
 // Close removes the entries.
 func (t *Table) Close() error {
-	err := t.conn.Close()
+	closed := t.conn.Close()
 	// A new socket: the old one still returns errors of failed additions.
-	conn, dialed := dial(t.node)
-	if err = errors.Join(err, dialed); err != nil {
-		return err
+	conn, err := dial(t.node)
+	if err != nil {
+		return errors.Join(closed, err)
 	}
 	e := netlink.NewAttributeEncoder()
 	e.ByteOrder = binary.BigEndian
@@ -79,7 +79,7 @@ func (t *Table) Close() error {
 	if err == nil {
 		_, err = conn.Execute(message(ctDelete, netlink.Acknowledge, filter))
 	}
-	if err = errors.Join(err, conn.Close()); err != nil {
+	if err = errors.Join(closed, err, conn.Close()); err != nil {
 		return fmt.Errorf("remove entries of connection tracking: %w", err)
 	}
 	return nil

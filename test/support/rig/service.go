@@ -278,7 +278,7 @@ func Kill(pid int) (bool, error) {
 		return false, nil
 	}
 	for deadline := time.Now().Add(stopTimeout); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())) //nolint:gosec // a descriptor
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(deadline)).Milliseconds())) //nolint:gosec // a descriptor
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
