@@ -309,35 +309,40 @@ func (m *Model) write(f Fault, t Text, now time.Time) {
 			m.keepalived.may(Keepalived{})
 		}
 	case ConfigYAML:
-		delay := start + react + changeDelay
-		if t.Settles {
-			delay = start + react + lossDelay
-		}
-		m.config.write(t.Config, !t.Rejected, now, earliest, delay)
-		if m.starting(now) {
-			for _, c := range m.lastAccepted() {
-				m.config.may(c)
-			}
-		}
-		m.rejected, m.source = t.Rejected, "file"
-		if f.Kind == FileRemove {
-			m.source = "default"
-		}
-		if now.Before(m.reloaded.Add(react)) {
-			// A reload accepts at once what it finds: nothing, while the file is replaced.
-			m.config.may(Defaults())
-			m.keepalived.may(Keepalived{}) // of another path then
-		}
-		for _, c := range m.config.now() {
-			if c.Known && !m.readOnly {
-				m.saved[c] = true
-			}
-		}
-		m.keepalived.delay(now, m.delayOf(m.keepalived.pending, m.settles))
-		if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path has nothing
-			m.keepalived.may(Keepalived{})
-		}
+		m.writeConfig(f, t, now, earliest, start)
 	case CABundle, ProxyEnv: // see bundle
+	}
+}
+
+// writeConfig records new content of config.yaml. A process reads it after start at the latest.
+func (m *Model) writeConfig(f Fault, t Text, now time.Time, earliest, start time.Duration) {
+	delay := start + react + changeDelay
+	if t.Settles {
+		delay = start + react + lossDelay
+	}
+	m.config.write(t.Config, !t.Rejected, now, earliest, delay)
+	if m.starting(now) {
+		for _, c := range m.lastAccepted() {
+			m.config.may(c)
+		}
+	}
+	m.rejected, m.source = t.Rejected, "file"
+	if f.Kind == FileRemove {
+		m.source = "default"
+	}
+	if now.Before(m.reloaded.Add(react)) {
+		// A reload accepts at once what it finds: nothing, while the file is replaced.
+		m.config.may(Defaults())
+		m.keepalived.may(Keepalived{}) // of another path then
+	}
+	for _, c := range m.config.now() {
+		if c.Known && !m.readOnly {
+			m.saved[c] = true
+		}
+	}
+	m.keepalived.delay(now, m.delayOf(m.keepalived.pending, m.settles))
+	if !m.config.pending.Keepalived && m.config.takes { // the reader of the other path has nothing
+		m.keepalived.may(Keepalived{})
 	}
 }
 
