@@ -151,6 +151,18 @@ func (c *Clients) LastAnswered(vip netip.Addr) time.Time {
 	return c.answered[vip]
 }
 
+// Ask sends one request to each VIP, also if all parallel ones are in flight.
+func (c *Clients) Ask(vips []netip.Addr) {
+	for _, vip := range vips {
+		c.wait.Go(func() {
+			_ = c.rig.Outside.InNamespace(func() error {
+				c.one(vip, 0)
+				return nil
+			})
+		})
+	}
+}
+
 func (c *Clients) one(vip netip.Addr, i int) {
 	c.mu.Lock()
 	if c.paused || c.round == nil || !vip.IsValid() {
