@@ -22,8 +22,10 @@ const (
 	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
 	// answer by its settings: longer than the first lookup of an egress proxy's name.
 	settingsTimeout = firstResolutionTimeout + 2*time.Second
-	// readyRetryInterval is the pause after a message that systemd did not get.
+	// readyRetryInterval is the pause after a message that systemd did not get, and
+	// readyRetries bounds the repetitions: TimeoutStartSec of the unit is 30 s.
 	readyRetryInterval = time.Second
+	readyRetries       = 30
 )
 
 // notifier sends the state of the tracker to systemd.
@@ -78,7 +80,10 @@ func (n *notifier) runReady(ctx context.Context) error {
 			cancel()
 			// A reload that has begun meanwhile is not complete. A manager that does not read
 			// for some seconds must get the message later: it ends a start without one.
-			for ctx.Err() == nil && r.reload == n.reloads.Load() && n.send(n.notify.Ready) != nil {
+			for range readyRetries {
+				if ctx.Err() != nil || r.reload != n.reloads.Load() || n.send(n.notify.Ready) == nil {
+					break
+				}
 				select {
 				case <-ctx.Done():
 				case <-time.After(readyRetryInterval):
