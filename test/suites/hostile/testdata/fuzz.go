@@ -405,10 +405,12 @@ func (f *fuzzer) randomCalls() {
 	}
 }
 
-// threads starts threads that sleep for a while.
+// threads starts threads that sleep for a while. They stay below RLIMIT_NPROC: it counts the
+// threads of all processes of the user, also those of labs that run beside this one.
+// TestHostileResources in support/host uses all, with a user of its own.
 func (f *fuzzer) threads() {
 	pause := unix.NsecToTimespec(int64(time.Duration(f.IntN(2000)) * time.Millisecond))
-	for range f.IntN(1000) {
+	for range f.IntN(100) {
 		go func() {
 			runtime.LockOSThread()
 			_ = unix.Nanosleep(&pause, nil)
