@@ -134,7 +134,7 @@ func (h *host) prove(ctx context.Context) (differences []string, err error) {
 	h.note(model.Fault{}, nil, proof, proof)
 	h.requests.proof = proof
 	// The clients can all be waiting for answers that faults have delayed.
-	h.clients.Ask(slices.DeleteFunc(slices.Clone(h.network().API), func(vip netip.Addr) bool { return !h.isServed(vip) }))
+	h.clients.RequestEach(slices.DeleteFunc(slices.Clone(h.network().API), func(vip netip.Addr) bool { return !h.isServed(vip) }))
 	// The next proxy process starts after a delay, and connections are queued meanwhile.
 	limit = h.model.Due(proof).Add(h.slack())
 	for polls := 1; ; polls++ {

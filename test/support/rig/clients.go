@@ -151,8 +151,8 @@ func (c *Clients) LastAnswered(vip netip.Addr) time.Time {
 	return c.answered[vip]
 }
 
-// Ask sends one request to each VIP, also if all parallel ones are in flight.
-func (c *Clients) Ask(vips []netip.Addr) {
+// RequestEach sends one request to each VIP, also if all parallel ones are in flight.
+func (c *Clients) RequestEach(vips []netip.Addr) {
 	for _, vip := range vips {
 		c.wait.Go(func() {
 			_ = c.rig.Outside.InNamespace(func() error {
