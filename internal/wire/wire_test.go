@@ -265,24 +265,23 @@ func TestParentThatDoesNotRead(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ends", func(t *testing.T) {
-		parent, _, ended := begin(t)
-		_ = parent.Close()
-		for range senders {
-			if err := <-ended; !errors.Is(err, unix.EPIPE) {
-				t.Errorf("got %v, want EPIPE", err)
+	for name, end := range map[string]struct {
+		close func(*Parent, *Child) error
+		want  error
+	}{
+		"ends":                            {func(p *Parent, _ *Child) error { return p.Close() }, unix.EPIPE},
+		"the child closes the connection": {func(_ *Parent, c *Child) error { return c.Close() }, os.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent, child, ended := begin(t)
+			_ = end.close(parent, child)
+			for range senders {
+				if err := <-ended; !errors.Is(err, end.want) {
+					t.Errorf("got %v, want %v", err, end.want)
+				}
 			}
-		}
-	})
-	t.Run("the child closes the connection", func(t *testing.T) {
-		_, child, ended := begin(t)
-		_ = child.Close()
-		for range senders {
-			if err := <-ended; !errors.Is(err, os.ErrClosed) {
-				t.Errorf("got %v, want a closed file", err)
-			}
-		}
-	})
+		})
+	}
 }
 
 // pipeIsFull reports whether a write to the pipe of events would wait.

@@ -28,7 +28,7 @@ const (
 	livenessRetryInterval = time.Second
 	livenessTimeout       = 2 * time.Second
 
-	// lateTimeout is the delay of a timeout after which this process itself did not run.
+	// lateTimeout is the delay of a timeout that shows that this process itself did not run.
 	lateTimeout = time.Second
 
 	// failureThreshold is how many unanswered requests in a row replace a process.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -145,28 +146,16 @@ func TestReadyIsRepeated(t *testing.T) {
 	n := newNotifierTest(t)
 	n.inForce = func() func(context.Context) { return func(context.Context) {} }
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	failed := make(chan struct{})
-	n.log = slog.New(slog.NewTextHandler(firstWrite(failed), nil))
+	var log nstest.Log
+	n.log = slog.New(slog.NewTextHandler(&log, nil))
 	go func() { _ = n.runReady(t.Context()) }()
 	n.setResult(0)
 	n.Ready()
-	<-failed
+	nstest.Await(t, "a failed message", func() bool { return log.Count("cannot notify systemd") > 0 })
 	t.Setenv("NOTIFY_SOCKET", n.path)
 	if got := n.receive(); !strings.HasPrefix(got, "READY=1") {
 		t.Errorf("got %q, want READY=1", got)
 	}
-}
-
-// firstWrite is closed by the first write.
-type firstWrite chan struct{}
-
-func (w firstWrite) Write(p []byte) (int, error) {
-	select {
-	case <-w:
-	default:
-		close(w)
-	}
-	return len(p), nil
 }
 
 // An older line never follows the one that is sent with readiness, whatever the order of

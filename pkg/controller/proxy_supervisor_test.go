@@ -280,15 +280,18 @@ func TestPortIsOpenedAgain(t *testing.T) {
 	stopped()
 	isOpen("closed", false)
 	want := slices.Repeat([]string{fmt.Sprint("stop ", port), fmt.Sprint("listen ", port)}, 2)
-	s.expectCommands(t, append(want, fmt.Sprint("stop ", port)), func(c protocol.Command) string {
-		switch {
-		case c.Listen != nil:
-			return fmt.Sprint("listen ", c.Listen.Port)
-		case c.StopListening != nil:
-			return fmt.Sprint("stop ", c.StopListening.Port)
-		}
-		return ""
-	})
+	s.expectCommands(t, append(want, fmt.Sprint("stop ", port)), portCommand)
+}
+
+// portCommand describes a command to open or close a port.
+func portCommand(c protocol.Command) string {
+	switch {
+	case c.Listen != nil:
+		return fmt.Sprint("listen ", c.Listen.Port)
+	case c.StopListening != nil:
+		return fmt.Sprint("stop ", c.StopListening.Port)
+	}
+	return ""
 }
 
 // TestBacklogOfClosedPort: a port that is closed before the process has its settings, or
@@ -297,8 +300,7 @@ func TestPortIsOpenedAgain(t *testing.T) {
 func TestBacklogOfClosedPort(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	p := s.process
-	s.attach(p)
+	s.attach(s.process)
 	kept, fd := newSocket(t)
 	s.listeners.add(kept, fd)
 	port, fd := newSocket(t)
@@ -308,15 +310,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
 	}
 	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
-	s.expectCommands(t, []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}, func(c protocol.Command) string {
-		switch {
-		case c.Listen != nil:
-			return fmt.Sprint("listen ", c.Listen.Port)
-		case c.StopListening != nil:
-			return fmt.Sprint("stop ", c.StopListening.Port)
-		}
-		return ""
-	})
+	s.expectCommands(t, []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}, portCommand)
 	s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}})
 	if isListening(fd, port) || len(s.closing) > 0 {
 		t.Error("the socket is open after the process has closed it")

@@ -3,45 +3,24 @@
 package changelog
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
-
-// lockedBuffer is a buffer for a goroutine that writes and one that takes.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-// take returns and removes what was written.
-func (b *lockedBuffer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.buffer.Reset()
-	return b.buffer.String()
-}
 
 // start runs a log. lines returns what it has written since the last call.
 func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 	t.Helper()
-	var out lockedBuffer
+	var out nstest.Log
 	l = New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
@@ -51,9 +30,12 @@ func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
+	read := 0
 	lines = func() []string {
 		synctest.Wait()
-		return strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
+		text := out.String()
+		defer func() { read = len(text) }()
+		return strings.Split(strings.TrimSuffix(text[read:], "\n"), "\n")
 	}
 	return l, lines, func() {
 		cancel()
