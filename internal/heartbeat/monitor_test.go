@@ -70,6 +70,8 @@ func TestReceiverDoesNotRead(t *testing.T) {
 		m := NewMonitor(0, func() { <-read })
 		go func() { _ = m.Run(t.Context()) }()
 		beat, done := m.Source("a")
+		beat()
+		synctest.Wait() // Run waits for the receiver
 		for range 1000 {
 			beat() // a source that blocks is a deadlock, which synctest reports
 		}
