@@ -265,7 +265,7 @@ func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16
 	switch {
 	case reason == "" && reached:
 		return nil
-	case time.Since(begin) > c.timing.LivenessTimeout+lateTimeout:
+	case isOwnStall(begin, c.timing.LivenessTimeout):
 		return &requestFailure{ownStall, reason}
 	case reason == "":
 		return &requestFailure{notDelivered, "another program answers"}
@@ -274,6 +274,12 @@ func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16
 	default:
 		return c.considerLoad(ctx, &requestFailure{proxyFailed, reason}, ended, limited)
 	}
+}
+
+// isOwnStall reports whether something that ends after its timeout has ended so late that
+// this process did not run in the meantime (SIGSTOP, a paused machine).
+func isOwnStall(begin time.Time, timeout time.Duration) bool {
+	return time.Since(begin) > timeout+lateTimeout
 }
 
 // attempt makes one request, and returns what is wrong with the response and whether the
