@@ -99,7 +99,7 @@ func TestSelfTestWhileControllerStandsStill(t *testing.T) {
 	})
 	s.stop()
 	if n, failures := s.log.Count("event=self-test "), s.log.Count("event=self-test-failed"); n != 0 || failures != 1 {
-		t.Errorf("%d self-tests without a result, %d failures:\n%s", n, failures, s.log)
+		t.Errorf("%d self-tests without a result, %d failures", n, failures)
 	}
 }
 

@@ -308,7 +308,7 @@ func TestSelfTestDuringOwnStall(t *testing.T) {
 // stalledContext is one whose deadline has passed when this process continues: Done follows
 // later.
 type stalledContext struct {
-	context.Context //nolint:containedctx // it is a context
+	context.Context
 
 	deadline time.Time
 }
