@@ -5,6 +5,8 @@ package soak
 import (
 	"fmt"
 	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Series is a measured value over time.
@@ -37,6 +39,8 @@ func (s Series) After(hours float64) Series {
 type Trend struct {
 	Intercept, Slope float64
 	Low, High        float64
+
+	deviation, freedom float64 // standard error of the slope, and its degrees of freedom
 }
 
 // minSamples is the smallest series with a confidence interval.
@@ -81,36 +85,27 @@ func (s Series) Trend() (Trend, bool) {
 		correlation := product / residual // of consecutive deviations
 		freedom = max(math.Floor(n*(1-correlation)/(1+correlation))-2, 1)
 	}
-	half := student95(freedom) * math.Sqrt(residual/freedom/xx)
-	t.Low, t.High = t.Slope-half, t.Slope+half
+	t.freedom, t.deviation = freedom, math.Sqrt(residual/freedom/xx)
+	t.Low, t.High = t.interval(1)
 	return t, true
 }
 
-// Growing reports whether the slope is above 0 with 95 % confidence.
-func (t Trend) Growing() bool { return t.Low > 0 }
+// interval returns the interval that, for so many series without a trend, contains all slopes
+// with a probability of 95 % (Bonferroni's correction).
+func (t Trend) interval(series int) (low, high float64) {
+	student := distuv.StudentsT{Sigma: 1, Nu: t.freedom}
+	half := student.Quantile(1-0.025/float64(series)) * t.deviation
+	return t.Slope - half, t.Slope + half
+}
+
+// Growing reports whether the slope is above 0. The confidence is 95 % for all of a number of
+// series that are judged together.
+func (t Trend) Growing(series int) bool {
+	low, _ := t.interval(series)
+	return low > 0
+}
 
 // String returns the slope and its interval.
 func (t Trend) String() string {
 	return fmt.Sprintf("%+.3g per hour (95 %%: %+.3g to %+.3g)", t.Slope, t.Low, t.High)
-}
-
-// student95 returns the two-sided 95 % quantile of Student's distribution: the expansion by
-// Cornish and Fisher (Abramowitz and Stegun 26.7.5), with an error below 1 % from three
-// degrees of freedom on.
-func student95(freedom float64) float64 {
-	if exact := map[float64]float64{1: 12.706, 2: 4.303}; exact[freedom] != 0 {
-		return exact[freedom]
-	}
-	const (
-		x  = 1.959964 // of the normal distribution
-		x3 = x * x * x
-		x5 = x3 * x * x
-		x7 = x5 * x * x
-		x9 = x7 * x * x
-		g1 = (x3 + x) / 4
-		g2 = (5*x5 + 16*x3 + 3*x) / 96
-		g3 = (3*x7 + 19*x5 + 17*x3 - 15*x) / 384
-		g4 = (79*x9 + 776*x7 + 1482*x5 - 1920*x3 - 945*x) / 92160
-	)
-	return x + (g1+(g2+(g3+g4/freedom)/freedom)/freedom)/freedom
 }
