@@ -146,7 +146,8 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	before := m.held()
 	defer func() {
 		for _, vip := range m.held() {
-			if !slices.Contains(before, vip) {
+			// A flap removes it first.
+			if !slices.Contains(before, vip) || f.Kind == VIPFlap && vip == m.Network.API[f.VIP] {
 				m.arrived[vip] = now
 			}
 		}
@@ -432,6 +433,11 @@ func (m *Model) stall(stopped time.Duration, now time.Time) {
 	}
 	for vip, at := range m.late {
 		m.late[vip] = later(at)
+	}
+	for vip, at := range m.arrived { // the table may have lacked it before
+		if m.running && at.After(begin.Add(-react)) {
+			m.late[vip] = latest(m.late[vip], now.Add(react))
+		}
 	}
 }
 

@@ -192,7 +192,8 @@ func TestServes(t *testing.T) {
 }
 
 // TestLateVIPs: a VIP that has just arrived when a process ends can be missing until the
-// next one has begun. A restart of a working process costs nothing.
+// next one has begun, and one that has just arrived when the controller is stopped until it
+// continues. A restart of a working process costs nothing.
 func TestLateVIPs(t *testing.T) {
 	t.Parallel()
 	vips := network().API
@@ -207,6 +208,10 @@ func TestLateVIPs(t *testing.T) {
 		{"crash later", []step{arrives, {long, model.Fault{Kind: model.KillController}}}, true},
 		{"crash soon after a slow start", []step{{long, model.Fault{Kind: model.Restart}}, {0, model.Fault{Kind: model.VIPAdd}}, {2500 * time.Millisecond, model.Fault{Kind: model.KillController}}}, false},
 		{"two restarts", []step{arrives, {soon, model.Fault{Kind: model.Restart}}, {soon, model.Fault{Kind: model.Restart}}}, false},
+		{"a stop of the controller after an arrival", []step{arrives, {300 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 278}}}, false},
+		{"the same after a flap", []step{arrives, {long, model.Fault{Kind: model.VIPFlap, N: 3}}, {300 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 278}}}, false},
+		{"the same later", []step{arrives, {long, model.Fault{Kind: model.PauseController, N: 278}}}, true},
+		{"a crash after a flap", []step{arrives, {long, model.Fault{Kind: model.VIPFlap, N: 3}}, {0, model.Fault{Kind: model.KillController}}}, false},
 		{"restart on a slow disk", []step{{0, model.Fault{Kind: model.SlowDisk}}, arrives, {long, model.Fault{Kind: model.Restart}}}, false},
 	} {
 		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
