@@ -76,18 +76,18 @@ type RecentChallenge struct {
 // is fixed: it labels a counter.
 type Rejection string
 
-// The reasons of a rejection.
+// The reasons of a rejection. Meaning of [Outcome] explains them.
 const (
-	NotChallenge Rejection = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
-	ForeignHost  Rejection = "foreign-host"  // a name that hosts does not list: the same 400
-	BadMethod    Rejection = "bad-method"    // under the prefix, but neither GET nor HEAD: 405
-	BadRequest   Rejection = "bad-request"   // not a request by RFC 9112, or one with a body: 4xx or 5xx
-	TooLarge     Rejection = "too-large"     // a head over the limit: 414 or 431
-	HeadTimeout  Rejection = "head-timeout"  // the head was not complete in time: 408, or no response if no byte was received
-	ClientGone   Rejection = "client-gone"   // closed or reset before the head was complete
-	SourceLimit  Rejection = "source-limit"  // one source has more connections than limits.perSource: the oldest without a request is reset
-	Evicted      Rejection = "evicted"       // maxConnections reached: the connection that waited longest for its head is reset
-	Loop         Rejection = "loop"          // Via contains this service, because the name resolves to the API VIP: 502
+	NotChallenge Rejection = "not-challenge"
+	ForeignHost  Rejection = "foreign-host"
+	BadMethod    Rejection = "bad-method"
+	BadRequest   Rejection = "bad-request" // by RFC 9112
+	TooLarge     Rejection = "too-large"
+	HeadTimeout  Rejection = "head-timeout"
+	ClientGone   Rejection = "client-gone"
+	SourceLimit  Rejection = "source-limit" // the oldest without a request is reset
+	Evicted      Rejection = "evicted"
+	Loop         Rejection = "loop" // Via contains this service
 )
 
 // HeadParsed reports whether the request head was parsed before the rejection. Only then

@@ -53,7 +53,7 @@ func hostReport(name string) report.Report {
 			{Address: netip.MustParseAddrPort("192.0.2.7:80")},
 		},
 		Challenges: report.Challenges{
-			Total: 12, Rejected: map[report.Rejection]uint64{report.NotChallenge: 40},
+			Total: 12, Rejected: map[report.Rejection]uint64{report.NotChallenge: 30, report.ForeignHost: 10},
 			Recent: []report.RecentChallenge{
 				{
 					Time: ago(time.Minute), DurationMS: 3.1, VIP: "192.0.2.5", Client: "203.0.113.9:1234", Method: "GET", Host: name, TokenPrefix: name,
@@ -70,7 +70,8 @@ func hostReport(name string) report.Report {
 			Requests: []report.RequestCount{
 				{Outcome: report.Answered, ClientKind: report.CertManager, Count: 9},
 				{Outcome: report.UpstreamError, ClientKind: report.LetsEncrypt, Count: 3},
-				{Outcome: report.Outcome(report.NotChallenge), ClientKind: report.OtherClient, Count: 40},
+				{Outcome: report.Outcome(report.NotChallenge), ClientKind: report.OtherClient, Count: 30},
+				{Outcome: report.Outcome(report.ForeignHost), ClientKind: report.OtherClient, Count: 10},
 				{Outcome: report.Outcome(name), ClientKind: report.ClientKind(name), Count: 1},
 			},
 			Durations:      report.Histogram{Count: 12, Sum: 0.048, Buckets: map[int]uint64{report.BucketOf(4 * time.Millisecond): 12}},

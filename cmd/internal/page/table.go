@@ -67,6 +67,19 @@ func number(n uint64) text {
 // code is text in a monospaced font.
 func code(s string) element { return el("span", class("code"), text(s)) }
 
+// quoted is text that has code between backticks.
+func quoted(s string) part {
+	all := parts{}
+	for i, piece := range strings.Split(s, "`") {
+		if i%2 == 1 {
+			all = append(all, code(piece))
+		} else {
+			all = append(all, text(piece))
+		}
+	}
+	return all
+}
+
 // muted is text of less importance.
 func muted(s string) element { return el("span", class("muted"), text(s)) }
 

@@ -28,50 +28,6 @@ func outcomeLevel(o report.Outcome) level {
 	}
 }
 
-// outcomeMeaning explains an outcome or a rejection.
-func outcomeMeaning(o report.Outcome) string {
-	switch o {
-	case report.Answered:
-		return "200 from the ingress"
-	case report.NotFound:
-		return "404: the challenge does not exist"
-	case report.NoRoute:
-		return "503: the router has no route"
-	case report.Redirected:
-		return "the ingress redirects to https"
-	case report.OtherStatus:
-		return "another status code of the ingress"
-	case report.UpstreamError:
-		return "no usable response of the ingress"
-	case report.AnswerUnread:
-		return "the client disconnected before the response"
-	}
-	switch report.Rejection(o) {
-	case report.NotChallenge:
-		return "outside /.well-known/acme-challenge/: 400"
-	case report.ForeignHost:
-		return "a name that hosts does not list: 400"
-	case report.BadMethod:
-		return "neither GET nor HEAD: 405"
-	case report.BadRequest:
-		return "not a valid request: 4xx or 5xx"
-	case report.TooLarge:
-		return "a request head over the limit: 414 or 431"
-	case report.HeadTimeout:
-		return "the request head was not complete in time: 408"
-	case report.ClientGone:
-		return "closed before the request head was complete"
-	case report.SourceLimit:
-		return "too many connections of one source: reset"
-	case report.Evicted:
-		return "too many connections in total: reset"
-	case report.Loop:
-		return "the request came back from the ingress: 502"
-	default:
-		return ""
-	}
-}
-
 // outcomeRow is the requests with one outcome.
 type outcomeRow struct {
 	outcome  report.Outcome
@@ -148,7 +104,7 @@ func requestTable(caption, title string, rows []outcomeRow, levelOf func(report.
 	}
 	cells := make([]row, 0, len(rows))
 	for _, r := range rows {
-		line := row{mark(levelOf(r.outcome), string(r.outcome)), text(outcomeMeaning(r.outcome))}
+		line := row{mark(levelOf(r.outcome), string(r.outcome)), quoted(r.outcome.Meaning())}
 		for _, k := range kinds {
 			line = append(line, count(r.byClient[k]))
 		}

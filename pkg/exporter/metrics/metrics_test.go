@@ -113,29 +113,6 @@ func checkFile(t *testing.T, file, got string) {
 	}
 }
 
-// outcomes describes each value of the label outcome.
-func outcomes() map[string]string {
-	return map[string]string{
-		string(report.Answered):      "200 from the ingress",
-		string(report.NotFound):      "404 from the ingress: the solver does not have this token",
-		string(report.NoRoute):       "503 from the router: it has no route for this name",
-		string(report.Redirected):    "a redirect to https, passed on to the client",
-		string(report.OtherStatus):   "another status from the ingress",
-		string(report.UpstreamError): "no usable response: the client got 502, 504 or an incomplete response",
-		string(report.AnswerUnread):  "the client closed the connection before the response was complete",
-		string(report.NotChallenge):  "400: the path is not a challenge",
-		string(report.ForeignHost):   "400: `hosts` does not list the name",
-		string(report.BadMethod):     "405: a challenge, with another method than GET and HEAD",
-		string(report.BadRequest):    "4xx or 5xx: not a valid HTTP/1 request, or one with a body",
-		string(report.TooLarge):      "414 or 431: the request's head exceeds `limits.headBytes`",
-		string(report.HeadTimeout):   "408, or no response: the head was not complete within `limits.headTimeout`",
-		string(report.ClientGone):    "the client closed the connection before its request was complete",
-		string(report.SourceLimit):   "reset: one source has more connections than `limits.perSource`",
-		string(report.Evicted):       "reset: `limits.maxConnections` was reached, and this connection had waited longest",
-		string(report.Loop):          "502: the request came back from the ingress to the API VIP",
-	}
-}
-
 // TestDocumentIsCurrent: docs/reference/metrics.md matches the metrics. `make docs` writes
 // it.
 func TestDocumentIsCurrent(t *testing.T) {
@@ -170,13 +147,12 @@ func TestDocumentIsCurrent(t *testing.T) {
 		data["Values"] = append(data["Values"], row{Name: name, List: strings.Join(slices.Sorted(maps.Keys(values[name])), ", ")})
 	}
 	for value := range values["outcome"] {
-		value = strings.Trim(value, "`")
-		if outcomes()[value] == "" {
-			t.Errorf("the outcome %s has no description", value)
+		if report.Outcome(strings.Trim(value, "`")).Meaning() == "" {
+			t.Errorf("the outcome %s has no meaning", value)
 		}
 	}
 	for _, value := range slices.Concat(report.Outcomes(), labels(report.Rejections())) {
-		data["Outcomes"] = append(data["Outcomes"], row{Value: string(value), Meaning: outcomes()[string(value)]})
+		data["Outcomes"] = append(data["Outcomes"], row{Value: string(value), Meaning: value.Meaning()})
 	}
 	var page strings.Builder
 	if err := template.Must(template.ParseFiles("testdata/metrics.md.tmpl")).Execute(&page, data); err != nil {

@@ -5,6 +5,9 @@ package reqhead_test
 import (
 	"bufio"
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"net/http"
 	"net/netip"
@@ -135,10 +138,16 @@ func TestAppendIPv6(t *testing.T) {
 	}
 }
 
-// TestFaults checks that the response to every fault is an error and one line.
+// TestFaults checks that the response to every fault is an error and one line, and that the
+// fault is counted.
 func TestFaults(t *testing.T) {
-	for f := reqhead.BadRequestLine; f <= reqhead.HeadNotTerminated; f++ {
-		r := f.Response()
+	declared := declaredFaults(t)
+	if len(declared) < 2 || declared[0] != "None" {
+		t.Fatalf("the faults in the source: %v", declared)
+	}
+	for i, name := range declared[1:] {
+		f := reqhead.Fault(i + 1)
+		r := responseTo(f)
 		phrase := http.StatusText(r.Status)
 		switch r.Status { // net/http has the phrases of earlier RFCs
 		case 413:
@@ -147,12 +156,46 @@ func TestFaults(t *testing.T) {
 			phrase = "URI Too Long"
 		}
 		if r.Status < 400 || r.Status > 505 || r.Phrase != phrase {
-			t.Errorf("fault %d has the status line %d %s", f, r.Status, r.Phrase)
+			t.Errorf("%s has the status line %d %s", name, r.Status, r.Phrase)
 		}
 		if r.Text == "" || strings.ContainsAny(r.Text, "\r\n") {
-			t.Errorf("fault %d has text %q", f, r.Text)
+			t.Errorf("%s has text %q", name, r.Text)
+		}
+		if !r.Rejection.Known() {
+			t.Errorf("%s is counted as %q", name, r.Rejection)
 		}
 	}
+}
+
+// declaredFaults returns the names of all faults in the order of their values: those of the
+// block that begins with the type and iota.
+func declaredFaults(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		block, ok := d.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			continue
+		}
+		if of, ok := block.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); !ok || of.Name != "Fault" {
+			continue
+		}
+		for _, spec := range block.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// responseTo returns the zero value for a fault that is beyond the table of responses.
+func responseTo(f reqhead.Fault) (r reqhead.Response) {
+	defer func() { _ = recover() }()
+	return f.Response()
 }
 
 func TestNoAllocations(t *testing.T) {

@@ -413,15 +413,9 @@ func (h *host) actOnConntrack(f model.Fault) (done bool, err error) {
 	if full, err = conntrack.Open(h.Host); err != nil {
 		return false, err
 	}
-	if full.Max > maxTracked {
-		return false, full.Close()
-	}
 	h.conntrack = full
 	return true, full.Fill(0, full.Max)
 }
-
-// maxTracked bounds the memory of a full table: 256 bytes for each entry.
-const maxTracked = 1 << 20
 
 // actOnState changes the file system of the state directory.
 func (h *host) actOnState(f model.Fault) error {

@@ -361,8 +361,8 @@ func TestConntrackFull(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		vip := h.network().API[0]
 		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: holdPause})
-		if h.conntrack == nil {
-			t.Fatalf("net.netfilter.nf_conntrack_max is above %d: lower it", maxTracked)
+		if h.conntrack == nil { // expect has reported why
+			return
 		}
 		err := lab.Eventually(ctx, "a dropped connection", func(ctx context.Context) error {
 			before, err := h.conntrack.Dropped()

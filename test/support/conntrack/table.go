@@ -31,6 +31,9 @@ const (
 // mark is on each entry of a Table, so that Close leaves the others.
 const mark = 0x66756c6c
 
+// maxEntries bounds the memory of a full table: 256 bytes for each entry.
+const maxEntries = 1 << 20
+
 // Table has entries in the connection tracking table of a node. Close removes them.
 type Table struct {
 	Max int // the limit of a network namespace
@@ -39,18 +42,31 @@ type Table struct {
 	conn *netlink.Conn
 }
 
-// Open opens the table of a node.
+// Open opens the table of a node. It returns an error if a full table would take too much
+// memory. The limit counts for all namespaces and is the machine's, so Open does not lower it.
 func Open(n *lab.Node) (*Table, error) {
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
 	if err != nil {
 		return nil, fmt.Errorf("read the limit of connection tracking: %w", err)
 	}
 	t := &Table{node: n}
-	if t.Max, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
-		return nil, fmt.Errorf("read the limit of connection tracking: %w", err)
+	if t.Max, err = parseLimit(string(text)); err != nil {
+		return nil, err
 	}
 	t.conn, err = dial(n)
 	return t, err
+}
+
+func parseLimit(text string) (int, error) {
+	limit, err := strconv.Atoi(strings.TrimSpace(text))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read the limit of connection tracking: %w", err)
+	case limit < 1 || limit > maxEntries:
+		return 0, fmt.Errorf("cannot fill connection tracking: net.netfilter.nf_conntrack_max is %d. Set a limit from 1 to %d: sysctl net.netfilter.nf_conntrack_max=262144", limit, maxEntries)
+	default:
+		return limit, nil
+	}
 }
 
 func dial(n *lab.Node) (conn *netlink.Conn, err error) {

@@ -7,16 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Hostile is one process of a flood. It opens Connections at once, reopens closed ones, and
-// never sends a whole request head.
+// Hostile is one process of a flood. After the signal Begin it opens Connections at once,
+// reopens closed ones, and never sends a whole request head.
 type Hostile struct {
-	Begin       time.Time // start time that several processes share
-	Sources     []Range   // used in turn
+	Sources     []Range // used in turn
 	Server4     netip.AddrPort
 	Server6     netip.AddrPort
 	Connections int
@@ -71,6 +72,16 @@ type rig struct {
 }
 
 func (h Hostile) run(ctx context.Context) (HostileReport, error) {
+	begin := make(chan os.Signal, 1)
+	signal.Notify(begin, Begin)
+	if err := printReport(HostileReport{}); err != nil {
+		return HostileReport{}, err
+	}
+	select {
+	case <-begin:
+	case <-ctx.Done():
+		return HostileReport{}, nil
+	}
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return HostileReport{}, fmt.Errorf("create an epoll descriptor: %w", err)
@@ -84,8 +95,10 @@ func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 		r.sources += s.Count
 	}
 	defer r.end()
-	if err := r.burst(ctx); err != nil {
-		return r.report, err
+	for range r.Connections { // before it polls any of them
+		if err := r.connect(); err != nil {
+			return r.report, err
+		}
 	}
 	if err := r.poll(); err != nil {
 		return r.report, err
@@ -109,23 +122,6 @@ func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 		}
 	}
 	return r.report, nil
-}
-
-// burst opens all connections before it polls any of them.
-func (r *rig) burst(ctx context.Context) error {
-	begin := time.NewTimer(time.Until(r.Begin))
-	defer begin.Stop()
-	select {
-	case <-begin.C:
-	case <-ctx.Done():
-		return nil
-	}
-	for range r.Connections {
-		if err := r.connect(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // end resets all connections, so that the kernel keeps nothing of the flood.

@@ -17,6 +17,9 @@ import (
 // marker is the environment variable that makes a program a client.
 const marker = "HTTP01_FLOOD"
 
+// Begin is the signal at which a Hostile that has printed its first report begins.
+const Begin = syscall.SIGUSR1
+
 // clientRole selects the client: one of the two.
 type clientRole struct {
 	Hostile *Hostile `json:",omitempty"`
@@ -83,8 +86,9 @@ func printReport(report any) error {
 	return nil
 }
 
-// ReadReport parses the last report in the output of a client. A Hostile prints one when
-// all its connections have been opened and one at its end; a CA prints one at its end.
+// ReadReport parses the last report in the output of a client. A Hostile prints an empty one
+// when it can get Begin, one when all its connections have been opened, and one at its end.
+// A CA prints one at its end.
 func ReadReport[R HostileReport | CAReport](output string) (report R, err error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
