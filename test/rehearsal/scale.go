@@ -98,6 +98,10 @@ func (s *Scale) startAll(ctx context.Context) (string, error) {
 	if s.cluster, err = cluster.Start(ctx, s.lab, s.Programs); err != nil {
 		return "", err
 	}
+	// cert-manager can replace a CertificateRequest by another one of the same name. The Order
+	// of the deleted one has the name that the other one needs, and cert-manager waits until it
+	// is deleted (pkg/controller/certificaterequests/acme, "found Order resource not owned").
+	s.cluster.CollectGarbage()
 	s.pids = map[int]int{}
 	for _, m := range s.lab.ControlPlane {
 		s.stores = append(s.stores, &lab.DescriptorStore{})
