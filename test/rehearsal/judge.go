@@ -28,26 +28,28 @@ func (s *Scale) judge(context.Context) (string, error) {
 	challenges := s.progress.observed()
 	cuts, connectionErr := attributeConnections(all, s.faults)
 	var rejected []rejection
+	var lost []lostVIP
 	for _, m := range s.lab.ControlPlane {
-		one, err := rejections(m.Name, s.services[m.Index].Log)
-		if err != nil {
+		one, rejectedErr := rejections(m.Name, s.services[m.Index].Log)
+		left, lostErr := lostVIPs(m.Name, s.services[m.Index].Log)
+		if err := errors.Join(rejectedErr, lostErr); err != nil {
 			return "", err
 		}
-		rejected = append(rejected, one...)
+		rejected, lost = append(rejected, one...), append(lost, left...)
 	}
-	lines, rejectionErr := attributeRejections(rejected, cuts)
+	lines, rejectionErr := attributeRejections(rejected, cuts, lost)
 	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges)); err != nil {
-		return "", fmt.Errorf("%w\nfaults:\n%v\ncut connections:\n%s", err, s.faults, describeCuts(cuts))
+		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeCuts(cuts), err)
 	}
 	table, err := s.figures(all, cuts, challenges, len(rejected))
-	return fmt.Sprintf("each of %d connections that failed and %d rejections belongs to a fault\n%s%s%s",
+	return fmt.Sprintf("each of %d connections without an answer and %d rejections has a cause\n%s%s%s",
 		len(cuts), len(rejected), table, describeCuts(cuts), strings.Join(lines, "\n")), err
 }
 
 func describeCuts(cuts []*cut) string {
 	var b strings.Builder
 	for _, c := range cuts {
-		fmt.Fprintf(&b, "%v (%s)\n", &c.connection, c.fault.title)
+		fmt.Fprintln(&b, c)
 	}
 	return b.String()
 }
@@ -185,7 +187,7 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 		{"requests answered, per Challenge", fmt.Sprintf("%d, %.1f", answered, float64(answered)/float64(len(challenges)))},
 		{"self checks repeated because of a fault", strconv.Itoa(byFault)},
 		{"self checks repeated because the route was missing", strconv.Itoa(repeated[503])},
-		{"connections cut by faults, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
+		{"connections without an answer, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
 		{"median time of a Challenge until valid", fmt.Sprintf("%.0f s", lifetime.Seconds())},
 		{"of it in the service, router and solver", fmt.Sprintf("%.1f ms (%.3f %%)", share.Seconds()*1e3, 100*share.Seconds()/lifetime.Seconds())},
 		{"median and 99th percentile of a response", responseTimes(all)},

@@ -189,7 +189,7 @@ func (s *Scale) inject(ctx context.Context, title string, do func(context.Contex
 	if err != nil {
 		return "", err
 	}
-	f.end = time.Now()
+	f.next, f.end = next, time.Now()
 	s.faults = append(s.faults, f)
 	ready, challenges := s.progress.counts()
 	return fmt.Sprintf("on %s; %s serves after %.2f s; %d Certificates are ready, %d Challenges in progress",
@@ -273,7 +273,7 @@ func (s *Scale) sampleFootprint(ctx context.Context) func() lab.Footprint {
 // finish waits for the last Certificate, then stops the services: their journals end.
 func (s *Scale) finish(ctx context.Context) (string, error) {
 	if err := s.progress.awaitReady(ctx, s.Certificates); err != nil {
-		return "", fmt.Errorf("%w\nfaults:\n%v", err, s.faults)
+		return "", fmt.Errorf("faults:\n%v\n%w", s.faults, err)
 	}
 	took := time.Since(s.began)
 	if err := s.progress.awaitNoChallenge(ctx); err != nil {
