@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +48,7 @@ type progress struct {
 
 	mu         sync.Mutex
 	ready      map[string]bool
+	waiting    map[string]string // conditions of the Certificates that have not been ready
 	challenges map[types.UID]*observedChallenge
 	current    map[types.UID]bool // Challenges that exist
 	running    int                // Challenges with status.processing
@@ -56,7 +60,7 @@ type progress struct {
 // watchProgress observes until ctx ends.
 func watchProgress(ctx context.Context, c *cluster.Cluster) (*progress, error) {
 	p := &progress{
-		changed: make(chan struct{}, 1), ready: map[string]bool{},
+		changed: make(chan struct{}, 1), ready: map[string]bool{}, waiting: map[string]string{},
 		challenges: map[types.UID]*observedChallenge{}, current: map[types.UID]bool{},
 	}
 	// An informer can skip versions when it lists again; a watch delivers each one, or ends.
@@ -159,9 +163,30 @@ func (p *progress) seeCertificate(object any) {
 	switch {
 	case certificateState(c) == "ready":
 		p.ready[c.Name] = true
+		delete(p.waiting, c.Name)
 	case c.Status.FailedIssuanceAttempts != nil:
 		p.failure = errors.Join(p.failure, fmt.Errorf("the issuance of Certificate %s has failed: %+v", c.Name, c.Status.Conditions))
+	case !p.ready[c.Name]:
+		p.waiting[c.Name] = fmt.Sprintf("%+v", c.Status.Conditions)
 	}
+}
+
+// remaining names what a wait has been for. It requires mu.
+func (p *progress) remaining() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.waiting)) {
+		all = append(all, "Certificate "+name+": "+p.waiting[name])
+	}
+	for uid := range p.current {
+		c := p.challenges[uid]
+		all = append(all, fmt.Sprintf("Challenge for %s, created at %s, processing: %v, valid: %v",
+			c.name, c.created.Format(clock), c.processing, !c.valid.IsZero()))
+	}
+	const most = 10
+	if len(all) > most {
+		all = append(all[:most], fmt.Sprintf("and %d others", len(all)-most))
+	}
+	return strings.Join(all, "\n")
 }
 
 func (p *progress) fail(err error) {
@@ -214,7 +239,9 @@ func (p *progress) await(ctx context.Context, what string, try func() (done bool
 		select {
 		case <-p.changed:
 		case <-limit.C:
-			return fmt.Errorf("wait for %s: it has been %d for %v", what, state, progressLimit)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return fmt.Errorf("%s\nwait for %s: it has been %d for %v", p.remaining(), what, state, progressLimit)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
 		}
