@@ -64,9 +64,9 @@ func failed(c *connection) bool { return c.status != 200 && c.status != 503 }
 type cut struct {
 	connection
 
-	node  string // held the VIPs
-	cause string
-	used  bool // a rejection has been attributed to it
+	holder string // node that held the VIPs
+	cause  string
+	used   bool // a rejection has been attributed to it
 }
 
 func (c *cut) String() string { return fmt.Sprintf("%v (%s)", &c.connection, c.cause) }
@@ -86,7 +86,7 @@ func attributeConnections(all []connection, faults []fault) (cuts []*cut, err er
 			continue
 		}
 		if i := slices.IndexFunc(faults, func(f fault) bool { return f.explains(c) }); i >= 0 {
-			cuts = append(cuts, &cut{connection: *c, node: faults[i].node.Name, cause: faults[i].title})
+			cuts = append(cuts, &cut{connection: *c, holder: faults[i].node.Name, cause: faults[i].title})
 			continue
 		}
 		other := slices.IndexFunc(all, func(o connection) bool { return o.insteadOf(c) && !chosen[o.flow()] })
@@ -95,9 +95,31 @@ func attributeConnections(all []connection, faults []fault) (cuts []*cut, err er
 			continue
 		}
 		chosen[all[other].flow()] = true
-		cuts = append(cuts, &cut{connection: *c, node: holderAt(c.opened, faults), cause: otherFamily})
+		cuts = append(cuts, &cut{connection: *c, holder: holderAt(c.opened, faults), cause: otherFamily})
 	}
 	return cuts, errors.Join(errs...)
+}
+
+// attributeInvalid has each invalid Challenge belong to another connection that a fault has
+// cut, of the CA's node: one with the Challenge's token, or one without a request.
+func attributeInvalid(all []observedChallenge, cuts []*cut, ca string) error {
+	var errs []error
+	used := map[*cut]bool{}
+	for _, c := range all {
+		if c.invalid.IsZero() {
+			continue
+		}
+		i := slices.IndexFunc(cuts, func(one *cut) bool {
+			return !used[one] && one.node == ca && one.cause != otherFamily &&
+				(one.token == "" || one.token == c.token) && one.opened.After(c.created.Add(-time.Second)) && one.opened.Before(c.invalid)
+		})
+		if i < 0 {
+			errs = append(errs, fmt.Errorf("no fault explains the invalid Challenge for %s at %s: %s", c.name, c.invalid.Format(clock), c.reason))
+			continue
+		}
+		used[cuts[i]] = true
+	}
+	return errors.Join(errs...)
 }
 
 // rejection is one rejected request in a journal.
@@ -123,7 +145,7 @@ func attributeRejections(rejections []rejection, cuts []*cut, lost []lostVIP) (l
 	for _, r := range rejections {
 		covers := func(at time.Time) bool { return !at.After(r.at) && at.After(r.at.Add(-summaryDelay)) }
 		if i := slices.IndexFunc(cuts, func(c *cut) bool {
-			return !c.used && c.node == r.node && !c.established.IsZero() && covers(c.opened)
+			return !c.used && c.holder == r.node && !c.established.IsZero() && covers(c.opened)
 		}); i >= 0 {
 			cuts[i].used = true
 			lines = append(lines, fmt.Sprintf("%s on %s: %v", r.reason, r.node, cuts[i]))

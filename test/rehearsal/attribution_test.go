@@ -111,7 +111,7 @@ func TestOtherFamily(t *testing.T) {
 			}
 			var got []string
 			for _, c := range cuts {
-				got = append(got, c.node)
+				got = append(got, c.holder)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -154,6 +154,44 @@ func TestAttributeRejections(t *testing.T) {
 		if _, err := attributeRejections(rejected, cuts(), lost); err == nil || !strings.Contains(err.Error(), "no fault explains the rejection") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestAttributeInvalid holds that each invalid Challenge needs a cut connection of the CA.
+func TestAttributeInvalid(t *testing.T) {
+	t.Parallel()
+	challenge := func(token string, created, invalid float64) observedChallenge {
+		return observedChallenge{target: target{name: "a.test"}, token: token, created: at(created), invalid: at(invalid), reason: "connection refused"}
+	}
+	cutOf := func(node, token, cause string) *cut {
+		c := opened(11, 11.5, 0)
+		c.node, c.token = node, token
+		return &cut{connection: c, cause: cause}
+	}
+	move := cutOf("internet", "", "the VIPs move")
+	tests := map[string]struct {
+		challenges []observedChallenge
+		cuts       []*cut
+		ok         bool
+	}{
+		"valid":             {[]observedChallenge{{valid: at(3)}}, nil, true},
+		"no connection":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{move}, true},
+		"its token":         {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "one", "the VIPs move")}, true},
+		"another token":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "two", "the VIPs move")}, false},
+		"no cut":            {[]observedChallenge{challenge("one", 1, 12)}, nil, false},
+		"two for one":       {[]observedChallenge{challenge("one", 1, 12), challenge("two", 1, 12)}, []*cut{move}, false},
+		"of the self check": {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("pod0", "", "the VIPs move")}, false},
+		"no fault":          {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "", otherFamily)}, false},
+		"before the cut":    {[]observedChallenge{challenge("one", 1, 10)}, []*cut{move}, false},
+		"after the cut":     {[]observedChallenge{challenge("one", 13, 14)}, []*cut{move}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := attributeInvalid(tt.challenges, tt.cuts, "internet"); (err == nil) != tt.ok {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *Scale) judge(context.Context) (string, error) {
 		rejected, lost = append(rejected, one...), append(lost, left...)
 	}
 	lines, rejectionErr := attributeRejections(rejected, cuts, lost)
-	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges)); err != nil {
+	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges, cuts)); err != nil {
 		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeCuts(cuts), err)
 	}
 	table, err := s.figures(all, cuts, challenges, len(rejected))
@@ -54,15 +54,22 @@ func describeCuts(cuts []*cut) string {
 	return b.String()
 }
 
-// checkChallenges holds that each Challenge has become valid.
-func (s *Scale) checkChallenges(all []observedChallenge) error {
-	var errs []error
-	names := map[string]bool{}
+// checkChallenges holds that each Challenge has become valid, unless a fault has cut a
+// connection of the CA, which does not try again.
+func (s *Scale) checkChallenges(all []observedChallenge, cuts []*cut) error {
+	errs := []error{attributeInvalid(all, cuts, s.lab.Internet.Name)}
+	names, invalid := map[string]bool{}, 0
 	for _, c := range all {
 		names[c.name] = true
-		if c.valid.IsZero() {
+		switch {
+		case !c.invalid.IsZero():
+			invalid++
+		case c.valid.IsZero():
 			errs = append(errs, fmt.Errorf("the Challenge for %s never was valid", c.name))
 		}
+	}
+	if failed := s.progress.failedIssuances(); failed != invalid {
+		errs = append(errs, fmt.Errorf("%d issuances have failed, and %d Challenges were invalid", failed, invalid))
 	}
 	// The CA can reuse an authorization for the second Certificate of a name.
 	if want := s.Certificates - s.Twice; len(names) != want {
@@ -150,7 +157,12 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	}
 	var lifetimes, shares []time.Duration
 	last := s.began
+	invalid := 0
 	for _, c := range challenges {
+		if c.valid.IsZero() {
+			invalid++
+			continue
+		}
 		lifetimes, shares = append(lifetimes, c.valid.Sub(c.created)), append(shares, byToken[c.token])
 		if c.valid.After(last) {
 			last = c.valid
@@ -182,6 +194,7 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	}
 	rows := [][2]string{
 		{"Certificates, names, Challenges", fmt.Sprintf("%d, %d, %d", s.Certificates, s.Certificates-s.Twice, len(challenges))},
+		{"Challenges invalid because of a fault", strconv.Itoa(invalid)},
 		{"time to the last valid Challenge", fmt.Sprintf("%.0f s", wall.Seconds())},
 		{"most Challenges in progress", fmt.Sprintf("%d of %d", most, maxChallenges)},
 		{"requests answered, per Challenge", fmt.Sprintf("%d, %.1f", answered, float64(answered)/float64(len(challenges)))},
