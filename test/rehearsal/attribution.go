@@ -21,7 +21,24 @@ type fault struct {
 	node       *lab.ControlPlaneNode // held the VIPs at the beginning
 	next       *lab.ControlPlaneNode // holds them at the end
 	begin, end time.Time             // end: the service serves the VIPs again
+	brief      []string              // other nodes that held a VIP for a moment
 }
+
+// addBriefHolders adds the nodes to each fault that lost a VIP in it: when VIPs move on a busy
+// machine, two nodes can become master (RFC 9568, section 6.4.3), and one of them gives up.
+func addBriefHolders(faults []fault, lost []lostVIP) {
+	for i := range faults {
+		f := &faults[i]
+		for _, l := range lost {
+			if !l.at.Before(f.begin) && (i+1 == len(faults) || l.at.Before(faults[i+1].begin)) {
+				f.brief = append(f.brief, l.node)
+			}
+		}
+	}
+}
+
+// holders returns the nodes that held a VIP during the fault.
+func (f fault) holders() []string { return append([]string{f.node.Name, f.next.Name}, f.brief...) }
 
 // String identifies the fault in a message.
 func (f fault) String() string {
@@ -64,9 +81,9 @@ func failed(c *connection) bool { return c.status != 200 && c.status != 503 }
 type cut struct {
 	connection
 
-	holder string // node that held the VIPs
-	cause  string
-	used   bool // a rejection has been attributed to it
+	holders []string // nodes that held the VIPs
+	cause   string
+	used    bool // a rejection has been attributed to it
 }
 
 func (c *cut) String() string { return fmt.Sprintf("%v (%s)", &c.connection, c.cause) }
@@ -86,7 +103,7 @@ func attributeConnections(all []connection, faults []fault) (cuts []*cut, err er
 			continue
 		}
 		if i := slices.IndexFunc(faults, func(f fault) bool { return f.explains(c) }); i >= 0 {
-			cuts = append(cuts, &cut{connection: *c, holder: faults[i].node.Name, cause: faults[i].title})
+			cuts = append(cuts, &cut{connection: *c, holders: faults[i].holders(), cause: faults[i].title})
 			continue
 		}
 		other := slices.IndexFunc(all, func(o connection) bool { return o.insteadOf(c) && !chosen[o.flow()] })
@@ -95,7 +112,7 @@ func attributeConnections(all []connection, faults []fault) (cuts []*cut, err er
 			continue
 		}
 		chosen[all[other].flow()] = true
-		cuts = append(cuts, &cut{connection: *c, holder: holderAt(c.opened, faults), cause: otherFamily})
+		cuts = append(cuts, &cut{connection: *c, holders: []string{holderAt(c.opened, faults)}, cause: otherFamily})
 	}
 	return cuts, errors.Join(errs...)
 }
@@ -145,7 +162,7 @@ func attributeRejections(rejections []rejection, cuts []*cut, lost []lostVIP) (l
 	for _, r := range rejections {
 		covers := func(at time.Time) bool { return !at.After(r.at) && at.After(r.at.Add(-summaryDelay)) }
 		if i := slices.IndexFunc(cuts, func(c *cut) bool {
-			return !c.used && c.holder == r.node && !c.established.IsZero() && covers(c.opened)
+			return !c.used && slices.Contains(c.holders, r.node) && !c.established.IsZero() && covers(c.opened)
 		}); i >= 0 {
 			cuts[i].used = true
 			lines = append(lines, fmt.Sprintf("%s on %s: %v", r.reason, r.node, cuts[i]))

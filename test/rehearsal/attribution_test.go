@@ -111,7 +111,7 @@ func TestOtherFamily(t *testing.T) {
 			}
 			var got []string
 			for _, c := range cuts {
-				got = append(got, c.holder)
+				got = append(got, c.holders...)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -143,17 +143,40 @@ func TestAttributeRejections(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for name, rejected := range map[string][]rejection{
-		"twice":                   {one, one},
-		"on another node":         {{"master2", at(40), "head-timeout"}},
-		"in an earlier minute":    {{"master1", at(9), "head-timeout"}},
-		"in a much later minute":  {{"master1", at(200), "head-timeout"}},
-		"without any connections": {{"master3", at(40), "client-gone"}},
-		"two for one VIP":         {{"master0", at(40), "head-timeout"}, {"master0", at(40), "head-timeout"}},
-		"before the VIP left":     {{"master0", at(10), "head-timeout"}},
+		"twice":                  {one, one},
+		"on another node":        {{"master3", at(40), "head-timeout"}},
+		"in an earlier minute":   {{"master1", at(9), "head-timeout"}},
+		"in a much later minute": {{"master1", at(200), "head-timeout"}},
+		"two for one VIP":        {{"master0", at(40), "head-timeout"}, {"master0", at(40), "head-timeout"}},
+		"before the VIP left":    {{"master0", at(10), "head-timeout"}},
 	} {
 		if _, err := attributeRejections(rejected, cuts(), lost); err == nil || !strings.Contains(err.Error(), "no fault explains the rejection") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestBriefHolders holds that a rejection may be on a node that lost the VIP in the same fault.
+func TestBriefHolders(t *testing.T) {
+	t.Parallel()
+	second := testFaults()[0]
+	second.begin, second.end = at(30), at(31)
+	faults := append(testFaults(), second)
+	addBriefHolders(faults, []lostVIP{{"before", at(9), ""}, {"master0", at(12.5), ""}, {"later", at(30), ""}})
+	var got [][]string
+	for _, f := range faults {
+		got = append(got, f.holders())
+	}
+	want := [][]string{{"master1", "master2", "master0"}, {"master1", "master2", "later"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	cuts, err := attributeConnections([]connection{opened(11, 11.5, 0)}, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attributeRejections([]rejection{{"master0", at(40), "client-gone"}}, cuts, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -26,7 +26,6 @@ func (s *Scale) judge(context.Context) (string, error) {
 	}
 	all := s.capture.connections(s.lab.API.Both()...)
 	challenges := s.progress.observed()
-	cuts, connectionErr := attributeConnections(all, s.faults)
 	var rejected []rejection
 	var lost []lostVIP
 	for _, m := range s.lab.ControlPlane {
@@ -37,6 +36,8 @@ func (s *Scale) judge(context.Context) (string, error) {
 		}
 		rejected, lost = append(rejected, one...), append(lost, left...)
 	}
+	addBriefHolders(s.faults, lost)
+	cuts, connectionErr := attributeConnections(all, s.faults)
 	lines, rejectionErr := attributeRejections(rejected, cuts, lost)
 	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges, cuts)); err != nil {
 		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeCuts(cuts), err)
