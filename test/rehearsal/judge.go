@@ -56,21 +56,27 @@ func describeCuts(cuts []*cut) string {
 }
 
 // checkChallenges holds that each Challenge has become valid, unless a fault has cut a
-// connection of the CA, which does not try again.
+// connection of the CA, which does not try again, or cert-manager has replaced the
+// CertificateRequest.
 func (s *Scale) checkChallenges(all []observedChallenge, cuts []*cut) error {
 	errs := []error{attributeInvalid(all, cuts, s.lab.Internet.Name)}
 	names, invalid := map[string]bool{}, 0
 	for _, c := range all {
-		names[c.name] = true
+		names[c.name] = names[c.name] || !c.valid.IsZero()
 		switch {
 		case !c.invalid.IsZero():
 			invalid++
-		case c.valid.IsZero():
+		case c.valid.IsZero() && !c.removed:
 			errs = append(errs, fmt.Errorf("the Challenge for %s never was valid", c.name))
 		}
 	}
 	if failed := s.progress.failedIssuances(); failed != invalid {
 		errs = append(errs, fmt.Errorf("%d issuances have failed, and %d Challenges were invalid", failed, invalid))
+	}
+	for name, valid := range names {
+		if !valid {
+			errs = append(errs, fmt.Errorf("no Challenge for %s was valid", name))
+		}
 	}
 	// The CA can reuse an authorization for the second Certificate of a name.
 	if want := s.Certificates - s.Twice; len(names) != want {
@@ -160,8 +166,10 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	last := s.began
 	invalid := 0
 	for _, c := range challenges {
-		if c.valid.IsZero() {
+		if !c.invalid.IsZero() {
 			invalid++
+		}
+		if c.valid.IsZero() {
 			continue
 		}
 		lifetimes, shares = append(lifetimes, c.valid.Sub(c.created)), append(shares, byToken[c.token])

@@ -44,6 +44,7 @@ type observedChallenge struct {
 	invalid    time.Time // the same: the CA did not get the answer
 	reason     string    // why
 	processing bool
+	removed    bool // with its Order, if its CertificateRequest was replaced
 }
 
 // progress observes each version of the Challenges and the state of the Certificates.
@@ -128,7 +129,7 @@ func (p *progress) seeChallenge(e watch.Event) {
 	one.processing = c.Status.Processing
 	if e.Type == watch.Deleted {
 		delete(p.current, c.UID)
-		one.processing = false
+		one.processing, one.removed = false, true
 	}
 	switch c.Status.State {
 	case cmacme.Valid:
