@@ -207,6 +207,9 @@ func (s *Scale) awaitReachable(ctx context.Context) error {
 	for _, client := range []*lab.Node{s.lab.Pods[0], s.lab.Internet.Node} {
 		for _, vip := range s.lab.API.Both() {
 			err := lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip), func(ctx context.Context) error {
+				// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
 				conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
 				if err != nil {
 					return err
