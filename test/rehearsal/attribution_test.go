@@ -3,6 +3,7 @@
 package rehearsal
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -25,15 +26,23 @@ func at(seconds float64) time.Time {
 // opened returns a connection that existed from a time to another one, and got a status.
 func opened(from, to float64, status int) connection {
 	return connection{
-		client: netip.MustParseAddrPort("10.128.0.2:40000"), vip: netip.MustParseAddr("192.0.2.5"),
+		node: "pod0", client: netip.MustParseAddrPort("10.128.0.2:40000"), vip: netip.MustParseAddr("192.0.2.5"),
 		opened: at(from), established: at(from), last: at(to), status: status,
 	}
 }
 
-// testFaults is one fault of 2 s on master1.
+// left returns a connection over IPv6 that its client has closed without a request.
+func left(from, to float64) connection {
+	return connection{
+		node: "pod0", client: netip.MustParseAddrPort("[fd00::2]:40000"), vip: netip.MustParseAddr("fd00::5"),
+		opened: at(from), established: at(from), last: at(to), left: true,
+	}
+}
+
+// testFaults is one fault of 2 s, which moves the VIPs from master1 to master2.
 func testFaults() []fault {
-	node := &lab.ControlPlaneNode{Node: &lab.Node{Name: "master1"}, Index: 1}
-	return []fault{{title: "the VIPs move", node: node, begin: at(10), end: at(12)}}
+	node := func(name string) *lab.ControlPlaneNode { return &lab.ControlPlaneNode{Node: &lab.Node{Name: name}} }
+	return []fault{{title: "the VIPs move", node: node("master1"), next: node("master2"), begin: at(10), end: at(12)}}
 }
 
 // TestAttributeConnections holds that only a connection that lived during a fault may fail.
@@ -68,41 +77,153 @@ func TestAttributeConnections(t *testing.T) {
 	}
 }
 
-// TestAttributeRejections holds that each rejection needs a connection of its own, which a
-// fault on the same node has cut.
+// TestOtherFamily holds that a client may give a connection up only for another one that
+// existed at the same time, went to the other family and was answered.
+func TestOtherFamily(t *testing.T) {
+	t.Parallel()
+	change := func(c connection, change func(*connection)) connection { change(&c); return c }
+	tests := map[string]struct {
+		connections []connection
+		want        []string // the nodes that held the VIPs
+	}{
+		"first":        {[]connection{left(1, 1.5), opened(1.3, 1.6, 200)}, []string{"master1"}},
+		"second":       {[]connection{left(20.3, 20.5), opened(20, 20.4, 503)}, []string{"master2"}},
+		"alone":        {[]connection{left(1, 1.5)}, nil},
+		"later":        {[]connection{left(1, 1.5), opened(1.6, 1.7, 200)}, nil},
+		"failed too":   {[]connection{left(9, 10.5), opened(9, 11, 502), left(1, 1.5), opened(1, 1.5, 502)}, nil},
+		"same family":  {[]connection{change(left(1, 1.5), func(c *connection) { c.vip = netip.MustParseAddr("192.0.2.5") }), opened(1.3, 1.6, 200)}, nil},
+		"other client": {[]connection{change(left(1, 1.5), func(c *connection) { c.node = "pod1" }), opened(1.3, 1.6, 200)}, nil},
+		"reset":        {[]connection{change(left(1, 1.5), func(c *connection) { c.left = false }), opened(1.3, 1.6, 200)}, nil},
+		"two for one": {[]connection{
+			left(1, 1.5), opened(1.3, 1.6, 200),
+			change(left(1, 1.5), func(c *connection) { c.client = netip.MustParseAddrPort("[fd00::2]:40002") }),
+		}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cuts, err := attributeConnections(tt.connections, testFaults())
+			if (err == nil) != (tt.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			if err != nil {
+				return
+			}
+			var got []string
+			for _, c := range cuts {
+				got = append(got, c.holders...)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAttributeRejections holds that each rejection needs a cause of its own on the same node:
+// a connection without an answer, or a VIP that left during a request of the service.
 func TestAttributeRejections(t *testing.T) {
 	t.Parallel()
 	cuts := func() []*cut {
-		all, err := attributeConnections([]connection{opened(9.5, 20, 0)}, testFaults())
+		all, err := attributeConnections([]connection{opened(9.5, 20, 0), left(50, 50.5), opened(50.3, 50.6, 200)}, testFaults())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
 	one := rejection{"master1", at(40), "head-timeout"}
-	lines, err := attributeRejections([]rejection{one}, cuts())
-	want := []string{"head-timeout on master1: 10.128.0.2:40000 to 192.0.2.5, 12:00:09.500 to 12:00:20.000: no request (the VIPs move)"}
+	lost := []lostVIP{{"master0", at(11), "192.0.2.5"}}
+	lines, err := attributeRejections([]rejection{one, {"master2", at(60), "client-gone"}, {"master0", at(40), "head-timeout"}}, cuts(), lost)
+	want := []string{
+		"head-timeout on master1: 10.128.0.2:40000 to 192.0.2.5, 12:00:09.500 to 12:00:20.000: no request (the VIPs move)",
+		"client-gone on master2: [fd00::2]:40000 to fd00::5, 12:00:50.000 to 12:00:50.500: no request (its client used the other address family)",
+		"head-timeout on master0: request of the service to 192.0.2.5, which left at 12:00:11.000",
+	}
 	if diff := cmp.Diff(want, lines); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for name, rejected := range map[string][]rejection{
-		"twice":                   {one, one},
-		"on another node":         {{"master0", at(40), "head-timeout"}},
-		"in an earlier minute":    {{"master1", at(9), "head-timeout"}},
-		"in a much later minute":  {{"master1", at(200), "head-timeout"}},
-		"without any connections": {{"master2", at(40), "client-gone"}},
+		"twice":                  {one, one},
+		"on another node":        {{"master3", at(40), "head-timeout"}},
+		"in an earlier minute":   {{"master1", at(9), "head-timeout"}},
+		"in a much later minute": {{"master1", at(200), "head-timeout"}},
+		"two for one VIP":        {{"master0", at(40), "head-timeout"}, {"master0", at(40), "head-timeout"}},
+		"before the VIP left":    {{"master0", at(10), "head-timeout"}},
 	} {
-		if _, err := attributeRejections(rejected, cuts()); err == nil || !strings.Contains(err.Error(), "no fault explains the rejection") {
+		if _, err := attributeRejections(rejected, cuts(), lost); err == nil || !strings.Contains(err.Error(), "no fault explains the rejection") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 }
 
-// TestRejections reads the journal's summaries.
+// TestBriefHolders holds that a rejection may be on a node that lost the VIP in the same fault.
+func TestBriefHolders(t *testing.T) {
+	t.Parallel()
+	second := testFaults()[0]
+	second.begin, second.end = at(30), at(31)
+	faults := append(testFaults(), second)
+	addBriefHolders(faults, []lostVIP{{"before", at(9), ""}, {"master0", at(12.5), ""}, {"later", at(30), ""}})
+	var got [][]string
+	for _, f := range faults {
+		got = append(got, f.holders())
+	}
+	want := [][]string{{"master1", "master2", "master0"}, {"master1", "master2", "later"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	cuts, err := attributeConnections([]connection{opened(11, 11.5, 0)}, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attributeRejections([]rejection{{"master0", at(40), "client-gone"}}, cuts, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttributeInvalid holds that each invalid Challenge needs a cut connection of the CA.
+func TestAttributeInvalid(t *testing.T) {
+	t.Parallel()
+	challenge := func(token string, created, invalid float64) observedChallenge {
+		return observedChallenge{target: target{name: "a.test"}, token: token, created: at(created), invalid: at(invalid), reason: "connection refused"}
+	}
+	cutOf := func(node, token, cause string) *cut {
+		c := opened(11, 11.5, 0)
+		c.node, c.token = node, token
+		return &cut{connection: c, cause: cause}
+	}
+	move := cutOf("internet", "", "the VIPs move")
+	tests := map[string]struct {
+		challenges []observedChallenge
+		cuts       []*cut
+		ok         bool
+	}{
+		"valid":             {[]observedChallenge{{valid: at(3)}}, nil, true},
+		"no connection":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{move}, true},
+		"its token":         {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "one", "the VIPs move")}, true},
+		"another token":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "two", "the VIPs move")}, false},
+		"no cut":            {[]observedChallenge{challenge("one", 1, 12)}, nil, false},
+		"two for one":       {[]observedChallenge{challenge("one", 1, 12), challenge("two", 1, 12)}, []*cut{move}, false},
+		"of the self check": {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("pod0", "", "the VIPs move")}, false},
+		"no fault":          {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "", otherFamily)}, false},
+		"before the cut":    {[]observedChallenge{challenge("one", 1, 10)}, []*cut{move}, false},
+		"after the cut":     {[]observedChallenge{challenge("one", 13, 14)}, []*cut{move}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := attributeInvalid(tt.challenges, tt.cuts, "internet"); (err == nil) != tt.ok {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestRejections reads the journal's summaries, and the VIPs that have left.
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	text := `time=2026-11-25T12:00:59.000Z level=INFO msg="Serving: holds 192.0.2.5" event=state
+time=2026-11-25T12:00:59.500Z level=INFO msg="VIP 192.0.2.5 left this host" event=vip-lost vip=192.0.2.5
 time=2026-11-25T12:01:00.000Z level=INFO msg="3 requests rejected in the last minute: 1 client-gone, 2 head-timeout" event=rejected rejected_client_gone=1 rejected_head_timeout=2 count=3
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -111,6 +232,10 @@ time=2026-11-25T12:01:00.000Z level=INFO msg="3 requests rejected in the last mi
 	all, err := rejections("master1", path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	lost, err := lostVIPs("master1", path)
+	if err != nil || len(lost) != 1 || lost[0].node != "master1" || lost[0].vip != "192.0.2.5" || !lost[0].at.Equal(at(59.5)) {
+		t.Errorf("lost VIPs %+v, error %v", lost, err)
 	}
 	var got []string
 	for _, r := range all {
@@ -130,21 +255,27 @@ func TestCapture(t *testing.T) {
 	client, vip := netip.MustParseAddrPort("[fd00::2]:40000"), netip.MustParseAddrPort("[fd00::5]:80")
 	c := capture{last: map[flow]*connection{}}
 	syn := segment{from: client, to: vip, sequence: 1, syn: true}
+	accepted := segment{from: vip, to: client, syn: true, ack: true}
+	again := func(sequence uint32) segment { return segment{from: client, to: vip, sequence: sequence, syn: true} } // with the same port
+	closed, reset := segment{from: client, to: vip, fin: true, ack: true}, segment{from: vip, to: client, rst: true}
 	for i, s := range []segment{
 		syn, syn, // sent again
-		{from: vip, to: client, syn: true, ack: true},
+		accepted,
 		{from: client, to: vip, sequence: 2, ack: true, data: []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\n")},
 		{from: vip, to: client, ack: true, data: []byte("HTTP/1.1 503 Service Unavailable\r\n")},
-		{from: client, to: vip, sequence: 9, syn: true}, // the port is used again
-		{from: vip, to: client, rst: true},
+		closed,
+		again(9), reset,
+		again(20), accepted, closed, reset,
+		again(30), accepted, reset, closed,
 	} {
-		c.see(s, at(float64(i)))
+		c.see("pod0", s, at(float64(i)))
 	}
 	var got []string
 	for _, one := range c.connections(vip.Addr()) {
-		got = append(got, one.token+" "+one.outcome())
+		got = append(got, fmt.Sprintf("%s %s %s %v", one.node, one.token, one.outcome(), one.left))
 	}
-	if diff := cmp.Diff([]string{"token 503", " connection refused"}, got); diff != "" {
+	want := []string{"pod0 token 503 false", "pod0  connection refused false", "pod0  no request true", "pod0  no request false"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

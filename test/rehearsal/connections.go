@@ -21,6 +21,7 @@ import (
 
 // connection is a TCP connection to port 80 of an API VIP, as its client sees it.
 type connection struct {
+	node     string // of the client
 	client   netip.AddrPort
 	vip      netip.Addr
 	sequence uint32 // of the SYN
@@ -33,7 +34,11 @@ type connection struct {
 	token       string
 	status      int  // of the response; 0 without one
 	refused     bool // RST in response to the SYN
+	reset       bool // RST after the SYN-ACK
+	left        bool // the client has closed it without a request, before any reset
 }
+
+func (c *connection) flow() flow { return flow{c.client, c.vip} }
 
 // outcome describes what the client got.
 func (c *connection) outcome() string {
@@ -96,7 +101,7 @@ func (c *capture) start(ctx context.Context, nodes ...*lab.Node) (stop func() er
 		}
 		readers.Go(func() error {
 			defer func() { _ = unix.Close(fd) }()
-			if err := c.read(ctx, fd); err != nil {
+			if err := c.read(ctx, n.Name, fd); err != nil {
 				return fmt.Errorf("capture packets on %s: %w", n.Name, err)
 			}
 			return nil
@@ -126,7 +131,7 @@ func openCapture() (int, error) {
 	return fd, nil
 }
 
-func (c *capture) read(ctx context.Context, fd int) error {
+func (c *capture) read(ctx context.Context, node string, fd int) error {
 	packet, control := make([]byte, 2048), make([]byte, unix.CmsgSpace(16))
 	for ctx.Err() == nil {
 		n, controlSize, _, _, err := unix.Recvmsg(fd, packet, control, 0)
@@ -137,7 +142,7 @@ func (c *capture) read(ctx context.Context, fd int) error {
 			return err
 		}
 		if s, is := parseSegment(packet[:n]); is {
-			c.see(s, receivedAt(control[:controlSize]))
+			c.see(node, s, receivedAt(control[:controlSize]))
 		}
 	}
 	lost, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
@@ -159,10 +164,11 @@ func receivedAt(control []byte) time.Time {
 
 // segment is a TCP segment.
 type segment struct {
-	from, to      netip.AddrPort
-	sequence      uint32
-	syn, ack, rst bool
-	data          []byte
+	from, to netip.AddrPort
+	sequence uint32
+	data     []byte
+
+	fin, syn, ack, rst bool
 }
 
 // parseSegment parses a packet from its IP header on. It returns false for one without TCP.
@@ -187,7 +193,7 @@ func parseSegment(packet []byte) (s segment, is bool) {
 	s.from = netip.AddrPortFrom(from, binary.BigEndian.Uint16(packet))
 	s.to = netip.AddrPortFrom(to, binary.BigEndian.Uint16(packet[2:]))
 	s.sequence = binary.BigEndian.Uint32(packet[4:])
-	s.syn, s.rst, s.ack = packet[13]&2 != 0, packet[13]&4 != 0, packet[13]&16 != 0
+	s.fin, s.syn, s.rst, s.ack = packet[13]&1 != 0, packet[13]&2 != 0, packet[13]&4 != 0, packet[13]&16 != 0
 	s.data = packet[int(packet[12]>>4)*4:]
 	return s, true
 }
@@ -198,29 +204,30 @@ var (
 	statusLine    = regexp.MustCompile(`^HTTP/1\.1 ([0-9]{3}) `)
 )
 
-// see takes a segment.
-func (c *capture) see(s segment, at time.Time) {
+// see takes a segment that a client's node has sent or received.
+func (c *capture) see(node string, s segment, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch uint16(80) {
 	case s.to.Port():
-		c.sent(s, at)
+		c.sent(node, s, at)
 	case s.from.Port():
 		c.received(s, at)
 	}
 }
 
-func (c *capture) sent(s segment, at time.Time) {
+func (c *capture) sent(node string, s segment, at time.Time) {
 	key := flow{s.from, s.to.Addr()}
 	one := c.last[key]
 	if s.syn && (one == nil || one.sequence != s.sequence) {
-		one = &connection{client: s.from, vip: s.to.Addr(), sequence: s.sequence, opened: at}
+		one = &connection{node: node, client: s.from, vip: s.to.Addr(), sequence: s.sequence, opened: at}
 		c.last[key], c.all = one, append(c.all, one)
 	}
 	if one == nil {
 		return // opened before the capture
 	}
 	one.last = at
+	one.left = one.left || (s.fin || s.rst) && !one.reset && !one.established.IsZero() && one.requested.IsZero() && len(s.data) == 0
 	if len(s.data) > 0 && one.requested.IsZero() {
 		one.requested = at
 		if m := challengeLine.FindSubmatch(s.data); m != nil {
@@ -240,6 +247,8 @@ func (c *capture) received(s segment, at time.Time) {
 		one.established = at
 	case s.rst && one.established.IsZero():
 		one.refused = true
+	case s.rst:
+		one.reset = true
 	case len(s.data) > 0 && one.answered.IsZero():
 		one.answered = at
 		if m := statusLine.FindSubmatch(s.data); m != nil {

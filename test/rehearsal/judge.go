@@ -26,40 +26,56 @@ func (s *Scale) judge(context.Context) (string, error) {
 	}
 	all := s.capture.connections(s.lab.API.Both()...)
 	challenges := s.progress.observed()
-	cuts, connectionErr := attributeConnections(all, s.faults)
 	var rejected []rejection
+	var lost []lostVIP
 	for _, m := range s.lab.ControlPlane {
-		one, err := rejections(m.Name, s.services[m.Index].Log)
-		if err != nil {
+		one, rejectedErr := rejections(m.Name, s.services[m.Index].Log)
+		left, lostErr := lostVIPs(m.Name, s.services[m.Index].Log)
+		if err := errors.Join(rejectedErr, lostErr); err != nil {
 			return "", err
 		}
-		rejected = append(rejected, one...)
+		rejected, lost = append(rejected, one...), append(lost, left...)
 	}
-	lines, rejectionErr := attributeRejections(rejected, cuts)
-	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges)); err != nil {
-		return "", fmt.Errorf("%w\nfaults:\n%v\ncut connections:\n%s", err, s.faults, describeCuts(cuts))
+	addBriefHolders(s.faults, lost)
+	cuts, connectionErr := attributeConnections(all, s.faults)
+	lines, rejectionErr := attributeRejections(rejected, cuts, lost)
+	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges, cuts)); err != nil {
+		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeCuts(cuts), err)
 	}
 	table, err := s.figures(all, cuts, challenges, len(rejected))
-	return fmt.Sprintf("each of %d connections that failed and %d rejections belongs to a fault\n%s%s%s",
+	return fmt.Sprintf("each of %d connections without an answer and %d rejections has a cause\n%s%s%s",
 		len(cuts), len(rejected), table, describeCuts(cuts), strings.Join(lines, "\n")), err
 }
 
 func describeCuts(cuts []*cut) string {
 	var b strings.Builder
 	for _, c := range cuts {
-		fmt.Fprintf(&b, "%v (%s)\n", &c.connection, c.fault.title)
+		fmt.Fprintln(&b, c)
 	}
 	return b.String()
 }
 
-// checkChallenges holds that each Challenge has become valid.
-func (s *Scale) checkChallenges(all []observedChallenge) error {
-	var errs []error
-	names := map[string]bool{}
+// checkChallenges holds that each Challenge has become valid, unless a fault has cut a
+// connection of the CA, which does not try again, or cert-manager has replaced the
+// CertificateRequest.
+func (s *Scale) checkChallenges(all []observedChallenge, cuts []*cut) error {
+	errs := []error{attributeInvalid(all, cuts, s.lab.Internet.Name)}
+	names, invalid := map[string]bool{}, 0
 	for _, c := range all {
-		names[c.name] = true
-		if c.valid.IsZero() {
+		names[c.name] = names[c.name] || !c.valid.IsZero()
+		switch {
+		case !c.invalid.IsZero():
+			invalid++
+		case c.valid.IsZero() && !c.removed:
 			errs = append(errs, fmt.Errorf("the Challenge for %s never was valid", c.name))
+		}
+	}
+	if failed := s.progress.failedIssuances(); failed != invalid {
+		errs = append(errs, fmt.Errorf("%d issuances have failed, and %d Challenges were invalid", failed, invalid))
+	}
+	for name, valid := range names {
+		if !valid {
+			errs = append(errs, fmt.Errorf("no Challenge for %s was valid", name))
 		}
 	}
 	// The CA can reuse an authorization for the second Certificate of a name.
@@ -148,7 +164,14 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	}
 	var lifetimes, shares []time.Duration
 	last := s.began
+	invalid := 0
 	for _, c := range challenges {
+		if !c.invalid.IsZero() {
+			invalid++
+		}
+		if c.valid.IsZero() {
+			continue
+		}
 		lifetimes, shares = append(lifetimes, c.valid.Sub(c.created)), append(shares, byToken[c.token])
 		if c.valid.After(last) {
 			last = c.valid
@@ -180,12 +203,13 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	}
 	rows := [][2]string{
 		{"Certificates, names, Challenges", fmt.Sprintf("%d, %d, %d", s.Certificates, s.Certificates-s.Twice, len(challenges))},
+		{"Challenges invalid because of a fault", strconv.Itoa(invalid)},
 		{"time to the last valid Challenge", fmt.Sprintf("%.0f s", wall.Seconds())},
 		{"most Challenges in progress", fmt.Sprintf("%d of %d", most, maxChallenges)},
 		{"requests answered, per Challenge", fmt.Sprintf("%d, %.1f", answered, float64(answered)/float64(len(challenges)))},
 		{"self checks repeated because of a fault", strconv.Itoa(byFault)},
 		{"self checks repeated because the route was missing", strconv.Itoa(repeated[503])},
-		{"connections cut by faults, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
+		{"connections without an answer, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
 		{"median time of a Challenge until valid", fmt.Sprintf("%.0f s", lifetime.Seconds())},
 		{"of it in the service, router and solver", fmt.Sprintf("%.1f ms (%.3f %%)", share.Seconds()*1e3, 100*share.Seconds()/lifetime.Seconds())},
 		{"median and 99th percentile of a response", responseTimes(all)},

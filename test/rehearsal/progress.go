@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	cmacme "github.com/cert-manager/cert-manager/pkg/apis/acme/v1"
 	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	"github.com/cert-manager/cert-manager/pkg/client/informers/externalversions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // maxChallenges is cert-manager's default of --max-concurrent-challenges.
@@ -36,7 +41,10 @@ type observedChallenge struct {
 	token      string
 	created    time.Time // in whole seconds
 	valid      time.Time // when the watch has seen it
+	invalid    time.Time // the same: the CA did not get the answer
+	reason     string    // why
 	processing bool
+	removed    bool // with its Order, if its CertificateRequest was replaced
 }
 
 // progress observes each version of the Challenges and the state of the Certificates.
@@ -45,18 +53,20 @@ type progress struct {
 
 	mu         sync.Mutex
 	ready      map[string]bool
+	waiting    map[string]string // conditions of the Certificates that have not been ready
 	challenges map[types.UID]*observedChallenge
 	current    map[types.UID]bool // Challenges that exist
 	running    int                // Challenges with status.processing
 	most       int
-	violations []string // of the scheduler
-	failure    error    // of a Challenge, a Certificate or the watch
+	attempts   map[string]int // failed issuances of each Certificate
+	violations []string       // of the scheduler
+	failure    error          // of a Challenge, a Certificate or the watch
 }
 
 // watchProgress observes until ctx ends.
 func watchProgress(ctx context.Context, c *cluster.Cluster) (*progress, error) {
 	p := &progress{
-		changed: make(chan struct{}, 1), ready: map[string]bool{},
+		changed: make(chan struct{}, 1), ready: map[string]bool{}, waiting: map[string]string{}, attempts: map[string]int{},
 		challenges: map[types.UID]*observedChallenge{}, current: map[types.UID]bool{},
 	}
 	// An informer can skip versions when it lists again; a watch delivers each one, or ends.
@@ -81,8 +91,17 @@ func watchProgress(ctx context.Context, c *cluster.Cluster) (*progress, error) {
 		}
 	}()
 	factory := externalversions.NewSharedInformerFactory(c.CertManager, 0)
+	see := func(object any) {
+		if crt, is := object.(*cmapi.Certificate); is && p.seeCertificate(crt) {
+			go func() {
+				if err := renewNow(ctx, c, crt.Name); err != nil && ctx.Err() == nil {
+					p.fail(err)
+				}
+			}()
+		}
+	}
 	if _, err := factory.Certmanager().V1().Certificates().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: p.seeCertificate, UpdateFunc: func(_, object any) { p.seeCertificate(object) },
+		AddFunc: see, UpdateFunc: func(_, object any) { see(object) },
 	}); err != nil {
 		return nil, fmt.Errorf("watch the Certificates: %w", err)
 	}
@@ -110,14 +129,18 @@ func (p *progress) seeChallenge(e watch.Event) {
 	one.processing = c.Status.Processing
 	if e.Type == watch.Deleted {
 		delete(p.current, c.UID)
-		one.processing = false
+		one.processing, one.removed = false, true
 	}
 	switch c.Status.State {
 	case cmacme.Valid:
 		if one.valid.IsZero() {
 			one.valid = time.Now()
 		}
-	case cmacme.Invalid, cmacme.Expired, cmacme.Errored:
+	case cmacme.Invalid:
+		if one.invalid.IsZero() {
+			one.invalid, one.reason = time.Now(), c.Status.Reason
+		}
+	case cmacme.Expired, cmacme.Errored:
 		p.failure = errors.Join(p.failure, fmt.Errorf("%s: Challenge %s for %s is %s: %s",
 			time.Now().Format(clock), c.Name, c.Spec.DNSName, c.Status.State, c.Status.Reason))
 	case cmacme.Unknown, cmacme.Pending, cmacme.Processing, cmacme.Ready:
@@ -147,21 +170,67 @@ func (p *progress) checkSchedule(version string) {
 	}
 }
 
-// seeCertificate takes a version of a Certificate.
-func (p *progress) seeCertificate(object any) {
-	c, is := object.(*cmapi.Certificate)
-	if !is {
-		return
-	}
+// seeCertificate takes a version of a Certificate, and returns whether its issuance has failed.
+func (p *progress) seeCertificate(c *cmapi.Certificate) (failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.notify()
-	switch {
-	case certificateState(c) == "ready":
+	if certificateState(c) == "ready" {
 		p.ready[c.Name] = true
-	case c.Status.FailedIssuanceAttempts != nil:
-		p.failure = errors.Join(p.failure, fmt.Errorf("the issuance of Certificate %s has failed: %+v", c.Name, c.Status.Conditions))
+		delete(p.waiting, c.Name)
+	} else if !p.ready[c.Name] {
+		p.waiting[c.Name] = fmt.Sprintf("%+v", c.Status.Conditions)
 	}
+	if n := c.Status.FailedIssuanceAttempts; n != nil && *n > p.attempts[c.Name] {
+		p.attempts[c.Name] = *n
+		failed = true
+	}
+	return failed
+}
+
+// renewNow starts the next issuance of a Certificate, as an administrator does with
+// `cmctl renew`: cert-manager itself waits for an hour after a failure.
+func renewNow(ctx context.Context, c *cluster.Cluster, name string) error {
+	client := c.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace)
+	return lab.Eventually(ctx, "the renewal of Certificate "+name, func(ctx context.Context) error {
+		crt, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		// The times have whole seconds, and cert-manager replaces only a CertificateRequest that
+		// failed before (pkg/controller/certificates/requestmanager).
+		if failure := crt.Status.LastFailureTime; failure == nil || time.Now().Unix() <= failure.Unix() {
+			return fmt.Errorf("its last failure was at %v", failure)
+		}
+		now := metav1.Now()
+		crt.Status.Conditions = slices.DeleteFunc(crt.Status.Conditions, func(one cmapi.CertificateCondition) bool {
+			return one.Type == cmapi.CertificateConditionIssuing
+		})
+		crt.Status.Conditions = append(crt.Status.Conditions, cmapi.CertificateCondition{
+			Type: cmapi.CertificateConditionIssuing, Status: cmmeta.ConditionTrue, LastTransitionTime: &now,
+			Reason: "ManuallyTriggered", Message: "the CA did not reach the VIP", ObservedGeneration: crt.Generation,
+		})
+		_, err = client.UpdateStatus(ctx, crt, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// remaining names what a wait has been for. It requires mu.
+func (p *progress) remaining() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.waiting)) {
+		all = append(all, "Certificate "+name+": "+p.waiting[name])
+	}
+	for uid := range p.current {
+		c := p.challenges[uid]
+		all = append(all, fmt.Sprintf("Challenge for %s, created at %s, processing: %v, valid: %v",
+			c.name, c.created.Format(clock), c.processing, !c.valid.IsZero()))
+	}
+	const most = 10
+	if len(all) > most {
+		all = append(all[:most], fmt.Sprintf("and %d others", len(all)-most))
+	}
+	return strings.Join(all, "\n")
 }
 
 func (p *progress) fail(err error) {
@@ -183,7 +252,7 @@ func (p *progress) notify() {
 const progressLimit = 3 * time.Minute
 
 // awaitReady waits until a number of Certificates are ready. The wait fails with the first
-// failure, and if no other one becomes ready in progressLimit.
+// failure that no fault can explain, and if no other one becomes ready in progressLimit.
 func (p *progress) awaitReady(ctx context.Context, n int) error {
 	return p.await(ctx, fmt.Sprintf("%d Certificates that are ready", n), func() (done bool, state int) { return len(p.ready) >= n, len(p.ready) })
 }
@@ -214,7 +283,9 @@ func (p *progress) await(ctx context.Context, what string, try func() (done bool
 		select {
 		case <-p.changed:
 		case <-limit.C:
-			return fmt.Errorf("wait for %s: it has been %d for %v", what, state, progressLimit)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return fmt.Errorf("%s\nwait for %s: it has been %d for %v", p.remaining(), what, state, progressLimit)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
 		}
@@ -234,6 +305,16 @@ func (p *progress) schedule() (most int, violations []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.most, p.violations
+}
+
+// failedIssuances returns how many issuances have failed.
+func (p *progress) failedIssuances() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, attempts := range p.attempts {
+		n += attempts
+	}
+	return n
 }
 
 // observed returns all Challenges so far.

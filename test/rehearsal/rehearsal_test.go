@@ -36,7 +36,8 @@ func rehearse(t *testing.T, layout lab.Layout) {
 	runSteps(t, &rehearsal.Rehearsal{Binary: binary, Layout: layout, Programs: programs})
 }
 
-// runSteps runs all steps and removes the lab.
+// runSteps runs all steps and removes the lab. The logs of a failed step come before its
+// error, because a long output is often cut to its last lines.
 func runSteps(t *testing.T, r interface {
 	Steps() []steps.Step
 	Logs() string
@@ -47,9 +48,6 @@ func runSteps(t *testing.T, r interface {
 	interrupted := context.AfterFunc(run, func() { _ = r.Close(); os.Exit(130) })
 	t.Cleanup(func() {
 		interrupted()
-		if t.Failed() {
-			t.Log(r.Logs())
-		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -57,6 +55,7 @@ func runSteps(t *testing.T, r interface {
 	for _, step := range r.Steps() {
 		text, err := step.Run(run)
 		if err != nil {
+			t.Log(r.Logs())
 			t.Fatalf("%s: %v", step.Title, err)
 		}
 		t.Logf("%s: %s", step.Title, text)

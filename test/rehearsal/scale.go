@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -98,6 +99,10 @@ func (s *Scale) startAll(ctx context.Context) (string, error) {
 	if s.cluster, err = cluster.Start(ctx, s.lab, s.Programs); err != nil {
 		return "", err
 	}
+	// cert-manager can replace a CertificateRequest by another one of the same name. The Order
+	// of the deleted one has the name that the other one needs, and cert-manager waits until it
+	// is deleted (pkg/controller/certificaterequests/acme, "found Order resource not owned").
+	s.cluster.CollectGarbage()
 	s.pids = map[int]int{}
 	for _, m := range s.lab.ControlPlane {
 		s.stores = append(s.stores, &lab.DescriptorStore{})
@@ -171,7 +176,7 @@ func (s *Scale) request(ctx context.Context) (string, error) {
 
 func (s *Scale) hostname(i int) string { return fmt.Sprintf("scale-%03d.%s", i, s.lab.Domain) }
 
-// inject injects a fault on the node that holds the VIPs and waits until the service serves.
+// inject injects a fault on the node that holds the VIPs and waits until clients are served.
 func (s *Scale) inject(ctx context.Context, title string, do func(context.Context, *fault) error) (string, error) {
 	holder, err := s.holder(ctx)
 	if err != nil {
@@ -185,11 +190,38 @@ func (s *Scale) inject(ctx context.Context, title string, do func(context.Contex
 	if err != nil {
 		return "", err
 	}
-	f.end = time.Now()
+	if err := s.awaitReachable(ctx); err != nil {
+		return "", err
+	}
+	f.next, f.end = next, time.Now()
 	s.faults = append(s.faults, f)
 	ready, challenges := s.progress.counts()
 	return fmt.Sprintf("on %s; %s serves after %.2f s; %d Certificates are ready, %d Challenges in progress",
 		f.node.Name, next.Name, f.end.Sub(f.begin).Seconds(), ready, challenges), nil
+}
+
+// awaitReachable waits until the clients reach the VIPs. If two nodes were VRRP master for a
+// moment, a router can have the wrong neighbour until keepalived announces the VIPs again, 5 s
+// later (keepalived.conf(5), garp_master_delay).
+func (s *Scale) awaitReachable(ctx context.Context) error {
+	for _, client := range []*lab.Node{s.lab.Pods[0], s.lab.Internet.Node} {
+		for _, vip := range s.lab.API.Both() {
+			err := lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip), func(ctx context.Context) error {
+				// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
+				if err != nil {
+					return err
+				}
+				return conn.Close()
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // moveVIPs stops keepalived on the node that holds the VIPs.
@@ -269,7 +301,7 @@ func (s *Scale) sampleFootprint(ctx context.Context) func() lab.Footprint {
 // finish waits for the last Certificate, then stops the services: their journals end.
 func (s *Scale) finish(ctx context.Context) (string, error) {
 	if err := s.progress.awaitReady(ctx, s.Certificates); err != nil {
-		return "", fmt.Errorf("%w\nfaults:\n%v", err, s.faults)
+		return "", fmt.Errorf("faults:\n%v\n%w", s.faults, err)
 	}
 	took := time.Since(s.began)
 	if err := s.progress.awaitNoChallenge(ctx); err != nil {

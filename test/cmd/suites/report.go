@@ -28,6 +28,7 @@ type report struct {
 	passed, failed, skipped int
 	broken                  int // processes that failed without a failed test
 	failures                []string
+	reasons                 map[string][]string // by failure
 	suites                  map[string]*total
 	tests                   []timed
 }
@@ -51,7 +52,9 @@ type timed struct {
 	seconds float64
 }
 
-func newReport(out io.Writer) *report { return &report{out: out, suites: map[string]*total{}} }
+func newReport(out io.Writer) *report {
+	return &report{out: out, suites: map[string]*total{}, reasons: map[string][]string{}}
+}
 
 // expect registers a process.
 func (r *report) expect(p *process) {
@@ -122,6 +125,7 @@ func (r *report) ended(p *process, e event, output []string) bool {
 	case "fail":
 		r.failed++
 		r.failures = append(r.failures, name)
+		r.reasons[name] = reason(output)
 	case "skip":
 		r.skipped++
 	default:
@@ -172,7 +176,8 @@ func (r *report) account(res result, failed bool) {
 	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", result, res.process.name(), t.wall().Seconds())
 }
 
-// printSummary prints the slowest tests and suites, and then the counts.
+// printSummary prints the slowest tests and suites, the failures with their reasons, because a
+// long output is often cut to its last lines, and then the counts.
 func (r *report) printSummary() {
 	slices.SortStableFunc(r.tests, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(r.out, "\nThe slowest tests:")
@@ -188,7 +193,10 @@ func (r *report) printSummary() {
 	}
 	fmt.Fprintln(r.out)
 	if len(r.failures) > 0 {
-		fmt.Fprintf(r.out, "Failed:\n  %s\n", strings.Join(r.failures, "\n  "))
+		fmt.Fprintln(r.out, "Failed:")
+	}
+	for _, name := range r.failures {
+		fmt.Fprintln(r.out, strings.Join(append([]string{"  " + name}, r.reasons[name]...), "\n"))
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 }

@@ -58,6 +58,7 @@ The slowest packages:
 
 Failed:
   pkg/p TestB
+why it failed
   pkg/p
 2 passed, 1 failed, 1 skipped
 `
@@ -66,5 +67,38 @@ Failed:
 	}
 	if err := r.failure(); err == nil {
 		t.Error("a failed test and a failed process are no failure of the run")
+	}
+}
+
+// TestReason holds that the reason of a failure is found before and after the logs of programs,
+// and that it is short.
+func TestReason(t *testing.T) {
+	long := strings.Repeat("        more\n", 20)
+	tests := map[string]struct {
+		output string
+		want   []string
+	}{
+		"before the logs": {
+			"=== RUN   TestA\n    a_test.go:1: step\n    a_test.go:2: first\n        second\n    main_test.go:3: --- node: program\n        log\n        \n--- FAIL: TestA (1.00s)\n",
+			[]string{"    a_test.go:1: step", "    a_test.go:2: first", "        second"},
+		},
+		"after the logs": {
+			"=== RUN   TestA\n    a_test.go:3: --- node: program\n" + long + "    a_test.go:2: why\n--- FAIL: TestA (1.00s)\n",
+			[]string{"    a_test.go:2: why"},
+		},
+		"of a subtest": {"        a_test.go:2: why\n            it failed\n", []string{"        a_test.go:2: why", "            it failed"}},
+		"long": {
+			"    a_test.go:2: why\n" + long + "        because\n",
+			[]string{"    a_test.go:2: why", "        more", "        more", "        […]", "        more", "        more", "        more", "        more", "        because"},
+		},
+		"wide":            {"    a_test.go:2: " + strings.Repeat("é", 200) + "\n", []string{"    a_test.go:2: " + strings.Repeat("é", 141) + "…"}},
+		"without a place": {"panic: why\n\ngoroutine 1 [running]:\n", []string{"panic: why", "", "goroutine 1 [running]:"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, reason([]string{tt.output})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

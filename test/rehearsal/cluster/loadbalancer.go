@@ -11,9 +11,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// balancerPort is the port of HAProxy on OpenShift's control-plane nodes, to which a rule
+// BalancerPort is the port of HAProxy on OpenShift's control-plane nodes, to which a rule
 // of the node redirects port 6443 of the API VIP.
-const balancerPort = 9445
+const BalancerPort = 9445
 
 // startBalancer starts HAProxy on a control-plane node, which balances the API servers as
 // in OpenShift (machine-config-operator, templates/master/00-master/on-prem/files/haproxy*).
@@ -23,9 +23,9 @@ func (c *Cluster) startBalancer(n *lab.ControlPlaneNode) error {
 	b.WriteString("frontend main\n default_backend masters\n")
 	for _, a := range n.Addresses.Both() {
 		if a.Is4() {
-			fmt.Fprintf(&b, " bind 0.0.0.0:%d\n", balancerPort)
+			fmt.Fprintf(&b, " bind 0.0.0.0:%d\n", BalancerPort)
 		} else {
-			fmt.Fprintf(&b, " bind [::]:%d v6only\n", balancerPort)
+			fmt.Fprintf(&b, " bind [::]:%d v6only\n", BalancerPort)
 		}
 	}
 	// OpenShift's HAProxy needs no token, because anonymous clients may read /readyz there.
