@@ -348,6 +348,13 @@ func (t *selfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfT
 				return &r
 			}
 		case <-ctx.Done():
+			select { // a process that did not run finds both ready
+			case r := <-t.reports:
+				if r.ID == id {
+					return &r
+				}
+			default:
+			}
 			return nil
 		}
 	}

@@ -77,7 +77,7 @@ func TestSelfTestWhileControllerStandsStill(t *testing.T) {
 			<-respond
 		}
 	})
-	s := newService(t, explicit+"upstream: {connectTimeout: 1s, timeout: 1s}\n")
+	s := newService(t, explicit+"upstream: {connectTimeout: 1s, timeout: 3s}\n")
 	s.start([]string{shortSelfTestInterval()})
 	addVIP(t)
 	failed := func(r report.Report) bool {
@@ -86,16 +86,23 @@ func TestSelfTestWhileControllerStandsStill(t *testing.T) {
 	before := s.await("a failure", failed).SelfTests[0]
 	controller := s.cmd.Process.Pid
 	hold.Store(true)
-	<-requested
+	nstest.Await(t, "the request of a self-test", func() bool {
+		select {
+		case <-requested:
+			return true
+		default:
+			return false
+		}
+	})
 	must(t, unix.Kill(controller, unix.SIGSTOP))
 	if !nstest.Poll(func() bool { return isStopped(controller) }) {
 		t.Fatal("the controller continues")
 	}
 	close(respond)
-	<-time.After(9 * time.Second) // the fault; the self-test expires after six
+	<-time.After(11 * time.Second) // the fault; the self-test expires after eight
 	must(t, unix.Kill(controller, unix.SIGCONT))
 	s.await("another self-test", func(r report.Report) bool {
-		return failed(r) && r.SelfTests[0].Since.Equal(before.Since) && r.SelfTests[0].Checked.Sub(before.Checked) >= 9*time.Second
+		return failed(r) && r.SelfTests[0].Since.Equal(before.Since) && r.SelfTests[0].Checked.Sub(before.Checked) >= 11*time.Second
 	})
 	s.stop()
 	if n, failures := s.log.Count("event=self-test "), s.log.Count("event=self-test-failed"); n != 0 || failures != 1 {

@@ -16,12 +16,12 @@ import (
 )
 
 // TestPostEndsWait: a function that is posted at any moment of a wait ends the wait, or the
-// wait takes it. A wait that has neither was a lost wake-up. It would end after maxWait only.
+// wait takes it. A wait with neither has lost the wake-up: it would end after maxWait only.
 func TestPostEndsWait(t *testing.T) {
 	for name, reached := range map[string]func(*Loop, int) bool{
-		"before it takes what was posted": func(*Loop, int) bool { return true },
-		"after":                           func(l *Loop, _ int) bool { return hasTaken(l) },
-		"in the kernel":                   func(l *Loop, thread int) bool { return hasTaken(l) && sleeps(thread) },
+		"before or after it takes what was posted": func(*Loop, int) bool { return true },
+		"after it":      func(l *Loop, _ int) bool { return hasTaken(l) },
+		"in the kernel": func(l *Loop, thread int) bool { return hasTaken(l) && sleeps(thread) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
@@ -144,7 +144,7 @@ func newLoop(t *testing.T) *Loop {
 	return l
 }
 
-// await waits until something is true, at most for a time that nothing takes.
+// await waits until something is true. It returns false after 10 s.
 func await(what func() bool) bool {
 	for end := time.Now().Add(10 * time.Second); !what(); runtime.Gosched() {
 		if time.Now().After(end) {

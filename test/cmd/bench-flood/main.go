@@ -21,7 +21,7 @@ func main() {
 	flood.Main()
 	binary := flag.String("binary", "", "path of the http01-proxyd to flood (default: built from the repository)")
 	var o lab.FloodOptions
-	flag.IntVar(&o.Connections, "connections", 50_000, "number of concurrent connections, at least 4000")
+	flag.IntVar(&o.Connections, "connections", 50_000, fmt.Sprintf("number of concurrent connections, at least %d", lab.MinFloodConnections))
 	flag.IntVar(&o.PerSecond, "per-second", 5_000, "maximum of connections opened per second")
 	flag.DurationVar(&o.For, "for", time.Minute, "duration of the CAs' requests after all connections have been opened")
 	flag.Parse()

@@ -24,8 +24,8 @@
 // A full connection tracking table is one of the host alone (test/support/conntrack):
 // nf_conntrack_max is read-only in the host's network namespace (tried on Linux 6.18: EACCES),
 // but the kernel compares it with the entries of one namespace. The fault adds so many entries
-// of UDP: 64 MiB where the limit is 262,144. It returns an error where the limit is above
-// 1,048,576. TestConntrackFull shows that connections are dropped.
+// of UDP: 64 MiB where the limit is 262,144. conntrack.Open returns an error where the limit is
+// above 1,048,576. TestConntrackFull shows that connections are dropped.
 //
 // Some sequences have a slow disk: each fsync of the service takes five seconds
 // (test/support/slowsync). TestFlap, TestOverflow, TestConntrackFull, TestForeignOwner,

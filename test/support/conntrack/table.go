@@ -43,7 +43,7 @@ type Table struct {
 }
 
 // Open opens the table of a node. It returns an error if a full table would take too much
-// memory. The limit counts for all namespaces and is the machine's, so Open does not lower it.
+// memory. All namespaces have the machine's limit, so Open does not lower it.
 func Open(n *lab.Node) (*Table, error) {
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
 	if err != nil {

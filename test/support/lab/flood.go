@@ -20,7 +20,7 @@ import (
 
 // FloodOptions configures a flood.
 type FloodOptions struct {
-	Connections int           // concurrent connections; at least 4,000, so that few sources reach the limit per source
+	Connections int           // concurrent connections, at least MinFloodConnections
 	PerSecond   int           // maximum opened a second by all processes, after the first of each
 	For         time.Duration // duration of the CAs' requests after all connections have been opened
 }
@@ -50,6 +50,10 @@ const (
 	floodNetwork6 = "fd4e:5f2a:9c0f::/48"
 )
 
+// MinFloodConnections is enough for the four sources of the first process to exceed
+// limits.perSource (256 each) and the connections that wait to be accepted.
+const MinFloodConnections = 4_000
+
 const (
 	// perProcess is the number of connections per process, whose descriptors may be limited
 	// to 20,000.
@@ -72,6 +76,9 @@ const (
 // whole request head, while CAs request a challenge. The service must run on the VIP
 // holder, and the calling program must begin with flood.Main. It returns after the flood.
 func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report FloodReport, err error) {
+	if o.Connections < MinFloodConnections {
+		return report, fmt.Errorf("cannot flood with %d connections: no source exceeds its limit. Use at least %d", o.Connections, MinFloodConnections)
+	}
 	if err := l.routeFlood(ctx); err != nil {
 		return report, err
 	}

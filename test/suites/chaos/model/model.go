@@ -146,7 +146,7 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	before := m.held()
 	defer func() {
 		for _, vip := range m.held() {
-			// A flap removes it first.
+			// A flap removes it first, so that it arrives again.
 			if !slices.Contains(before, vip) || f.Kind == VIPFlap && vip == m.Network.API[f.VIP] {
 				m.arrived[vip] = now
 			}
@@ -418,6 +418,15 @@ func (m *Model) stall(stopped time.Duration, now time.Time) {
 		m.reloaded = now
 	}
 	m.config.since, m.keepalived.since = m.config.since.Add(stopped), m.keepalived.since.Add(stopped)
+	for vip, at := range m.arrived { // the table may have lacked it at the begin
+		due := at.Add(react)
+		if at.After(m.started.Add(-react)) {
+			due = latest(due, m.started.Add(m.startBound()))
+		}
+		if m.running && due.After(begin) {
+			m.late[vip] = latest(m.late[vip], due)
+		}
+	}
 	if m.starting(begin) {
 		m.started = m.started.Add(stopped)
 	}
@@ -433,11 +442,6 @@ func (m *Model) stall(stopped time.Duration, now time.Time) {
 	}
 	for vip, at := range m.late {
 		m.late[vip] = later(at)
-	}
-	for vip, at := range m.arrived { // the table may have lacked it before
-		if m.running && at.After(begin.Add(-react)) {
-			m.late[vip] = latest(m.late[vip], now.Add(react))
-		}
 	}
 }
 

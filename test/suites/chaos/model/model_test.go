@@ -211,6 +211,7 @@ func TestLateVIPs(t *testing.T) {
 		{"a stop of the controller after an arrival", []step{arrives, {300 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 278}}}, false},
 		{"the same after a flap", []step{arrives, {long, model.Fault{Kind: model.VIPFlap, N: 3}}, {300 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 278}}}, false},
 		{"the same later", []step{arrives, {long, model.Fault{Kind: model.PauseController, N: 278}}}, true},
+		{"a stop during a start", []step{arrives, {long, model.Fault{Kind: model.Restart}}, {0, model.Fault{Kind: model.VIPFlap, N: 3}}, {2500 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 100}}}, false},
 		{"a crash after a flap", []step{arrives, {long, model.Fault{Kind: model.VIPFlap, N: 3}}, {0, model.Fault{Kind: model.KillController}}}, false},
 		{"restart on a slow disk", []step{{0, model.Fault{Kind: model.SlowDisk}}, arrives, {long, model.Fault{Kind: model.Restart}}}, false},
 	} {
@@ -229,6 +230,16 @@ func TestLateVIPs(t *testing.T) {
 		if !m.Serves(vips[0], now.Add(long)) {
 			t.Errorf("%s: not served for ever", tc.name)
 		}
+	}
+}
+
+// TestLateAfterStop: a stop of the controller delays its reaction by its own length.
+func TestLateAfterStop(t *testing.T) {
+	t.Parallel()
+	m, _ := expectations(step{long, model.Fault{Kind: model.VIPAdd}}, step{900 * time.Millisecond, model.Fault{Kind: model.PauseController, N: 1}})
+	vip, due := network().API[0], start.Add(long+time.Second+time.Millisecond)
+	if m.Serves(vip, due.Add(-time.Millisecond)) || !m.Serves(vip, due) {
+		t.Error("the VIP is not late, or for too long")
 	}
 }
 
