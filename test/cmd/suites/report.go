@@ -102,20 +102,18 @@ func (r *report) add(res result) {
 	}
 	if len(names) > 0 || res.err != nil && r.failed == failed || errors.Is(res.err, errHeldOpen) {
 		r.broken++
+		var rest []string // the output without a test's last event
+		for _, test := range order {
+			rest = append(rest, output[test]...)
+		}
 		if len(names) == 0 {
-			var all []string
-			for _, test := range order {
-				all = append(all, output[test]...)
-			}
-			r.fail(res.process.name(), all, res.err)
+			r.fail(res.process.name(), rest, res.err)
 		}
 		fmt.Fprintf(r.out, "%s: %v\n", res.process.name(), cmp.Or(res.err, errNoResult))
 		if len(names) > 0 {
 			fmt.Fprintf(r.out, "tests without a result: %s\n", strings.Join(names, ", "))
 		}
-		for _, test := range order {
-			fmt.Fprint(r.out, strings.Join(output[test], ""))
-		}
+		fmt.Fprint(r.out, strings.Join(rest, ""))
 	}
 	r.account(res, r.failed > failed)
 }
@@ -152,7 +150,7 @@ func (r *report) fail(name string, output []string, err error) {
 	if len(output) > 0 {
 		lines = reason(output)
 	}
-	r.reasons[name] = append(lines, fmt.Sprintf("    %v", err))
+	r.reasons[name] = append(lines, "    "+err.Error())
 }
 
 // distinct returns the failures without the tests whose subtests failed.
