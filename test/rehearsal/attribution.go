@@ -56,6 +56,17 @@ func (f fault) holders() []string {
 	return append([]string{f.node.Name, f.next.Name}, f.briefHolders...)
 }
 
+// String identifies the fault in a message.
+func (f fault) String() string {
+	return fmt.Sprintf("%s on %s, %s to %s", f.title, f.node.Name, f.begin.Format(clock), f.end.Format(clock))
+}
+
+// explains reports whether a connection lived during the fault. One that was opened after its
+// end must succeed.
+func (f fault) explains(c *connection) bool {
+	return !c.opened.After(f.end) && !c.last.Before(f.begin)
+}
+
 // secondMaster is a moment between faults in which two nodes held a VIP: on a busy machine,
 // keepalived misses advertisements and becomes master until it receives the next one.
 type secondMaster struct {
@@ -94,20 +105,9 @@ func (m secondMaster) String() string {
 }
 
 // explains reports whether a connection to the VIP lived while two nodes held it. The service
-// reports a change after it, and a neighbour can have the wrong node after it.
+// logs a change late, and a neighbour can have the wrong node for garpDelay.
 func (m secondMaster) explains(c *connection) bool {
 	return c.vip == m.vip && !c.opened.After(m.lost.Add(garpDelay)) && !c.last.Before(m.gained.Add(-garpDelay))
-}
-
-// String identifies the fault in a message.
-func (f fault) String() string {
-	return fmt.Sprintf("%s on %s, %s to %s", f.title, f.node.Name, f.begin.Format(clock), f.end.Format(clock))
-}
-
-// explains reports whether a connection lived during the fault. One that was opened after its
-// end must succeed.
-func (f fault) explains(c *connection) bool {
-	return !c.opened.After(f.end) && !c.last.Before(f.begin)
 }
 
 // insteadOf reports whether the client of a connection has used it instead of another one to
@@ -115,7 +115,8 @@ func (f fault) explains(c *connection) bool {
 // has not answered in 300 ms, or if the client itself did not run, uses the connection that
 // is there first, and closes the other one. It does not close one before the other is there.
 func (c *connection) insteadOf(other *connection) bool {
-	return other.abandoned && !failed(c) && !c.established.IsZero() && !c.established.After(other.last) && c.node == other.node && c.vip.Is4() != other.vip.Is4() &&
+	return other.abandoned && !failed(c) && !c.established.IsZero() && !c.established.After(other.last) &&
+		c.node == other.node && c.vip.Is4() != other.vip.Is4() &&
 		!c.opened.After(other.last) && !other.opened.After(c.last)
 }
 
