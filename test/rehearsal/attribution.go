@@ -3,8 +3,10 @@
 package rehearsal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -12,33 +14,47 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // fault is one injected fault.
 type fault struct {
-	title      string
-	node       *lab.ControlPlaneNode // held the VIPs at the beginning
-	next       *lab.ControlPlaneNode // holds them at the end
-	begin, end time.Time             // end: the service serves the VIPs again
-	brief      []string              // other nodes that held a VIP for a moment
+	title        string
+	node         *lab.ControlPlaneNode // held the VIPs at the beginning
+	next         *lab.ControlPlaneNode // holds them at the end
+	begin, end   time.Time             // end: the clients reach the VIPs again
+	briefHolders []string              // other nodes that held a VIP for a moment
 }
 
-// addBriefHolders adds the nodes to each fault that lost a VIP in it: when VIPs move on a busy
-// machine, two nodes can become master (RFC 9568, section 6.4.3), and one of them gives up.
-func addBriefHolders(faults []fault, lost []lostVIP) {
+const (
+	// garpDelay is the time until keepalived announces a VIP again (keepalived.conf(5),
+	// garp_master_delay). A neighbour that has the wrong node keeps it for so long.
+	garpDelay = 5 * time.Second
+	// settleLimit bounds the time that two nodes hold a VIP, and the delay of the services that
+	// report it: garpDelay, and a margin for a busy machine.
+	settleLimit = garpDelay + 10*time.Second
+)
+
+// addBriefHolders adds the nodes to each fault that lost a VIP in it or until its neighbours
+// have settled: when VIPs move on a busy machine, two nodes can become master (RFC 9568,
+// section 6.4.3), and one of them gives up.
+func addBriefHolders(faults []fault, moves []move) {
 	for i := range faults {
 		f := &faults[i]
-		for _, l := range lost {
-			if !l.at.Before(f.begin) && (i+1 == len(faults) || l.at.Before(faults[i+1].begin)) {
-				f.brief = append(f.brief, l.node)
+		for _, m := range moves {
+			if !m.gained && !m.at.Before(f.begin) && !m.at.After(f.end.Add(settleLimit)) {
+				f.briefHolders = append(f.briefHolders, m.node)
 			}
 		}
 	}
 }
 
 // holders returns the nodes that held a VIP during the fault.
-func (f fault) holders() []string { return append([]string{f.node.Name, f.next.Name}, f.brief...) }
+func (f fault) holders() []string {
+	return append([]string{f.node.Name, f.next.Name}, f.briefHolders...)
+}
 
 // String identifies the fault in a message.
 func (f fault) String() string {
@@ -51,12 +67,56 @@ func (f fault) explains(c *connection) bool {
 	return !c.opened.After(f.end) && !c.last.Before(f.begin)
 }
 
+// secondMaster is a moment between faults in which two nodes held a VIP: on a busy machine,
+// keepalived misses advertisements and becomes master until it receives the next one.
+type secondMaster struct {
+	node         string // the one that gave up
+	vip          netip.Addr
+	gained, lost time.Time
+}
+
+// secondMasters returns the moments between the faults in which another node than the holder
+// had a VIP. A node that keeps a VIP longer than settleLimit is a failure.
+func secondMasters(moves []move, faults []fault) (all []secondMaster) {
+	type key struct {
+		node string
+		vip  netip.Addr
+	}
+	gained := map[key]time.Time{}
+	for _, m := range slices.SortedStableFunc(slices.Values(moves), func(a, b move) int { return a.at.Compare(b.at) }) {
+		k := key{m.node, m.vip}
+		since := gained[k]
+		if m.gained {
+			gained[k] = m.at
+			continue
+		}
+		delete(gained, k)
+		inFault := slices.ContainsFunc(faults, func(f fault) bool { return !m.at.Before(f.begin) && !m.at.After(f.end) })
+		if !inFault && m.node != holderAt(m.at, faults) && m.at.Sub(since) <= settleLimit {
+			all = append(all, secondMaster{m.node, m.vip, since, m.at})
+		}
+	}
+	return all
+}
+
+// String is the cause of a connection.
+func (m secondMaster) String() string {
+	return fmt.Sprintf("%s was a second VRRP master, %s to %s", m.node, m.gained.Format(clock), m.lost.Format(clock))
+}
+
+// explains reports whether a connection to the VIP lived while two nodes held it. The service
+// logs a change late, and a neighbour can have the wrong node for garpDelay.
+func (m secondMaster) explains(c *connection) bool {
+	return c.vip == m.vip && !c.opened.After(m.lost.Add(garpDelay)) && !c.last.Before(m.gained.Add(-garpDelay))
+}
+
 // insteadOf reports whether the client of a connection has used it instead of another one to
 // the other address family: Go's net.Dialer connects to the second address if the first one
 // has not answered in 300 ms, or if the client itself did not run, uses the connection that
-// is there first, and closes the other one.
+// is there first, and closes the other one. It does not close one before the other is there.
 func (c *connection) insteadOf(other *connection) bool {
-	return other.left && !failed(c) && c.node == other.node && c.vip.Is4() != other.vip.Is4() &&
+	return other.abandoned && !failed(c) && !c.established.IsZero() && !c.established.After(other.last) &&
+		c.node == other.node && c.vip.Is4() != other.vip.Is4() &&
 		!c.opened.After(other.last) && !other.opened.After(c.last)
 }
 
@@ -77,8 +137,8 @@ func holderAt(at time.Time, faults []fault) string {
 // 503 before the route exists.
 func failed(c *connection) bool { return c.status != 200 && c.status != 503 }
 
-// cut is a connection without an answer, and its cause.
-type cut struct {
+// unanswered is a connection without an answer, and its cause.
+type unanswered struct {
 	connection
 
 	holders []string // nodes that held the VIPs
@@ -86,57 +146,93 @@ type cut struct {
 	used    bool // a rejection has been attributed to it
 }
 
-func (c *cut) String() string { return fmt.Sprintf("%v (%s)", &c.connection, c.cause) }
+func (c *unanswered) String() string { return fmt.Sprintf("%v (%s)", &c.connection, c.cause) }
 
 // otherFamily is the cause of a connection that its client has given up for another one.
 const otherFamily = "its client used the other address family"
 
-// attributeConnections returns the failed connections with their causes: a fault, or a client
-// that connects to both families (RFC 8305, section 5) and has used another connection. A
-// failed connection without a cause is an error.
-func attributeConnections(all []connection, faults []fault) (cuts []*cut, err error) {
+// attributeConnections returns the failed connections with their causes: a fault, a second
+// VRRP master, or a client that connects to both families (RFC 8305, section 5) and has used
+// another connection. A failed connection without a cause is an error.
+func attributeConnections(all []connection, faults []fault, masters []secondMaster) (failures []*unanswered, err error) {
 	var errs []error
-	chosen := map[flow]bool{} // instead of another one
+	chosen := map[int]bool{} // instead of another one, by the index in all
 	for i := range all {
 		c := &all[i]
 		if !failed(c) {
 			continue
 		}
 		if i := slices.IndexFunc(faults, func(f fault) bool { return f.explains(c) }); i >= 0 {
-			cuts = append(cuts, &cut{connection: *c, holders: faults[i].holders(), cause: faults[i].title})
+			failures = append(failures, &unanswered{connection: *c, holders: faults[i].holders(), cause: faults[i].title})
 			continue
 		}
-		other := slices.IndexFunc(all, func(o connection) bool { return o.insteadOf(c) && !chosen[o.flow()] })
+		holder := holderAt(c.opened, faults)
+		if i := slices.IndexFunc(masters, func(m secondMaster) bool { return m.explains(c) }); i >= 0 {
+			failures = append(failures, &unanswered{connection: *c, holders: []string{holder, masters[i].node}, cause: masters[i].String()})
+			continue
+		}
+		other := -1
+		for j := range all {
+			if all[j].insteadOf(c) && !chosen[j] {
+				other = j
+				break
+			}
+		}
 		if other < 0 {
 			errs = append(errs, fmt.Errorf("no fault explains the connection %v", c))
 			continue
 		}
-		chosen[all[other].flow()] = true
-		cuts = append(cuts, &cut{connection: *c, holders: []string{holderAt(c.opened, faults)}, cause: otherFamily})
+		chosen[other] = true
+		failures = append(failures, &unanswered{connection: *c, holders: []string{holder}, cause: otherFamily})
 	}
-	return cuts, errors.Join(errs...)
+	return failures, errors.Join(errs...)
 }
 
-// attributeInvalid has each invalid Challenge belong to another connection that a fault has
-// cut, of the CA's node: one with the Challenge's token, or one without a request.
-func attributeInvalid(all []observedChallenge, cuts []*cut, ca string) error {
-	var errs []error
-	used := map[*cut]bool{}
-	for _, c := range all {
-		if c.invalid.IsZero() {
-			continue
-		}
-		i := slices.IndexFunc(cuts, func(one *cut) bool {
-			return !used[one] && one.node == ca && one.cause != otherFamily &&
-				(one.token == "" || one.token == c.token) && one.opened.After(c.created.Add(-time.Second)) && one.opened.Before(c.invalid)
+// attributeInvalid has each invalid Challenge belong to another unanswered connection of the
+// CA's node: one with the Challenge's token, or else one without a request. Two Orders for one
+// name can share an authorization of the CA (RFC 8555, section 7.4), and then its token and
+// its connection.
+func attributeInvalid(all []observedChallenge, failures []*unanswered, ca string) error {
+	all = slices.DeleteFunc(slices.Clone(all), func(c observedChallenge) bool { return c.invalid.IsZero() })
+	slices.SortFunc(all, func(a, b observedChallenge) int {
+		return cmp.Or(a.created.Compare(b.created), a.invalid.Compare(b.invalid), cmp.Compare(a.token, b.token))
+	})
+	tokens := map[*unanswered]string{} // of the Challenges that a connection has made invalid
+	attribute := func(c observedChallenge, token string) bool {
+		i := slices.IndexFunc(failures, func(one *unanswered) bool {
+			return (tokens[one] == "" || tokens[one] == c.token) && one.node == ca && one.cause != otherFamily &&
+				one.token == token && one.opened.After(c.created.Add(-time.Second)) && one.opened.Before(c.invalid)
 		})
-		if i < 0 {
-			errs = append(errs, fmt.Errorf("no fault explains the invalid Challenge for %s at %s: %s", c.name, c.invalid.Format(clock), c.reason))
-			continue
+		if i >= 0 {
+			tokens[failures[i]] = c.token
 		}
-		used[cuts[i]] = true
+		return i >= 0
+	}
+	all = slices.DeleteFunc(all, func(c observedChallenge) bool { return attribute(c, c.token) })
+	var errs []error
+	for _, c := range all {
+		if !attribute(c, "") {
+			errs = append(errs, fmt.Errorf("no fault explains the invalid Challenge for %s at %s: %s", c.name, c.invalid.Format(clock), c.reason))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// attributeUnfinished returns how many Challenges were neither valid nor invalid. cert-manager
+// removes one like that only with its Order, after it has replaced the CertificateRequest.
+// orders are those that exist.
+func attributeUnfinished(all []observedChallenge, orders map[types.UID]bool) (replaced int, err error) {
+	var errs []error
+	for _, c := range all {
+		switch {
+		case !c.valid.IsZero() || !c.invalid.IsZero():
+		case c.order == "" || orders[c.order]:
+			errs = append(errs, fmt.Errorf("the Challenge for %s, created at %s, was never valid, and its Order was not replaced", c.name, c.created.Format(clock)))
+		default:
+			replaced++
+		}
+	}
+	return replaced, errors.Join(errs...)
 }
 
 // rejection is one rejected request in a journal.
@@ -153,36 +249,42 @@ const summaryDelay = 2 * time.Minute
 
 // attributeRejections has each rejection belong to another connection without an answer whose
 // VIP was on the same node: one whose VIP moved away after its handshake cannot deliver its
-// head, and one that its client gave up has none. The service itself requests a VIP that it
+// head, and one that its client gave up has none. Only head-timeout and client-gone can follow
+// from this. The service itself requests a VIP that it
 // holds, and cannot close the connection if the VIP leaves meanwhile. It returns a line for
 // each rejection.
-func attributeRejections(rejections []rejection, cuts []*cut, lost []lostVIP) (lines []string, err error) {
+func attributeRejections(rejections []rejection, failures []*unanswered, lost []move) (lines []string, err error) {
 	var errs []error
 	lost = slices.Clone(lost)
 	for _, r := range rejections {
-		covers := func(at time.Time) bool { return !at.After(r.at) && at.After(r.at.Add(-summaryDelay)) }
-		if i := slices.IndexFunc(cuts, func(c *cut) bool {
-			return !c.used && slices.Contains(c.holders, r.node) && !c.established.IsZero() && covers(c.opened)
-		}); i >= 0 {
-			cuts[i].used = true
-			lines = append(lines, fmt.Sprintf("%s on %s: %v", r.reason, r.node, cuts[i]))
+		if r.reason != "head-timeout" && r.reason != "client-gone" {
+			errs = append(errs, fmt.Errorf("a fault does not cause the rejection (%s) on %s before %s", r.reason, r.node, r.at.Format(clock)))
 			continue
 		}
-		if i := slices.IndexFunc(lost, func(l lostVIP) bool { return l.node == r.node && covers(l.at) }); i >= 0 {
+		covers := func(at time.Time) bool { return !at.After(r.at) && at.After(r.at.Add(-summaryDelay)) }
+		if i := slices.IndexFunc(failures, func(c *unanswered) bool {
+			return !c.used && slices.Contains(c.holders, r.node) && !c.established.IsZero() && covers(c.opened)
+		}); i >= 0 {
+			failures[i].used = true
+			lines = append(lines, fmt.Sprintf("%s on %s: %v", r.reason, r.node, failures[i]))
+			continue
+		}
+		if i := slices.IndexFunc(lost, func(l move) bool { return l.node == r.node && covers(l.at) }); i >= 0 {
 			lines = append(lines, fmt.Sprintf("%s on %s: request of the service to %s, which left at %s", r.reason, r.node, lost[i].vip, lost[i].at.Format(clock)))
 			lost = slices.Delete(lost, i, i+1)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("no fault explains the rejection (%s) on %s in the minute before %s", r.reason, r.node, r.at.Format(clock)))
+		errs = append(errs, fmt.Errorf("no fault explains the rejection (%s) on %s in the two minutes before %s", r.reason, r.node, r.at.Format(clock)))
 	}
 	return lines, errors.Join(errs...)
 }
 
-// lostVIP is the loss of a VIP in a journal.
-type lostVIP struct {
-	node string
-	at   time.Time
-	vip  string
+// move is the arrival or the loss of a VIP in a journal.
+type move struct {
+	node   string
+	at     time.Time
+	vip    netip.Addr
+	gained bool
 }
 
 // The journal's summary of rejected requests.
@@ -191,21 +293,22 @@ var (
 	summaryCount = regexp.MustCompile(` rejected_([a-z_]+)=([0-9]+)`)
 )
 
-// vipLost is the journal's line about a VIP that has left.
-var vipLost = regexp.MustCompile(`(?m)^time=(\S+) .* event=vip-lost vip=(\S+)`)
+// vipMove is the journal's line about a VIP that has arrived or left.
+var vipMove = regexp.MustCompile(`(?m)^time=(\S+) .* event=vip-(gained|lost) vip=(\S+)`)
 
-// lostVIPs returns the VIPs that have left a node, from the log of its service.
-func lostVIPs(node, path string) (all []lostVIP, err error) {
+// moves returns the VIPs that have arrived or left, from the log of a node's service.
+func moves(node, path string) (all []move, err error) {
 	log, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the service's log: %w", err)
 	}
-	for _, m := range vipLost.FindAllStringSubmatch(string(log), -1) {
-		at, err := time.Parse(time.RFC3339Nano, m[1])
-		if err != nil {
+	for _, m := range vipMove.FindAllStringSubmatch(string(log), -1) {
+		at, timeErr := time.Parse(time.RFC3339Nano, m[1])
+		vip, vipErr := netip.ParseAddr(m[3])
+		if err := errors.Join(timeErr, vipErr); err != nil {
 			return nil, fmt.Errorf("read the service's log: %w", err)
 		}
-		all = append(all, lostVIP{node, at, m[2]})
+		all = append(all, move{node, at, vip, m[2] == "gained"})
 	}
 	return all, nil
 }

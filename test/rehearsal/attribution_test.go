@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
@@ -23,10 +24,13 @@ func at(seconds float64) time.Time {
 	return begin.Add(time.Duration(seconds * float64(time.Second)))
 }
 
+// vip4 is the VIP of the connections.
+var vip4 = netip.MustParseAddr("192.0.2.5")
+
 // opened returns a connection that existed from a time to another one, and got a status.
 func opened(from, to float64, status int) connection {
 	return connection{
-		node: "pod0", client: netip.MustParseAddrPort("10.128.0.2:40000"), vip: netip.MustParseAddr("192.0.2.5"),
+		node: "pod0", client: netip.MustParseAddrPort("10.128.0.2:40000"), vip: vip4,
 		opened: at(from), established: at(from), last: at(to), status: status,
 	}
 }
@@ -35,7 +39,7 @@ func opened(from, to float64, status int) connection {
 func left(from, to float64) connection {
 	return connection{
 		node: "pod0", client: netip.MustParseAddrPort("[fd00::2]:40000"), vip: netip.MustParseAddr("fd00::5"),
-		opened: at(from), established: at(from), last: at(to), left: true,
+		opened: at(from), established: at(from), last: at(to), abandoned: true,
 	}
 }
 
@@ -50,7 +54,7 @@ func TestAttributeConnections(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		connection connection
-		cut        bool
+		unanswered bool
 		err        string
 	}{
 		"answered":                {opened(1, 2, 200), false, ""},
@@ -66,9 +70,9 @@ func TestAttributeConnections(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cuts, err := attributeConnections([]connection{tt.connection}, testFaults())
-			if got := len(cuts) == 1; got != tt.cut {
-				t.Errorf("cut: %v, want %v", got, tt.cut)
+			failures, err := attributeConnections([]connection{tt.connection}, testFaults(), nil)
+			if got := len(failures) == 1; got != tt.unanswered {
+				t.Errorf("unanswered: %v, want %v", got, tt.unanswered)
 			}
 			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("error %v, want %q", err, tt.err)
@@ -86,14 +90,19 @@ func TestOtherFamily(t *testing.T) {
 		connections []connection
 		want        []string // the nodes that held the VIPs
 	}{
-		"first":        {[]connection{left(1, 1.5), opened(1.3, 1.6, 200)}, []string{"master1"}},
-		"second":       {[]connection{left(20.3, 20.5), opened(20, 20.4, 503)}, []string{"master2"}},
-		"alone":        {[]connection{left(1, 1.5)}, nil},
-		"later":        {[]connection{left(1, 1.5), opened(1.6, 1.7, 200)}, nil},
-		"failed too":   {[]connection{left(9, 10.5), opened(9, 11, 502), left(1, 1.5), opened(1, 1.5, 502)}, nil},
-		"same family":  {[]connection{change(left(1, 1.5), func(c *connection) { c.vip = netip.MustParseAddr("192.0.2.5") }), opened(1.3, 1.6, 200)}, nil},
-		"other client": {[]connection{change(left(1, 1.5), func(c *connection) { c.node = "pod1" }), opened(1.3, 1.6, 200)}, nil},
-		"reset":        {[]connection{change(left(1, 1.5), func(c *connection) { c.left = false }), opened(1.3, 1.6, 200)}, nil},
+		"first":             {[]connection{left(1, 1.5), opened(1.3, 1.6, 200)}, []string{"master1"}},
+		"second":            {[]connection{left(20.3, 20.5), opened(20, 20.4, 503)}, []string{"master2"}},
+		"alone":             {[]connection{left(1, 1.5)}, nil},
+		"later":             {[]connection{left(1, 1.5), opened(1.6, 1.7, 200)}, nil},
+		"failed too":        {[]connection{left(9, 10.5), opened(9, 11, 502), left(1, 1.5), opened(1, 1.5, 502)}, nil},
+		"same family":       {[]connection{change(left(1, 1.5), func(c *connection) { c.vip = vip4 }), opened(1.3, 1.6, 200)}, nil},
+		"other client":      {[]connection{change(left(1, 1.5), func(c *connection) { c.node = "pod1" }), opened(1.3, 1.6, 200)}, nil},
+		"reset":             {[]connection{change(left(1, 1.5), func(c *connection) { c.abandoned = false }), opened(1.3, 1.6, 200)}, nil},
+		"no connection":     {[]connection{left(1, 1.5), change(opened(1.3, 1.6, 200), func(c *connection) { c.established = time.Time{} })}, nil},
+		"established later": {[]connection{left(1, 1.5), change(opened(1.3, 1.7, 200), func(c *connection) { c.established = at(1.6) })}, nil},
+		"same port again": {[]connection{
+			left(1, 1.5), opened(1.3, 1.6, 200), left(70, 70.5), opened(70.3, 70.6, 200),
+		}, []string{"master1", "master2"}},
 		"two for one": {[]connection{
 			left(1, 1.5), opened(1.3, 1.6, 200),
 			change(left(1, 1.5), func(c *connection) { c.client = netip.MustParseAddrPort("[fd00::2]:40002") }),
@@ -102,7 +111,7 @@ func TestOtherFamily(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cuts, err := attributeConnections(tt.connections, testFaults())
+			failures, err := attributeConnections(tt.connections, testFaults(), nil)
 			if (err == nil) != (tt.want != nil) {
 				t.Fatalf("error %v", err)
 			}
@@ -110,7 +119,7 @@ func TestOtherFamily(t *testing.T) {
 				return
 			}
 			var got []string
-			for _, c := range cuts {
+			for _, c := range failures {
 				got = append(got, c.holders...)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -124,16 +133,16 @@ func TestOtherFamily(t *testing.T) {
 // a connection without an answer, or a VIP that left during a request of the service.
 func TestAttributeRejections(t *testing.T) {
 	t.Parallel()
-	cuts := func() []*cut {
-		all, err := attributeConnections([]connection{opened(9.5, 20, 0), left(50, 50.5), opened(50.3, 50.6, 200)}, testFaults())
+	failures := func() []*unanswered {
+		all, err := attributeConnections([]connection{opened(9.5, 20, 0), left(50, 50.5), opened(50.3, 50.6, 200)}, testFaults(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
 	one := rejection{"master1", at(40), "head-timeout"}
-	lost := []lostVIP{{"master0", at(11), "192.0.2.5"}}
-	lines, err := attributeRejections([]rejection{one, {"master2", at(60), "client-gone"}, {"master0", at(40), "head-timeout"}}, cuts(), lost)
+	lost := []move{{"master0", at(11), vip4, false}}
+	lines, err := attributeRejections([]rejection{one, {"master2", at(60), "client-gone"}, {"master0", at(40), "head-timeout"}}, failures(), lost)
 	want := []string{
 		"head-timeout on master1: 10.128.0.2:40000 to 192.0.2.5, 12:00:09.500 to 12:00:20.000: no request (the VIPs move)",
 		"client-gone on master2: [fd00::2]:40000 to fd00::5, 12:00:50.000 to 12:00:50.500: no request (its client used the other address family)",
@@ -143,6 +152,7 @@ func TestAttributeRejections(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for name, rejected := range map[string][]rejection{
+		"of another reason":      {{"master1", at(40), "loop"}},
 		"twice":                  {one, one},
 		"on another node":        {{"master3", at(40), "head-timeout"}},
 		"in an earlier minute":   {{"master1", at(9), "head-timeout"}},
@@ -150,7 +160,7 @@ func TestAttributeRejections(t *testing.T) {
 		"two for one VIP":        {{"master0", at(40), "head-timeout"}, {"master0", at(40), "head-timeout"}},
 		"before the VIP left":    {{"master0", at(10), "head-timeout"}},
 	} {
-		if _, err := attributeRejections(rejected, cuts(), lost); err == nil || !strings.Contains(err.Error(), "no fault explains the rejection") {
+		if _, err := attributeRejections(rejected, failures(), lost); err == nil || !strings.Contains(err.Error(), "the rejection (") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -162,7 +172,14 @@ func TestBriefHolders(t *testing.T) {
 	second := testFaults()[0]
 	second.begin, second.end = at(30), at(31)
 	faults := append(testFaults(), second)
-	addBriefHolders(faults, []lostVIP{{"before", at(9), ""}, {"master0", at(12.5), ""}, {"later", at(30), ""}})
+	addBriefHolders(faults, []move{
+		{"before", at(9), vip4, false},
+		{"gained", at(11), vip4, true},
+		{"master0", at(26.9), vip4, false},
+		{"between", at(27.1), vip4, false},
+		{"later", at(30), vip4, false},
+		{"long after", at(60), vip4, false},
+	})
 	var got [][]string
 	for _, f := range faults {
 		got = append(got, f.holders())
@@ -171,47 +188,116 @@ func TestBriefHolders(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	cuts, err := attributeConnections([]connection{opened(11, 11.5, 0)}, faults)
+	failures, err := attributeConnections([]connection{opened(11, 11.5, 0)}, faults, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := attributeRejections([]rejection{{"master0", at(40), "client-gone"}}, cuts, nil); err != nil {
+	if _, err := attributeRejections([]rejection{{"master0", at(40), "client-gone"}}, failures, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestAttributeInvalid holds that each invalid Challenge needs a cut connection of the CA.
+// TestSecondMaster holds that a connection to a VIP may fail while another node than the holder
+// had the VIP for a moment between faults.
+func TestSecondMaster(t *testing.T) {
+	t.Parallel()
+	moment := func(node string, gained, lost float64) []move {
+		return []move{{node, at(lost), vip4, false}, {node, at(gained), vip4, true}}
+	}
+	tests := map[string]struct {
+		moves      []move
+		connection connection
+		want       []string // the nodes that held the VIP
+	}{
+		"refused":               {moment("master0", 60, 61), opened(60.5, 60.5, 0), []string{"master2", "master0"}},
+		"before the first":      {moment("master0", 2, 3), opened(2.5, 2.5, 0), []string{"master1", "master0"}},
+		"seen late":             {moment("master0", 60, 61), opened(56, 56, 0), []string{"master2", "master0"}},
+		"wrong neighbour":       {moment("master0", 60, 61), opened(65, 69, 0), []string{"master2", "master0"}},
+		"gained in the fault":   {moment("master0", 11, 13), opened(13, 13, 0), []string{"master2", "master0"}},
+		"long before":           {moment("master0", 60, 61), opened(50, 54.9, 0), nil},
+		"long after":            {moment("master0", 60, 61), opened(66.1, 66.1, 0), nil},
+		"another VIP":           {moment("master0", 60, 61), left(60.5, 60.5), nil},
+		"the holder":            {moment("master2", 60, 61), opened(60.5, 60.5, 0), nil},
+		"too long":              {moment("master0", 60, 76), opened(61, 61, 0), nil},
+		"never lost":            {moment("master0", 60, 61)[1:], opened(60.5, 60.5, 0), nil},
+		"never gained":          {moment("master0", 60, 61)[:1], opened(60.5, 60.5, 0), nil},
+		"lost in the fault":     {moment("master0", 9, 11), opened(8, 9, 0), nil},
+		"gained on another one": {[]move{{"master3", at(60), vip4, true}, {"master0", at(61), vip4, false}}, opened(60.5, 60.5, 0), nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failures, err := attributeConnections([]connection{tt.connection}, testFaults(), secondMasters(tt.moves, testFaults()))
+			if (err == nil) != (tt.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			if err != nil {
+				return
+			}
+			if diff := cmp.Diff(tt.want, failures[0].holders); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAttributeUnfinished holds that a Challenge without a result needs an Order that does not
+// exist any more.
+func TestAttributeUnfinished(t *testing.T) {
+	t.Parallel()
+	all := []observedChallenge{
+		{target: target{name: "valid.test"}, order: "one", valid: at(3)},
+		{target: target{name: "invalid.test"}, order: "two", invalid: at(3)},
+		{target: target{name: "replaced.test"}, order: "three"},
+	}
+	if replaced, err := attributeUnfinished(all, map[types.UID]bool{"one": true, "two": true}); replaced != 1 || err != nil {
+		t.Errorf("%d replaced, error %v", replaced, err)
+	}
+	if _, err := attributeUnfinished([]observedChallenge{{target: target{name: "ownerless.test"}}}, nil); err == nil {
+		t.Error("a Challenge without an Order needs none")
+	}
+	_, err := attributeUnfinished(all, map[types.UID]bool{"one": true, "two": true, "three": true})
+	if err == nil || !strings.Contains(err.Error(), "the Challenge for replaced.test, created at") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestAttributeInvalid holds that each invalid Challenge needs an unanswered connection of the CA.
 func TestAttributeInvalid(t *testing.T) {
 	t.Parallel()
 	challenge := func(token string, created, invalid float64) observedChallenge {
 		return observedChallenge{target: target{name: "a.test"}, token: token, created: at(created), invalid: at(invalid), reason: "connection refused"}
 	}
-	cutOf := func(node, token, cause string) *cut {
+	unansweredOf := func(node, token, cause string) *unanswered {
 		c := opened(11, 11.5, 0)
 		c.node, c.token = node, token
-		return &cut{connection: c, cause: cause}
+		return &unanswered{connection: c, cause: cause}
 	}
-	move := cutOf("internet", "", "the VIPs move")
+	move := unansweredOf("internet", "", "the VIPs move")
 	tests := map[string]struct {
 		challenges []observedChallenge
-		cuts       []*cut
+		failures   []*unanswered
 		ok         bool
 	}{
-		"valid":             {[]observedChallenge{{valid: at(3)}}, nil, true},
-		"no connection":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{move}, true},
-		"its token":         {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "one", "the VIPs move")}, true},
-		"another token":     {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "two", "the VIPs move")}, false},
-		"no cut":            {[]observedChallenge{challenge("one", 1, 12)}, nil, false},
-		"two for one":       {[]observedChallenge{challenge("one", 1, 12), challenge("two", 1, 12)}, []*cut{move}, false},
-		"of the self check": {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("pod0", "", "the VIPs move")}, false},
-		"no fault":          {[]observedChallenge{challenge("one", 1, 12)}, []*cut{cutOf("internet", "", otherFamily)}, false},
-		"before the cut":    {[]observedChallenge{challenge("one", 1, 10)}, []*cut{move}, false},
-		"after the cut":     {[]observedChallenge{challenge("one", 13, 14)}, []*cut{move}, false},
+		"valid":                {[]observedChallenge{{valid: at(3)}}, nil, true},
+		"no connection":        {[]observedChallenge{challenge("one", 1, 12)}, []*unanswered{move}, true},
+		"its token":            {[]observedChallenge{challenge("one", 1, 12)}, []*unanswered{unansweredOf("internet", "one", "the VIPs move")}, true},
+		"another token":        {[]observedChallenge{challenge("one", 1, 12)}, []*unanswered{unansweredOf("internet", "two", "the VIPs move")}, false},
+		"no unanswered one":    {[]observedChallenge{challenge("one", 1, 12)}, nil, false},
+		"two for one":          {[]observedChallenge{challenge("one", 1, 12), challenge("two", 1, 12)}, []*unanswered{move}, false},
+		"equal tokens first":   {[]observedChallenge{challenge("two", 1, 12), challenge("one", 1, 12)}, []*unanswered{move, unansweredOf("internet", "one", "the VIPs move")}, true},
+		"in any order":         {[]observedChallenge{challenge("one", 1, 12), challenge("two", 1, 12)}, []*unanswered{move, unansweredOf("internet", "one", "the VIPs move")}, true},
+		"shared authorization": {[]observedChallenge{challenge("one", 1, 12), challenge("one", 2, 12)}, []*unanswered{move}, true},
+		"shared token":         {[]observedChallenge{challenge("one", 1, 12), challenge("one", 2, 12)}, []*unanswered{unansweredOf("internet", "one", "the VIPs move")}, true},
+		"of the self check":    {[]observedChallenge{challenge("one", 1, 12)}, []*unanswered{unansweredOf("pod0", "", "the VIPs move")}, false},
+		"no fault":             {[]observedChallenge{challenge("one", 1, 12)}, []*unanswered{unansweredOf("internet", "", otherFamily)}, false},
+		"before it":            {[]observedChallenge{challenge("one", 1, 10)}, []*unanswered{move}, false},
+		"after it":             {[]observedChallenge{challenge("one", 13, 14)}, []*unanswered{move}, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := attributeInvalid(tt.challenges, tt.cuts, "internet"); (err == nil) != tt.ok {
+			if err := attributeInvalid(tt.challenges, tt.failures, "internet"); (err == nil) != tt.ok {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -224,6 +310,7 @@ func TestRejections(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	text := `time=2026-11-25T12:00:59.000Z level=INFO msg="Serving: holds 192.0.2.5" event=state
 time=2026-11-25T12:00:59.500Z level=INFO msg="VIP 192.0.2.5 left this host" event=vip-lost vip=192.0.2.5
+time=2026-11-25T12:00:59.750Z level=INFO msg="VIP fd00::5 arrived" event=vip-gained vip=fd00::5
 time=2026-11-25T12:01:00.000Z level=INFO msg="3 requests rejected in the last minute: 1 client-gone, 2 head-timeout" event=rejected rejected_client_gone=1 rejected_head_timeout=2 count=3
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -233,9 +320,14 @@ time=2026-11-25T12:01:00.000Z level=INFO msg="3 requests rejected in the last mi
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := lostVIPs("master1", path)
-	if err != nil || len(lost) != 1 || lost[0].node != "master1" || lost[0].vip != "192.0.2.5" || !lost[0].at.Equal(at(59.5)) {
-		t.Errorf("lost VIPs %+v, error %v", lost, err)
+	moved, err := moves("master1", path)
+	want := []string{"master1 59.5s 192.0.2.5 false", "master1 59.75s fd00::5 true"}
+	var seen []string
+	for _, m := range moved {
+		seen = append(seen, fmt.Sprintf("%s %v %v %v", m.node, m.at.Sub(begin), m.vip, m.gained))
+	}
+	if diff := cmp.Diff(want, seen); diff != "" || err != nil {
+		t.Errorf("moves (-want +got), error %v:\n%s", err, diff)
 	}
 	var got []string
 	for _, r := range all {
@@ -272,7 +364,7 @@ func TestCapture(t *testing.T) {
 	}
 	var got []string
 	for _, one := range c.connections(vip.Addr()) {
-		got = append(got, fmt.Sprintf("%s %s %s %v", one.node, one.token, one.outcome(), one.left))
+		got = append(got, fmt.Sprintf("%s %s %s %v", one.node, one.token, one.outcome(), one.abandoned))
 	}
 	want := []string{"pod0 token 503 false", "pod0  connection refused false", "pod0  no request true", "pod0  no request false"}
 	if diff := cmp.Diff(want, got); diff != "" {

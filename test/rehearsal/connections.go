@@ -35,10 +35,8 @@ type connection struct {
 	status      int  // of the response; 0 without one
 	refused     bool // RST in response to the SYN
 	reset       bool // RST after the SYN-ACK
-	left        bool // the client has closed it without a request, before any reset
+	abandoned   bool // the client has closed it without a request, before any reset
 }
-
-func (c *connection) flow() flow { return flow{c.client, c.vip} }
 
 // outcome describes what the client got.
 func (c *connection) outcome() string {
@@ -227,7 +225,7 @@ func (c *capture) sent(node string, s segment, at time.Time) {
 		return // opened before the capture
 	}
 	one.last = at
-	one.left = one.left || (s.fin || s.rst) && !one.reset && !one.established.IsZero() && one.requested.IsZero() && len(s.data) == 0
+	one.abandoned = one.abandoned || (s.fin || s.rst) && !one.reset && !one.established.IsZero() && one.requested.IsZero() && len(s.data) == 0
 	if len(s.data) > 0 && one.requested.IsZero() {
 		one.requested = at
 		if m := challengeLine.FindSubmatch(s.data); m != nil {

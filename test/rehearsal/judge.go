@@ -13,12 +13,15 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
 // judge compares what the clients have received with the records of the router and of the
 // service, attributes each difference to a fault, and returns the figures.
-func (s *Scale) judge(context.Context) (string, error) {
+func (s *Scale) judge(ctx context.Context) (string, error) {
 	end := s.endCapture
 	s.endCapture = nil
 	if err := end(); err != nil {
@@ -26,48 +29,63 @@ func (s *Scale) judge(context.Context) (string, error) {
 	}
 	all := s.capture.connections(s.lab.API.Both()...)
 	challenges := s.progress.observed()
+	orders, err := s.orders(ctx)
+	if err != nil {
+		return "", err
+	}
 	var rejected []rejection
-	var lost []lostVIP
+	var moved []move
 	for _, m := range s.lab.ControlPlane {
 		one, rejectedErr := rejections(m.Name, s.services[m.Index].Log)
-		left, lostErr := lostVIPs(m.Name, s.services[m.Index].Log)
-		if err := errors.Join(rejectedErr, lostErr); err != nil {
+		ofNode, movesErr := moves(m.Name, s.services[m.Index].Log)
+		if err := errors.Join(rejectedErr, movesErr); err != nil {
 			return "", err
 		}
-		rejected, lost = append(rejected, one...), append(lost, left...)
+		rejected, moved = append(rejected, one...), append(moved, ofNode...)
 	}
-	addBriefHolders(s.faults, lost)
-	cuts, connectionErr := attributeConnections(all, s.faults)
-	lines, rejectionErr := attributeRejections(rejected, cuts, lost)
-	if err := errors.Join(connectionErr, rejectionErr, s.compareRouter(all, cuts), s.checkChallenges(challenges, cuts)); err != nil {
-		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeCuts(cuts), err)
+	addBriefHolders(s.faults, moved)
+	failures, connectionErr := attributeConnections(all, s.faults, secondMasters(moved, s.faults))
+	lost := slices.DeleteFunc(moved, func(m move) bool { return m.gained })
+	lines, rejectionErr := attributeRejections(rejected, failures, lost)
+	replaced, unfinishedErr := attributeUnfinished(challenges, orders)
+	if err := errors.Join(connectionErr, rejectionErr, unfinishedErr, s.compareRouter(all, failures), s.checkChallenges(challenges, failures)); err != nil {
+		return "", fmt.Errorf("faults:\n%v\nconnections without an answer:\n%s%w", s.faults, describeUnanswered(failures), err)
 	}
-	table, err := s.figures(all, cuts, challenges, len(rejected))
+	table, err := s.figures(all, failures, challenges, len(rejected), replaced)
 	return fmt.Sprintf("each of %d connections without an answer and %d rejections has a cause\n%s%s%s",
-		len(cuts), len(rejected), table, describeCuts(cuts), strings.Join(lines, "\n")), err
+		len(failures), len(rejected), table, describeUnanswered(failures), strings.Join(lines, "\n")), err
 }
 
-func describeCuts(cuts []*cut) string {
+func describeUnanswered(failures []*unanswered) string {
 	var b strings.Builder
-	for _, c := range cuts {
+	for _, c := range failures {
 		fmt.Fprintln(&b, c)
 	}
 	return b.String()
 }
 
-// checkChallenges holds that each Challenge has become valid, unless a fault has cut a
-// connection of the CA, which does not try again, or cert-manager has replaced the
-// CertificateRequest.
-func (s *Scale) checkChallenges(all []observedChallenge, cuts []*cut) error {
-	errs := []error{attributeInvalid(all, cuts, s.lab.Internet.Name)}
+// orders returns the Orders that exist.
+func (s *Scale) orders(ctx context.Context) (map[types.UID]bool, error) {
+	list, err := s.cluster.CertManager.AcmeV1().Orders(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the Orders: %w", err)
+	}
+	all := map[types.UID]bool{}
+	for i := range list.Items {
+		all[list.Items[i].UID] = true
+	}
+	return all, nil
+}
+
+// checkChallenges holds that a Challenge of each name has become valid, and that a connection
+// of the CA, which does not try again, remained without an answer for each invalid one.
+func (s *Scale) checkChallenges(all []observedChallenge, failures []*unanswered) error {
+	errs := []error{attributeInvalid(all, failures, s.lab.Internet.Name)}
 	names, invalid := map[string]bool{}, 0
 	for _, c := range all {
 		names[c.name] = names[c.name] || !c.valid.IsZero()
-		switch {
-		case !c.invalid.IsZero():
+		if !c.invalid.IsZero() {
 			invalid++
-		case c.valid.IsZero() && !c.removed:
-			errs = append(errs, fmt.Errorf("the Challenge for %s never was valid", c.name))
 		}
 	}
 	if failed := s.progress.failedIssuances(); failed != invalid {
@@ -114,9 +132,9 @@ type answer struct {
 }
 
 // compareRouter holds that each response of the router has reached its client, and each
-// response comes from the router. Only the response of a connection that a fault has cut can
-// be missing.
-func (s *Scale) compareRouter(all []connection, cuts []*cut) error {
+// response comes from the router. Only the response of a connection without an answer can be
+// missing.
+func (s *Scale) compareRouter(all []connection, failures []*unanswered) error {
 	sent, err := routed(s.cluster)
 	if err != nil {
 		return err
@@ -128,7 +146,7 @@ func (s *Scale) compareRouter(all []connection, cuts []*cut) error {
 		}
 	}
 	missing := map[string]int{}
-	for _, c := range cuts {
+	for _, c := range failures {
 		missing[c.token]++
 	}
 	var errs []error
@@ -144,14 +162,14 @@ func (s *Scale) compareRouter(all []connection, cuts []*cut) error {
 			lost += max(0, sent[a]-received[a])
 		}
 		if lost > missing[c.token] {
-			errs = append(errs, fmt.Errorf("clients did not receive %d responses for %s, and faults have cut %d connections", lost, c.token, missing[c.token]))
+			errs = append(errs, fmt.Errorf("clients did not receive %d responses for %s, and %d connections are without an answer", lost, c.token, missing[c.token]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // figures returns the table of results.
-func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChallenge, rejected int) (string, error) {
+func (s *Scale) figures(all []connection, failures []*unanswered, challenges []observedChallenge, rejected, replaced int) (string, error) {
 	var answered int
 	var inRequests time.Duration // from the head to the response
 	byToken := map[string]time.Duration{}
@@ -204,12 +222,13 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	rows := [][2]string{
 		{"Certificates, names, Challenges", fmt.Sprintf("%d, %d, %d", s.Certificates, s.Certificates-s.Twice, len(challenges))},
 		{"Challenges invalid because of a fault", strconv.Itoa(invalid)},
+		{"Challenges removed with a replaced CertificateRequest", strconv.Itoa(replaced)},
 		{"time to the last valid Challenge", fmt.Sprintf("%.0f s", wall.Seconds())},
 		{"most Challenges in progress", fmt.Sprintf("%d of %d", most, maxChallenges)},
 		{"requests answered, per Challenge", fmt.Sprintf("%d, %.1f", answered, float64(answered)/float64(len(challenges)))},
 		{"self checks repeated because of a fault", strconv.Itoa(byFault)},
 		{"self checks repeated because the route was missing", strconv.Itoa(repeated[503])},
-		{"connections without an answer, rejections", fmt.Sprintf("%d, %d", len(cuts), rejected)},
+		{"connections without an answer, rejections", fmt.Sprintf("%d, %d", len(failures), rejected)},
 		{"median time of a Challenge until valid", fmt.Sprintf("%.0f s", lifetime.Seconds())},
 		{"of it in the service, router and solver", fmt.Sprintf("%.1f ms (%.3f %%)", share.Seconds()*1e3, 100*share.Seconds()/lifetime.Seconds())},
 		{"median and 99th percentile of a response", responseTimes(all)},
@@ -219,7 +238,7 @@ func (s *Scale) figures(all []connection, cuts []*cut, challenges []observedChal
 	}
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%-52s%s\n", r[0], r[1])
+		fmt.Fprintf(&b, "%-56s%s\n", r[0], r[1])
 	}
 	return b.String(), nil
 }

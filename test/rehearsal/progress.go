@@ -43,8 +43,8 @@ type observedChallenge struct {
 	valid      time.Time // when the watch has seen it
 	invalid    time.Time // the same: the CA did not get the answer
 	reason     string    // why
+	order      types.UID
 	processing bool
-	removed    bool // with its Order, if its CertificateRequest was replaced
 }
 
 // progress observes each version of the Challenges and the state of the Certificates.
@@ -123,13 +123,16 @@ func (p *progress) seeChallenge(e watch.Event) {
 	one := p.challenges[c.UID]
 	if one == nil {
 		one = &observedChallenge{target: target{c.Spec.DNSName, c.Spec.Type}, token: c.Spec.Token, created: c.CreationTimestamp.Time}
+		if owner := metav1.GetControllerOf(c); owner != nil {
+			one.order = owner.UID
+		}
 		p.challenges[c.UID] = one
 	}
 	p.current[c.UID] = true
 	one.processing = c.Status.Processing
 	if e.Type == watch.Deleted {
 		delete(p.current, c.UID)
-		one.processing, one.removed = false, true
+		one.processing = false
 	}
 	switch c.Status.State {
 	case cmacme.Valid:
@@ -199,8 +202,11 @@ func renewNow(ctx context.Context, c *cluster.Cluster, name string) error {
 		}
 		// The times have whole seconds, and cert-manager replaces only a CertificateRequest that
 		// failed before (pkg/controller/certificates/requestmanager).
-		if failure := crt.Status.LastFailureTime; failure == nil || time.Now().Unix() <= failure.Unix() {
-			return fmt.Errorf("its last failure was at %v", failure)
+		switch failure := crt.Status.LastFailureTime; {
+		case failure == nil:
+			return fmt.Errorf("cannot renew Certificate %s yet: it has no failure", name)
+		case time.Now().Unix() <= failure.Unix():
+			return fmt.Errorf("cannot renew Certificate %s yet: its last failure was in this second", name)
 		}
 		now := metav1.Now()
 		crt.Status.Conditions = slices.DeleteFunc(crt.Status.Conditions, func(one cmapi.CertificateCondition) bool {

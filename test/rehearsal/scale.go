@@ -15,6 +15,7 @@ import (
 
 	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -176,6 +177,10 @@ func (s *Scale) request(ctx context.Context) (string, error) {
 
 func (s *Scale) hostname(i int) string { return fmt.Sprintf("scale-%03d.%s", i, s.lab.Domain) }
 
+// faultLimit bounds the time from a fault until the clients reach the VIPs: the election of a
+// VRRP master, garpDelay, and a margin that a slow machine keeps.
+const faultLimit = 45 * time.Second
+
 // inject injects a fault on the node that holds the VIPs and waits until clients are served.
 func (s *Scale) inject(ctx context.Context, title string, do func(context.Context, *fault) error) (string, error) {
 	holder, err := s.holder(ctx)
@@ -190,38 +195,41 @@ func (s *Scale) inject(ctx context.Context, title string, do func(context.Contex
 	if err != nil {
 		return "", err
 	}
+	serves := time.Since(f.begin)
 	if err := s.awaitReachable(ctx); err != nil {
 		return "", err
 	}
 	f.next, f.end = next, time.Now()
 	s.faults = append(s.faults, f)
+	if took := f.end.Sub(f.begin); took > faultLimit {
+		return "", fmt.Errorf("the clients reached the VIPs only %.2f s after the fault, want at most %v: %v", took.Seconds(), faultLimit, f)
+	}
 	ready, challenges := s.progress.counts()
-	return fmt.Sprintf("on %s; %s serves after %.2f s; %d Certificates are ready, %d Challenges in progress",
-		f.node.Name, next.Name, f.end.Sub(f.begin).Seconds(), ready, challenges), nil
+	return fmt.Sprintf("on %s; %s serves after %.2f s, and the clients reach it after %.2f s; %d Certificates are ready, %d Challenges in progress",
+		f.node.Name, next.Name, serves.Seconds(), f.end.Sub(f.begin).Seconds(), ready, challenges), nil
 }
 
 // awaitReachable waits until the clients reach the VIPs. If two nodes were VRRP master for a
-// moment, a router can have the wrong neighbour until keepalived announces the VIPs again, 5 s
-// later (keepalived.conf(5), garp_master_delay).
+// moment, a router can have the wrong neighbour for garpDelay.
 func (s *Scale) awaitReachable(ctx context.Context) error {
+	dials, ctx := errgroup.WithContext(ctx)
 	for _, client := range []*lab.Node{s.lab.Pods[0], s.lab.Internet.Node} {
 		for _, vip := range s.lab.API.Both() {
-			err := lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip), func(ctx context.Context) error {
-				// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
-				ctx, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
-				if err != nil {
-					return err
-				}
-				return conn.Close()
+			dials.Go(func() error {
+				return lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip), func(ctx context.Context) error {
+					// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
+					ctx, cancel := context.WithTimeout(ctx, time.Second)
+					defer cancel()
+					conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
+					if err != nil {
+						return err
+					}
+					return conn.Close()
+				})
 			})
-			if err != nil {
-				return err
-			}
 		}
 	}
-	return nil
+	return dials.Wait()
 }
 
 // moveVIPs stops keepalived on the node that holds the VIPs.

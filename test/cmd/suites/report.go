@@ -97,21 +97,23 @@ func (r *report) add(res result) {
 		if missing[name] {
 			names = append(names, name)
 			r.failed++
-			r.failures = append(r.failures, res.process.pack.dir+" "+name)
+			r.fail(res.process.pack.dir+" "+name, output[name], cmp.Or(res.err, errNoResult))
 		}
 	}
 	if len(names) > 0 || res.err != nil && r.failed == failed || errors.Is(res.err, errHeldOpen) {
 		r.broken++
+		var rest []string // the output without a test's last event
+		for _, test := range order {
+			rest = append(rest, output[test]...)
+		}
 		if len(names) == 0 {
-			r.failures = append(r.failures, res.process.name())
+			r.fail(res.process.name(), rest, res.err)
 		}
 		fmt.Fprintf(r.out, "%s: %v\n", res.process.name(), cmp.Or(res.err, errNoResult))
 		if len(names) > 0 {
 			fmt.Fprintf(r.out, "tests without a result: %s\n", strings.Join(names, ", "))
 		}
-		for _, test := range order {
-			fmt.Fprint(r.out, strings.Join(output[test], ""))
-		}
+		fmt.Fprint(r.out, strings.Join(rest, ""))
 	}
 	r.account(res, r.failed > failed)
 }
@@ -138,6 +140,17 @@ func (r *report) ended(p *process, e event, output []string) bool {
 		r.tests = append(r.tests, timed{name, e.Elapsed})
 	}
 	return true
+}
+
+// fail records a failure without a test's last event: its reason ends with the error of the
+// process.
+func (r *report) fail(name string, output []string, err error) {
+	r.failures = append(r.failures, name)
+	var lines []string
+	if len(output) > 0 {
+		lines = reason(output)
+	}
+	r.reasons[name] = append(lines, "    "+err.Error())
 }
 
 // distinct returns the failures without the tests whose subtests failed.
@@ -176,8 +189,8 @@ func (r *report) account(res result, failed bool) {
 	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", result, res.process.name(), t.wall().Seconds())
 }
 
-// printSummary prints the slowest tests and suites, the failures with their reasons, because a
-// long output is often cut to its last lines, and then the counts.
+// printSummary prints the slowest tests and suites, the failures with their reasons, and the
+// counts. The failures are near the end because a long output is often cut to its last lines.
 func (r *report) printSummary() {
 	slices.SortStableFunc(r.tests, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(r.out, "\nThe slowest tests:")
@@ -195,7 +208,7 @@ func (r *report) printSummary() {
 	if len(r.failures) > 0 {
 		fmt.Fprintln(r.out, "Failed:")
 	}
-	for _, name := range r.failures {
+	for _, name := range r.distinct() {
 		fmt.Fprintln(r.out, strings.Join(append([]string{"  " + name}, r.reasons[name]...), "\n"))
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
