@@ -166,7 +166,9 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 		}
 	}
 	_ = os.Truncate(h.logFile(), 0)
-	if err := h.Reset(ctx); err != nil {
+	// Entries of cut connections last for days. One with an earlier internalPort would have the
+	// host refuse a client that uses its own port again.
+	if err := errors.Join(h.Reset(ctx), conntrack.Flush(h.Host)); err != nil {
 		return err
 	}
 	now := time.Now()

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+	"github.com/http01-proxyd/http01-proxyd/test/support/conntrack"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
 	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
@@ -385,6 +386,40 @@ func TestConntrackFull(t *testing.T) {
 		}
 		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: time.Second}, model.Fault{Kind: model.ConntrackFree})
 		t.Logf("filling the table took %v", (h.spent[model.ConntrackFull] / 2).Round(time.Millisecond))
+	})
+}
+
+// TestSequencesShareNoConnection: connection tracking forgets the sequences before. Seed 62288
+// has found that a client whose port such a connection had was refused.
+func TestSequencesShareNoConnection(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		count := func() (n int) {
+			err := h.Host.InNamespace(func() error {
+				text, err := os.ReadFile("/proc/thread-self/net/nf_conntrack")
+				n = strings.Count(string(text), "src=198.18.")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		table, err := conntrack.Open(h.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause})
+		if err := table.Fill(0, 100); err != nil {
+			t.Fatal(err)
+		}
+		before := count()
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause})
+		if after := count(); before != 100 || after != 0 {
+			t.Errorf("%d entries, and %d in the next sequence", before, after)
+		}
+		if err := table.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -82,20 +82,29 @@ func dial(n *lab.Node) (conn *netlink.Conn, err error) {
 // Close removes the entries.
 func (t *Table) Close() error {
 	closed := t.conn.Close()
-	// A new socket: the old one still returns errors of failed additions.
-	conn, err := dial(t.node)
-	if err != nil {
-		return errors.Join(closed, err)
-	}
 	e := netlink.NewAttributeEncoder()
 	e.ByteOrder = binary.BigEndian
 	e.Uint32(ctMark, mark)
 	e.Uint32(ctMarkMask, ^uint32(0))
 	filter, err := e.Encode()
 	if err == nil {
-		_, err = conn.Execute(message(ctDelete, netlink.Acknowledge, filter))
+		// On a new socket: the old one still returns errors of failed additions.
+		err = remove(t.node, filter)
 	}
-	if err = errors.Join(closed, err, conn.Close()); err != nil {
+	return errors.Join(closed, err)
+}
+
+// Flush removes all entries of a node: its connections of before.
+func Flush(n *lab.Node) error { return remove(n, nil) }
+
+// remove removes the entries of a node that match a filter.
+func remove(n *lab.Node, filter []byte) error {
+	conn, err := dial(n)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Execute(message(ctDelete, netlink.Acknowledge, filter))
+	if err = errors.Join(err, conn.Close()); err != nil {
 		return fmt.Errorf("remove entries of connection tracking: %w", err)
 	}
 	return nil
