@@ -389,8 +389,8 @@ func TestConntrackFull(t *testing.T) {
 	})
 }
 
-// TestSequencesShareNoConnection: connection tracking forgets the sequences before. Seed 62288
-// has found that a client whose port such a connection had was refused.
+// TestSequencesShareNoConnection: connection tracking has nothing of the sequences before. Seed
+// 62288 has found that a client whose port such a connection had was refused.
 func TestSequencesShareNoConnection(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		count := func() (n int) {
