@@ -33,7 +33,10 @@ func newSampler(binary string) (*sampler, error) {
 	}
 	s := &sampler{byName: make(map[string]*soak.Series), goroutines: goroutines}
 	for _, process := range processes() {
-		s.declare("RSS of the "+process, "MiB", false)
+		// RSS contains pages of the program that were used once. They grow up to the size of the
+		// program, and the kernel can drop them. Pss and the anonymous memory show a leak.
+		s.declare("RSS of the "+process, "MiB", true)
+		s.declare("anonymous memory of the "+process, "MiB", false)
 		s.declare("Pss of the "+process, "MiB", false)
 		s.declare("descriptors of the "+process, "", false)
 		s.declare("threads of the "+process, "", false)
@@ -80,6 +83,7 @@ func (s *sampler) take(at time.Duration, l *life) error {
 			continue // it has just started or exited
 		}
 		s.add(at, "RSS of the "+process, float64(f.RSS)/mib)
+		s.add(at, "anonymous memory of the "+process, float64(f.Anonymous)/mib)
 		s.add(at, "Pss of the "+process, float64(f.PSS)/mib)
 		s.add(at, "descriptors of the "+process, float64(f.Descriptors))
 		s.add(at, "threads of the "+process, float64(len(threads)))

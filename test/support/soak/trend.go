@@ -15,7 +15,7 @@ type Series struct {
 	Unit  string
 	Hours []float64 // since the start
 	Value []float64
-	// Grows means that the value grows by design, as a journal does: it has no goal.
+	// Grows means that the value may grow, as a journal does: it has no goal.
 	Grows bool
 }
 
