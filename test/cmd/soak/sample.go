@@ -33,9 +33,8 @@ func newSampler(binary string) (*sampler, error) {
 	}
 	s := &sampler{byName: make(map[string]*soak.Series), goroutines: goroutines}
 	for _, process := range processes() {
-		// RSS contains pages of the program that were used once. They grow up to the size of the
-		// program, and the kernel can drop them. Pss and the anonymous memory show a leak.
-		s.declare("RSS of the "+process, "MiB", true)
+		// RSS contains pages of the program too, and the anonymous memory does not.
+		s.declare("RSS of the "+process, "MiB", false)
 		s.declare("anonymous memory of the "+process, "MiB", false)
 		s.declare("Pss of the "+process, "MiB", false)
 		s.declare("descriptors of the "+process, "", false)
