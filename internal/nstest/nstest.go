@@ -5,6 +5,8 @@
 package nstest
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -72,6 +74,20 @@ func AddAddress(t testing.TB, link, address string) {
 	host, _, _ := strings.Cut(address, "/")
 	Await(t, host+" is the host's own", func() bool {
 		return strings.HasPrefix(Run(t, "ip", "-o", "route", "get", host), "local ")
+	})
+}
+
+// DropFrom drops all TCP packets from a port until the test ends, as a path that has ended.
+func DropFrom(t testing.TB, port uint16) {
+	t.Helper()
+	Require(t)
+	table := fmt.Sprintf("inet drop-from-%d", port)
+	RunWithInput(t, fmt.Sprintf("table %s { chain input { type filter hook input priority 0; tcp sport %d drop; }; }", table, port), "nft", "-f", "-")
+	t.Cleanup(func() {
+		remove := exec.CommandContext(context.WithoutCancel(t.Context()), "nft", "delete table "+table)
+		if output, err := remove.CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", remove, err, output)
+		}
 	})
 }
 

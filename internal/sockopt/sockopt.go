@@ -5,6 +5,7 @@ package sockopt
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,4 +24,12 @@ func BufferSizes(size int) func(network, address string, conn syscall.RawConn) e
 		})
 		return errors.Join(err, set)
 	}
+}
+
+// LimitUnacknowledged ends a TCP connection with ETIMEDOUT, or with the error of the path,
+// when the peer has not acknowledged bytes for a time (tcp(7), TCP_USER_TIMEOUT). The kernel
+// measures from when it sends them the second time (net/ipv4/tcp_timer.c,
+// retransmits_timed_out).
+func LimitUnacknowledged(fd int, limit time.Duration) error {
+	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
 }

@@ -257,9 +257,9 @@ func (c *connection) relayBody() {
 	}
 }
 
-// linkFailed ends an exchange after an error of the ingress. If the router has just closed
-// a kept connection, the request is sent again on a new one: GET and HEAD are idempotent
-// (RFC 9110 section 9.2.2).
+// linkFailed ends an exchange after an error of the ingress. If a kept connection is lost,
+// the request is sent again on a new one: GET and HEAD are idempotent (RFC 9110 section
+// 9.2.2).
 func (c *connection) linkFailed(err error) {
 	if c.link.reused && !c.link.HasReceived() && upstream.IsConnectionLost(err) {
 		c.reconnect()

@@ -5,6 +5,7 @@ package server
 import (
 	"net/netip"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
@@ -24,11 +25,11 @@ type link struct {
 	owner     *connection     // whose exchange uses it; nil while it is idle
 	idle      loop.Node[link] // among the idle ones of its worker
 	sent      int             // bytes of the request
-	reused    bool
-	hasUnread bool       // the event of bytes that may be unread has passed
-	ended     bool       // the event of its end has passed, which is not reported again
-	timer     loop.Timer // of upstream.IdleTimeout
-	begin     func()     // beginRequest
+	reused    bool            // it has carried an exchange before
+	hasUnread bool            // the event of bytes that may be unread has passed
+	ended     bool            // the event of its end has passed, which is not reported again
+	timer     loop.Timer      // of upstream.IdleTimeout
+	begin     func()          // beginRequest
 }
 
 func (l *link) Ready(events uint32) {
@@ -60,21 +61,24 @@ func (w *worker) takeLink(addr netip.AddrPort) *link {
 	for l := range w.idle.Backward {
 		if l.addr == addr {
 			w.unlist(l)
-			l.reused = true
 			return l
 		}
 	}
 	return nil
 }
 
-// keepLink keeps a connection after a complete response. The longest idle one is closed
-// when there is no room.
+// keepLink keeps a connection after a complete response, unless its next request could wait
+// for a path that has ended. The longest idle one is closed when there is no room.
 func (w *worker) keepLink(l *link) {
+	if !l.reused && sockopt.LimitUnacknowledged(l.fd, upstream.MaxUnacknowledged) != nil {
+		l.close()
+		return
+	}
 	if most := w.server.settings.Load().MaxConnections / (8 * maxWorkers); w.idleCount > min(maxIdle-1, most) {
 		w.idle.First().close()
 	}
 	l.Reset()
-	l.owner, l.sent = nil, 0
+	l.owner, l.sent, l.reused = nil, 0, true
 	w.idleCount++
 	w.idle.PushBack(&l.idle, l)
 	w.SetTimer(&l.timer, w.Now().Add(upstream.IdleTimeout))

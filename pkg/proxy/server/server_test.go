@@ -993,6 +993,29 @@ func TestUnrequestedResponse(t *testing.T) {
 	}
 }
 
+// TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more, as
+// after the departure of the VIP that was its source address. The request is sent again on a
+// new connection, which can take longer to acknowledge.
+func TestKeptConnectionWithoutPath(t *testing.T) {
+	nstest.Require(t)
+	ports := make(chan uint16, 3)
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
+		answerAll(tcp, r)
+	})
+	f := startServerWithOneLoop(t, testSettings(), router)
+	for i := range 3 {
+		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
+			t.Fatalf("response %d is %q", i, got)
+		}
+		if len(ports) > 0 {
+			nstest.DropFrom(t, <-ports)
+		} else {
+			t.Errorf("request %d used a connection without a path", i)
+		}
+	}
+}
+
 // TestUnrequestedResponseOfBusyLoop: bytes that no request waits for are noticed before a kept
 // connection is used, also when their event is fetched after that of the request.
 func TestUnrequestedResponseOfBusyLoop(t *testing.T) {

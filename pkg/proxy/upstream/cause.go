@@ -172,9 +172,10 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 }
 
 // IsConnectionLost reports whether the peer has closed the connection, as a router
-// does after a long idle time.
+// does after a long idle time, or whether the path to the peer has ended.
 func IsConnectionLost(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH)
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }

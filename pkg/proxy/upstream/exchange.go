@@ -195,8 +195,8 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 }
 
 // tryAddress sends the request to one address, on an idle connection if one can take it.
-// If the router has just closed the connection, the request is sent again on another one:
-// GET and HEAD are idempotent (RFC 9110 section 9.2.2).
+// If that one is lost, the request is sent again on a new one: GET and HEAD are idempotent
+// (RFC 9110 section 9.2.2).
 func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
 	head, serverName := a.request.Head, "" // of TLS with the router
 	if a.route.usesAbsoluteForm() {
@@ -208,10 +208,8 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 	if a.route.verifier != nil {
 		serverName = a.request.Host
 	}
-	for {
-		conn := settings.idle.take(a.route, serverName)
-		reused := conn != nil
-		if !reused {
+	for conn := settings.idle.take(a.route, serverName); ; conn = nil {
+		if conn == nil {
 			var failure *Error
 			if conn, failure = c.connect(a); failure != nil {
 				return nil, failure
@@ -222,7 +220,7 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 			return conn, nil
 		}
 		conn.abort()
-		if !reused || x.received || !IsConnectionLost(err) {
+		if !conn.reused || x.received || !IsConnectionLost(err) {
 			return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
@@ -24,6 +25,11 @@ const (
 	// IdleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
 	IdleTimeout = 5 * time.Second
+	// MaxUnacknowledged is how long the ingress may take to acknowledge a request on a kept
+	// connection after TCP has repeated it, 200 ms or more after the first time. The path may
+	// have ended without a sign: its source address was a VIP that has left, or a node is
+	// down. Then the request is sent again on a new connection.
+	MaxUnacknowledged = 200 * time.Millisecond
 )
 
 // idleConns holds the connections that wait for the next request. The zero value keeps none.
@@ -59,12 +65,15 @@ func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
 	return c
 }
 
-// put keeps a connection after a complete response, for the given time. The longest idle
-// one is closed when there is no room.
+// put keeps a connection after a complete response, for the given time, unless its next
+// request could wait for a path that has ended. The longest idle one is closed when there is
+// no room.
 func (p *idleConns) put(c *conn, timeout time.Duration) {
 	excess := c
+	limit := func(fd int) error { return sockopt.LimitUnacknowledged(fd, MaxUnacknowledged) }
+	c.reused = c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.reused || c.control(limit) == nil)
 	p.mu.Lock()
-	if !p.closed && c.route.proxyProtocol == ingress.ProxyProtocolOff {
+	if !p.closed && c.reused {
 		c.idleUntil, excess = time.Now().Add(timeout), nil
 		if p.list = append(p.list, c); len(p.list) > p.most {
 			excess = p.list[0]
@@ -120,18 +129,26 @@ func (c *conn) isQuiet() bool {
 			return false
 		}
 	}
+	return errors.Is(c.control(func(fd int) error {
+		var one [1]byte
+		_, _, err := unix.Recvfrom(fd, one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return err
+	}), unix.EAGAIN)
+}
+
+// control returns the result of f with the descriptor.
+func (c *conn) control(f func(fd int) error) error {
 	socket, is := c.socket.Conn.(syscall.Conn)
 	if !is {
-		return false
+		return errors.ErrUnsupported
 	}
-	quiet := false
 	raw, err := socket.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) {
-			var one [1]byte
-			_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-			quiet = errors.Is(err, unix.EAGAIN)
-		})
+	if err != nil {
+		return err
 	}
-	return quiet && err == nil
+	var result error
+	if err := raw.Control(func(fd uintptr) { result = f(int(fd)) }); err != nil {
+		return err
+	}
+	return result
 }

@@ -493,6 +493,34 @@ func TestIdleConnectionLost(t *testing.T) {
 	}
 }
 
+// TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more. The
+// request is sent again on a new connection, and not on another kept one.
+func TestKeptConnectionWithoutPath(t *testing.T) {
+	nstest.Require(t)
+	t.Parallel()
+	const kept = 2
+	ports, proceed := make(chan uint16, kept+1), make(chan struct{})
+	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
+		<-proceed
+		answersWith(okResponse)(0, tcp, b)
+	})
+	c := newPlainClient(t, r)
+	var all sync.WaitGroup
+	for range kept {
+		all.Go(func() { wantAnswered(t, c, newRequest()) })
+	}
+	first, second := <-ports, <-ports
+	close(proceed)
+	all.Wait()
+	wantIdle(t, c, kept, "concurrent requests")
+	nstest.DropFrom(t, first)
+	nstest.DropFrom(t, second)
+	wantAnswered(t, c, newRequest())
+	r.expect(t, kept+1)
+	wantIdle(t, c, kept, "a request whose connection was lost") // the other one and the new one
+}
+
 // TestUnrequestedResponseOnIdleConnection has an upstream that sends an unrequested
 // response on an idle connection. It would be read as the next response.
 func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
@@ -564,7 +592,7 @@ func TestIdleTime(t *testing.T) {
 		put := func() net.Conn {
 			near, far := net.Pipe()
 			bottom := &socket{Conn: near}
-			p.put(&conn{Conn: bottom, socket: bottom, route: route, unregister: func() bool { return true }}, 5*time.Second)
+			p.put(&conn{Conn: bottom, socket: bottom, route: route, reused: true, unregister: func() bool { return true }}, 5*time.Second)
 			return far
 		}
 		expect := func(when string, far net.Conn, open bool) {

@@ -450,6 +450,21 @@ func TestVIPAfterIPv6(t *testing.T) {
 	})
 }
 
+// TestSourceVIPLeaves replays what seed 70922 has found: the kernel had chosen an IPv6 VIP as
+// the source of connections to the ingress. When it had left, requests to another VIP waited
+// six seconds on the kept ones, of which there are many after a lack of descriptors.
+func TestSourceVIPLeaves(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t,
+			model.Fault{Kind: model.VIPAdd, VIP: 1, Pause: 200 * time.Millisecond},
+			model.Fault{Kind: model.VIPAdd, VIP: 2, Pause: 50 * time.Millisecond},
+			model.Fault{Kind: model.FewDescriptors, N: 744, Pause: 800 * time.Millisecond},
+			model.Fault{Kind: model.VIPTentative, VIP: 1},
+			model.Fault{Kind: model.VIPDeprecated, VIP: 3},
+		)
+	})
+}
+
 // TestPortChangesAtRestart replays what seed 6069 has found: the configuration has another
 // port when the service restarts. Connections that were queued for the old port were reset.
 func TestPortChangesAtRestart(t *testing.T) {
