@@ -302,7 +302,7 @@ func (s *proxySupervisor) flush() {
 }
 
 // awaitSettings returns when a process answers clients by the settings of a generation, or
-// when ctx ends.
+// when ctx ends. One goroutine calls it.
 func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) {
 	var ended *proxyProcess
 	for {
@@ -332,20 +332,18 @@ func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) 
 }
 
 func (c awaitServing) execute(s *proxySupervisor) {
-	s.awaiting = append(s.awaiting, c)
+	s.awaiting = &c
 	s.replyServing()
 }
 
-// replyServing replies to those who wait for the settings that the process was sent.
+// replyServing replies to the one that waits for the settings that the process was sent.
 func (s *proxySupervisor) replyServing() {
-	p := s.serving.Load()
-	s.awaiting = slices.DeleteFunc(s.awaiting, func(c awaitServing) bool {
-		if p == nil || p == c.except || c.generation > s.current.generation {
-			return false
-		}
-		c.reply <- p
-		return true
-	})
+	p, c := s.serving.Load(), s.awaiting
+	if p == nil || c == nil || p == c.except || c.generation > s.current.generation {
+		return
+	}
+	c.reply <- p
+	s.awaiting = nil
 }
 
 // hasBacklogRoom reports whether the socket on a port listens and has room for

@@ -36,11 +36,21 @@ func (p *proxyProcess) flush() <-chan struct{} {
 	return p.request(protocol.Command{Flush: &protocol.Flush{}})
 }
 
-// request sends a command that [protocol.Flushed] answers. The result is closed then.
+// maxUnanswered bounds the commands that a process has not answered. Reports and self-tests
+// send at most 20 a second to a process that does not answer, and a process that sends
+// nothing at all is replaced after proxySilenceLimit.
+const maxUnanswered = 256
+
+// request sends a command that [protocol.Flushed] answers. The result is closed then. A
+// process that reads its commands and does not answer them is killed.
 func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answered := make(chan struct{})
+	if len(p.flushes) == maxUnanswered {
+		_ = p.Kill()
+		return answered
+	}
 	p.flushes = append(p.flushes, answered)
 	if p.Send(c, -1) != nil { // which only queues it
 		_ = p.Kill()

@@ -72,7 +72,7 @@ type proxySupervisor struct {
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 	drainReply         chan string
 	probeReply         chan []protocol.Reachability
-	awaiting           []awaitServing
+	awaiting           *awaitServing // the last one, without a reply
 
 	process  *proxyProcess // nil between two processes
 	events   <-chan proxyEvent

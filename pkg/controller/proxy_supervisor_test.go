@@ -473,6 +473,29 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 	}
 }
 
+// TestUnansweredCommandsAreBounded: a process that was taken over can read its commands and
+// send heartbeats, and answer nothing. It is killed, and its commands do not accumulate.
+func TestUnansweredCommandsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	for range maxUnanswered {
+		s.process.flush()
+		var c protocol.Command
+		_, err := s.far.Receive(&c)
+		must(t, err)
+	}
+	select {
+	case <-s.process.Done():
+		t.Fatal("killed too early")
+	default:
+	}
+	s.process.flush()
+	<-s.process.Done()
+	if n := len(s.process.flushes); n > maxUnanswered {
+		t.Errorf("%d commands wait for an answer, want at most %d", n, maxUnanswered)
+	}
+}
+
 // A command that is too large is logged, and the process survives it.
 func TestTooLargeCommand(t *testing.T) {
 	t.Parallel()

@@ -127,13 +127,19 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 func (r *statsRecorder) expectOwnRequest(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.dropLostOwnRequests(now) // a process that was taken over reports nothing
 	r.pendingOwnRequests = append(r.pendingOwnRequests, now)
+}
+
+// dropLostOwnRequests drops the requests that no process reports any more. It requires mu.
+func (r *statsRecorder) dropLostOwnRequests(now time.Time) {
+	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
 }
 
 // withoutOwnRequests subtracts the requests of this service, but no more than the process
 // has reported. It requires mu.
 func (r *statsRecorder) withoutOwnRequests(rejected []report.RejectionCount, now time.Time) []report.RejectionCount {
-	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
+	r.dropLostOwnRequests(now)
 	others := make([]report.RejectionCount, 0, len(rejected))
 	for _, s := range rejected {
 		if s.Rejection == report.NotChallenge && s.ClientKind == report.OtherClient {

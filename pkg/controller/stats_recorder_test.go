@@ -170,3 +170,18 @@ func TestOwnRequestsAreNotCounted(t *testing.T) {
 		t.Errorf("%d connections of others have ended, %d of them were reset to make room", ended, limited)
 	}
 }
+
+// TestUnreportedOwnRequestsAreBounded: a process that was taken over can answer the requests
+// of this service and report none of them.
+func TestUnreportedOwnRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	r, _ := newStatsRecorderTest()
+	now := time.Now()
+	for range 1000 {
+		now = now.Add(livenessInterval)
+		r.expectOwnRequest(now)
+	}
+	if n, most := len(r.pendingOwnRequests), int(ownRequestTimeout/livenessInterval)+1; n > most {
+		t.Errorf("%d requests are expected, want at most %d", n, most)
+	}
+}
