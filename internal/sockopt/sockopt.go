@@ -15,15 +15,22 @@ import (
 // size for its own bookkeeping (socket(7)).
 func BufferSizes(size int) func(network, address string, conn syscall.RawConn) error {
 	return func(_, _ string, conn syscall.RawConn) error {
-		var set error
-		err := conn.Control(func(fd uintptr) {
-			set = errors.Join(
-				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, size),
-				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, size),
+		return Control(conn, func(fd int) error {
+			return errors.Join(
+				unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, size),
+				unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, size),
 			)
 		})
-		return errors.Join(err, set)
 	}
+}
+
+// Control returns the result of f with the descriptor, or the error of a closed connection.
+func Control(conn syscall.RawConn, f func(fd int) error) error {
+	var result error
+	if err := conn.Control(func(fd uintptr) { result = f(int(fd)) }); err != nil {
+		return err
+	}
+	return result
 }
 
 // LimitUnacknowledged ends a TCP connection with ETIMEDOUT, or with the error of the path,

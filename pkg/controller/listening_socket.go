@@ -36,11 +36,8 @@ func listenReusePort(port uint16, old int) (fd int, err error) {
 	}
 	buffers := sockopt.BufferSizes(socketBuffer)
 	config := net.ListenConfig{KeepAlive: -1, Control: func(network, address string, conn syscall.RawConn) error {
-		var shared error
-		err := conn.Control(func(fd uintptr) {
-			shared = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
-		})
-		return errors.Join(err, shared, buffers(network, address, conn))
+		share := func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
+		return errors.Join(sockopt.Control(conn, share), buffers(network, address, conn))
 	}}
 	if fd, err = newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port)))); err != nil {
 		return -1, err

@@ -146,9 +146,5 @@ func (c *conn) control(f func(fd int) error) error {
 	if err != nil {
 		return err
 	}
-	var result error
-	if err := raw.Control(func(fd uintptr) { result = f(int(fd)) }); err != nil {
-		return err
-	}
-	return result
+	return sockopt.Control(raw, f)
 }

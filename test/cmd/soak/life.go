@@ -45,10 +45,9 @@ const (
 	closeWithin = 30 * time.Second // after the end of the context
 
 	// warmUp does not count: memory approaches its plateau exponentially, with a time constant
-	// of 5 to 15 min in five runs. The live heap of the controller stays the same after two minutes.
-	// Its goroutine stacks then still spread over more spans of the runtime, and so does the
-	// heap. After three time constants, less than 5 % of that is left, or 0.05 MiB. A run
-	// shorter than shortest has no verdict about growth.
+	// of 5 to 15 min in five runs. The live heap stays the same after two minutes, while stacks
+	// and heap spread over more spans of the runtime. After warmUp, at most a tenth of the rise
+	// is left. A run shorter than shortest has no verdict about growth.
 	warmUp   = 30 * time.Minute
 	shortest = time.Hour
 )
