@@ -77,12 +77,19 @@ func AddAddress(t testing.TB, link, address string) {
 	})
 }
 
-// DropFrom drops all TCP packets from a port until the test ends, as a path that has ended.
-func DropFrom(t testing.TB, port uint16) {
+// PathEnds returns the statements of nftables for the packets of a path that has ended: nobody
+// receives them, or a router answers with ICMP.
+func PathEnds() []string {
+	return []string{"drop", "reject with icmp host-unreachable", "reject with icmp port-unreachable", "reject with icmp prot-unreachable", "reject with icmp admin-prohibited"}
+}
+
+// EndPath applies a statement of PathEnds to all TCP packets of IPv4 from a port, until the
+// test ends.
+func EndPath(t testing.TB, port uint16, statement string) {
 	t.Helper()
 	Require(t)
-	table := fmt.Sprintf("inet drop-from-%d", port)
-	RunWithInput(t, fmt.Sprintf("table %s { chain input { type filter hook input priority 0; tcp sport %d drop; }; }", table, port), "nft", "-f", "-")
+	table := fmt.Sprintf("ip path-from-%d", port)
+	RunWithInput(t, fmt.Sprintf("table %s { chain input { type filter hook input priority 0; tcp sport %d %s; }; }", table, port, statement), "nft", "-f", "-")
 	t.Cleanup(func() {
 		remove := exec.CommandContext(context.WithoutCancel(t.Context()), "nft", "delete table "+table)
 		if output, err := remove.CombinedOutput(); err != nil {

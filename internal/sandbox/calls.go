@@ -79,7 +79,6 @@ func exporterOptions() []socketOption {
 // connections and UDP sockets.
 func proberOptions() []socketOption {
 	return append(exporterOptions(),
-		socketOption{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
 		socketOption{unix.SOL_SOCKET, unix.SO_RCVBUF},
 		socketOption{unix.SOL_SOCKET, unix.SO_SNDBUF},
 		socketOption{unix.SOL_SOCKET, unix.SO_BROADCAST},
@@ -125,7 +124,7 @@ func allowedCalls() []allowedCall {
 		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, sockets, "", nil, nil},
 		{"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of a connection, and resetting one", "TCP_NODELAY, TCP_USER_TIMEOUT, SO_LINGER, SO_RCVBUF, SO_SNDBUF, IPV6_V6ONLY", nil, proxyOptions()},
 		{"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT", nil, exporterOptions()},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY", nil, proberOptions()},
+		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY", nil, proberOptions()},
 		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
 		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},

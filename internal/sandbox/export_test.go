@@ -113,6 +113,7 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
 	}
 	if kind != Proxy {
+		want(unix.EPERM, "setsockopt: TCP_USER_TIMEOUT", unix.SYS_SETSOCKOPT, none, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 		want(unix.EPERM, "setsockopt: SO_LINGER", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_LINGER)
 	}
 	if kind == Proxy {
@@ -122,7 +123,6 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		want(unix.EPERM, "setsockopt: SO_BROADCAST", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_BROADCAST)
 	}
 	if kind == Exporter {
-		want(unix.EPERM, "setsockopt: TCP_USER_TIMEOUT", unix.SYS_SETSOCKOPT, none, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 		want(unix.EPERM, "setsockopt: SO_RCVBUF", unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	}
 	if kind != Prober {

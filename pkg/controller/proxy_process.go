@@ -38,17 +38,16 @@ func (p *proxyProcess) flush() <-chan struct{} {
 
 // maxUnanswered bounds the commands that a process has not answered. Reports and self-tests
 // send at most 20 a second to a process that does not answer, and a process that sends
-// nothing at all is replaced after proxySilenceLimit.
+// nothing at all is replaced after proxySilenceLimit: a working one does not reach it.
 const maxUnanswered = 256
 
-// request sends a command that [protocol.Flushed] answers. The result is closed then. A
-// process that reads its commands and does not answer them is killed.
+// request sends a command that [protocol.Flushed] answers. The result is closed then. It is
+// never closed if maxUnanswered commands wait already.
 func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answered := make(chan struct{})
-	if len(p.flushes) == maxUnanswered {
-		_ = p.Kill()
+	if len(p.flushes) >= maxUnanswered {
 		return answered
 	}
 	p.flushes = append(p.flushes, answered)
@@ -65,6 +64,13 @@ func (p *proxyProcess) recordFlushed() {
 		close(p.flushes[0])
 		p.flushes = p.flushes[1:]
 	}
+}
+
+// answersNothing reports whether maxUnanswered commands wait for an answer.
+func (p *proxyProcess) answersNothing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.flushes) >= maxUnanswered
 }
 
 func (p *proxyProcess) recordEvent(now time.Time) {

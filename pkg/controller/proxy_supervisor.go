@@ -207,8 +207,8 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 	}
 }
 
-// checkTimeouts replaces a process that sends nothing, and closes the sockets of ports that
-// a stuck process has not closed in time.
+// checkTimeouts replaces a process that sends nothing or answers nothing, and closes the
+// sockets of ports that a stuck process has not closed in time.
 func (s *proxySupervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
 		if now.After(c.deadline) {
@@ -223,8 +223,12 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 	if stalled { // this process did not run (SIGSTOP, a paused machine): its events are still in the pipe
 		s.process.recordEvent(now)
 	}
-	if s.process.silence(now) > s.silenceLimit {
+	switch {
+	case s.process.silence(now) > s.silenceLimit:
 		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
+	case !stalled && s.process.answersNothing():
+		s.replace(fmt.Sprintf("has not answered %d commands", maxUnanswered))
+	default:
 	}
 }
 

@@ -474,25 +474,39 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 }
 
 // TestUnansweredCommandsAreBounded: a process that was taken over can read its commands and
-// send heartbeats, and answer nothing. It is killed, and its commands do not accumulate.
+// send heartbeats, and answer nothing. It is replaced, and its commands do not accumulate.
 func TestUnansweredCommandsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	for range maxUnanswered {
+	s.silenceLimit = proxySilenceLimit
+	s.attach(s.process)
+	now := time.Now()
+	check := func(after time.Duration) (replaced bool) {
+		now = now.Add(after)
+		s.process.recordEvent(now)
+		s.checkTimeouts(now)
+		return s.proxySupervisor.process == nil
+	}
+	check(0)
+	for i := range 2 * maxUnanswered {
+		if i < maxUnanswered && check(supervisorTick) {
+			t.Fatalf("replaced with %d commands", i)
+		}
 		s.process.flush()
-		var c protocol.Command
-		_, err := s.far.Receive(&c)
-		must(t, err)
+		if i < maxUnanswered {
+			var c protocol.Command
+			_, err := s.far.Receive(&c)
+			must(t, err)
+		}
 	}
-	select {
-	case <-s.process.Done():
-		t.Fatal("killed too early")
-	default:
+	if n := len(s.process.flushes); n != maxUnanswered {
+		t.Errorf("%d commands wait for an answer, want %d", n, maxUnanswered)
 	}
-	s.process.flush()
-	<-s.process.Done()
-	if n := len(s.process.flushes); n > maxUnanswered {
-		t.Errorf("%d commands wait for an answer, want at most %d", n, maxUnanswered)
+	if check(time.Minute) {
+		t.Error("replaced after a stall of this process")
+	}
+	if !check(supervisorTick) {
+		t.Error("a process that answers nothing is not replaced")
 	}
 }
 

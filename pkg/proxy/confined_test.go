@@ -5,11 +5,13 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
@@ -54,12 +56,12 @@ func TestConfinedTLS(t *testing.T) {
 			k.events <- w
 		}
 	}()
-	secure := httptest.NewTLSServer(http.HandlerFunc(answerChallenge))
-	t.Cleanup(secure.Close)
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	secure, secureConnections := newCountingServer(t, answerChallenge)
+	secure.StartTLS()
+	plain, plainConnections := newCountingServer(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://api.example.com"+r.RequestURI, http.StatusFound)
-	}))
-	t.Cleanup(plain.Close)
+	})
+	plain.Start()
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
 	configure := configure(of(plain), nil)
 	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(), true, []string{"example.com"}
@@ -95,11 +97,36 @@ func TestConfinedTLS(t *testing.T) {
 	configure.Upstream.TLS = true
 	k.command(protocol.Command{Configure: configure}, -1)
 	expect("TLS from the start", 200, "")
+	before := secureConnections.Load()
+	expect("TLS on a kept connection", 200, "")
+	if n := secureConnections.Load() - before; n != 0 {
+		t.Errorf("%d new connections: the filter permits no kept ones", n)
+	}
 	k.command(protocol.Command{CAs: &ingress.CABundle{Description: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "ingress-tls-untrusted")
 	configure.Upstream.TLS, configure.Upstream.FollowRedirects = false, false
 	k.command(protocol.Command{Configure: configure}, -1)
-	expect("not followed", 302, "route-redirects-https")
+	const requests, loops = 6, 2
+	before = plainConnections.Load()
+	for range requests {
+		expect("not followed", 302, "route-redirects-https")
+	}
+	if n := plainConnections.Load() - before; n > loops {
+		t.Errorf("%d new connections for %d requests, want one for each event loop: the filter permits no kept ones", n, requests)
+	}
+}
+
+// newCountingServer returns a server that is not started, and the number of its connections.
+func newCountingServer(t *testing.T, handle http.HandlerFunc) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	s, connections := httptest.NewUnstartedServer(handle), new(atomic.Int32)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	t.Cleanup(s.Close)
+	return s, connections
 }
 
 // getForHost requests a challenge of host.

@@ -23,6 +23,9 @@ import (
 const (
 	timeout    = 5 * time.Second // of one client
 	maxClients = 8               // concurrent ones; others wait in the backlog
+	// minInterval is the shortest time between two reports. For each one, the proxy process
+	// sends up to two messages, of which package wire permits it 1000 in a second.
+	minInterval = 5 * time.Millisecond
 )
 
 // Listen creates the status socket and its directory. Only root and the user of the
@@ -80,9 +83,16 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 	slots := make(chan struct{}, maxClients)
 	var clients sync.WaitGroup
 	defer clients.Wait() // each one has a deadline
+	pace := time.NewTicker(minInterval)
+	defer pace.Stop()
 	for {
 		select {
 		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-pace.C:
 		case <-ctx.Done():
 			return nil
 		}

@@ -261,7 +261,7 @@ func (c *connection) relayBody() {
 // the request is sent again on a new one: GET and HEAD are idempotent (RFC 9110 section
 // 9.2.2).
 func (c *connection) linkFailed(err error) {
-	if c.link.reused && !c.link.HasReceived() && upstream.IsConnectionLost(err) {
+	if c.link.reused && !c.link.HasReceived() && upstream.IsRepeatable(err) {
 		c.reconnect()
 		return
 	}

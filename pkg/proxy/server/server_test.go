@@ -994,25 +994,29 @@ func TestUnrequestedResponse(t *testing.T) {
 }
 
 // TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more, as
-// after the departure of the VIP that was its source address. The request is sent again on a
-// new connection, which can take longer to acknowledge.
+// when the VIP has left that was its source address. The request is sent again on a new one.
 func TestKeptConnectionWithoutPath(t *testing.T) {
 	nstest.Require(t)
-	ports := make(chan uint16, 3)
+	ports := make(chan uint16, 2)
 	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
 		answerAll(tcp, r)
 	})
 	f := startServerWithOneLoop(t, testSettings(), router)
-	for i := range 3 {
+	get := func() {
+		t.Helper()
 		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
-			t.Fatalf("response %d is %q", i, got)
+			t.Fatalf("answered %q", got)
 		}
-		if len(ports) > 0 {
-			nstest.DropFrom(t, <-ports)
-		} else {
-			t.Errorf("request %d used a connection without a path", i)
+	}
+	get()
+	for _, statement := range nstest.PathEnds() {
+		get()
+		if n := len(ports); n != 1 {
+			t.Fatalf("%d new connections before %q, want 1: the second request uses it too", n, statement)
 		}
+		nstest.EndPath(t, <-ports, statement)
+		get()
 	}
 }
 

@@ -117,7 +117,7 @@ func ExplainTLS(err error) cause.Details {
 	switch {
 	case is:
 		return details
-	case IsConnectionLost(err):
+	case isConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
 		return cause.Details{Reason: cause.TLSVersion}
@@ -171,11 +171,16 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	return e
 }
 
-// IsConnectionLost reports whether the peer has closed the connection, as a router
-// does after a long idle time, or whether the path to the peer has ended.
-func IsConnectionLost(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH)
+// IsRepeatable reports whether a request is sent again that got no byte on a kept connection:
+// the peer or the path has ended, and neither the time nor this process. The path ends with
+// ETIMEDOUT, or the error of an ICMP message or of the local route (net/ipv4/tcp_timer.c,
+// tcp_write_err).
+func IsRepeatable(err error) bool {
+	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
+}
+
+func isConnectionLost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }

@@ -35,7 +35,7 @@ type conn struct {
 	route      *upstreamRoute
 	serverName string // of TLS with the router
 	idleUntil  time.Time
-	reused     bool        // it has carried an exchange before
+	reused     bool        // it is kept after an exchange
 	unregister func() bool // from the context that closes it
 }
 

@@ -26,9 +26,9 @@ const (
 	// it after 10 s (timeout http-request).
 	IdleTimeout = 5 * time.Second
 	// MaxUnacknowledged is how long the ingress may take to acknowledge a request on a kept
-	// connection after TCP has repeated it, 200 ms or more after the first time. The path may
-	// have ended without a sign: its source address was a VIP that has left, or a node is
-	// down. Then the request is sent again on a new connection.
+	// connection after TCP has repeated it: after 200 ms, or more if the handshake was slow.
+	// The path may have ended without a sign: its source address was a VIP that has left, or
+	// a node is down. Then the request is sent again on a new connection.
 	MaxUnacknowledged = 200 * time.Millisecond
 )
 
@@ -71,7 +71,7 @@ func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
 func (p *idleConns) put(c *conn, timeout time.Duration) {
 	excess := c
 	limit := func(fd int) error { return sockopt.LimitUnacknowledged(fd, MaxUnacknowledged) }
-	c.reused = c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.reused || c.control(limit) == nil)
+	c.reused = p.most > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.reused || c.control(limit) == nil)
 	p.mu.Lock()
 	if !p.closed && c.reused {
 		c.idleUntil, excess = time.Now().Add(timeout), nil

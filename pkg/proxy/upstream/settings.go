@@ -16,7 +16,7 @@ type Settings struct {
 
 	TrustedCAs     *TrustedCAs // verify routers; nil: none. Another pointer is another trust
 	Egress         ingress.Egress
-	MaxConnections int // of clients at a time; bounds the idle connections
+	MaxConnections int // of clients at a time; bounds the idle connections. 0: none is kept
 }
 
 func (s *Settings) equal(other *Settings) bool {
@@ -56,7 +56,7 @@ type activeSettings struct {
 // nor the reverse.
 func newActiveSettings(s Settings) *activeSettings {
 	active := &activeSettings{Settings: s}
-	active.idle.most = max(1, min(maxIdle, s.MaxConnections/8))
+	active.idle.most = max(min(1, s.MaxConnections), min(maxIdle, s.MaxConnections/8))
 	direct := newVerifier(s.TrustedCAs, s.VerifyNames)
 	behindProxy := newVerifier(s.TrustedCAs.extendedBy(s.Egress.AdditionalCAs.Roots), s.VerifyNames)
 	ofProxies := newVerifier(NewTrustedCAs(s.Egress.ProxyCAs.Roots), nil)

@@ -493,32 +493,37 @@ func TestIdleConnectionLost(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more. The
+// TestKeptConnectionWithoutPath: the packets of kept connections do not arrive any more. The
 // request is sent again on a new connection, and not on another kept one.
 func TestKeptConnectionWithoutPath(t *testing.T) {
 	nstest.Require(t)
 	t.Parallel()
-	const kept = 2
-	ports, proceed := make(chan uint16, kept+1), make(chan struct{})
-	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
-		<-proceed
-		answersWith(okResponse)(0, tcp, b)
-	})
-	c := newPlainClient(t, r)
-	var all sync.WaitGroup
-	for range kept {
-		all.Go(func() { wantAnswered(t, c, newRequest()) })
+	for _, statement := range nstest.PathEnds() {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			const kept = 2
+			ports, proceed := make(chan uint16, kept+1), make(chan struct{})
+			r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
+				ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
+				<-proceed
+				answersWith(okResponse)(n, tcp, b)
+			})
+			c := newPlainClient(t, r)
+			var all sync.WaitGroup
+			for range kept {
+				all.Go(func() { wantAnswered(t, c, newRequest()) })
+			}
+			first, second := <-ports, <-ports
+			close(proceed)
+			all.Wait()
+			wantIdle(t, c, kept, "concurrent requests")
+			nstest.EndPath(t, first, statement)
+			nstest.EndPath(t, second, statement)
+			wantAnswered(t, c, newRequest())
+			r.expect(t, kept+1)
+			wantIdle(t, c, kept, "a request whose connection was lost") // the other one and the new one
+		})
 	}
-	first, second := <-ports, <-ports
-	close(proceed)
-	all.Wait()
-	wantIdle(t, c, kept, "concurrent requests")
-	nstest.DropFrom(t, first)
-	nstest.DropFrom(t, second)
-	wantAnswered(t, c, newRequest())
-	r.expect(t, kept+1)
-	wantIdle(t, c, kept, "a request whose connection was lost") // the other one and the new one
 }
 
 // TestUnrequestedResponseOnIdleConnection has an upstream that sends an unrequested
@@ -645,7 +650,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 	all.Wait()
 	wantIdle(t, c, testIdle, "as many exchanges at once")
-	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 800: 100, 1: 1} {
+	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 800: 100, 1: 1, 0: 0} {
 		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.most; got != want {
 			t.Errorf("at most %d idle connections for %d clients, want %d", got, maxConnections, want)
 		}

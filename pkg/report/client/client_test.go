@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +106,37 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	}
 	if len(got.Condition().Message) != len(big) {
 		t.Errorf("received %d bytes of the message", len(got.Condition().Message))
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// TestReportsArePaced: clients that read one report after another do not have the proxy
+// process send more messages than its connection permits. That ended it.
+func TestReportsArePaced(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	var reports atomic.Int64
+	begin := time.Now()
+	stop := startServer(t, path, func() report.Report {
+		reports.Add(1)
+		return report.Report{}
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 25 {
+				if _, err := client.Fetch(t.Context(), path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	const perSecond = 250 // a quarter of the messages
+	if n, most := reports.Load(), int64(time.Since(begin).Seconds()*perSecond)+1; n < 200 || n > most {
+		t.Errorf("%d reports, want 200, and at most %d in this time", n, most)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("Serve: %v", err)
