@@ -194,9 +194,9 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 	return deadline.Add(-time.Until(deadline) / 4)
 }
 
-// tryAddress sends the request to one address, on an idle connection if one can take it.
-// If that one is lost, the request is sent again on a new one: GET and HEAD are idempotent
-// (RFC 9110 section 9.2.2).
+// tryAddress sends the request to one address, on an idle connection if one can take it. If
+// an idle connection is lost, the request is sent again on a new one: GET and HEAD are
+// idempotent (RFC 9110 section 9.2.2).
 func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
 	head, serverName := a.request.Head, "" // of TLS with the router
 	if a.route.usesAbsoluteForm() {
