@@ -12,6 +12,10 @@ import (
 
 const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
 
+// maxRegistry is the length of a DNS name (RFC 1035 section 2.3.4) with a port. The reference
+// grammar limits the rest of the name, and not its registry.
+const maxRegistry = 253 + len(":65535")
+
 // checkImage requires a complete reference that always means the same bytes.
 func checkImage(image string, allowTag bool) error {
 	problem := func(remediation, format string, args ...any) error {
@@ -28,6 +32,9 @@ func checkImage(image string, allowTag bool) error {
 	if !ok || !hasRegistry(named) {
 		return problem("begin with the registry, as in "+imageForm,
 			"the name has no registry, so podman would have to guess one")
+	}
+	if n := len(reference.Domain(named)); n > maxRegistry {
+		return problem("begin with the registry, as in "+imageForm, "the registry has %d characters, more than a DNS name and a port can have", n)
 	}
 	tagged, byTag := parsed.(reference.Tagged)
 	digested, byDigest := parsed.(reference.Digested)

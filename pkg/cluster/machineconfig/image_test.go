@@ -48,6 +48,8 @@ func TestImage(t *testing.T) {
 		"second line":         {"quay.io/a/b:v1\nExecStart=/bin/sh", true, "not an image reference (invalid reference format): give " + form},
 		"systemd specifier":   {"quay.io/a/%H:v1", true, "not an image reference (invalid reference format): give " + form},
 		"overlong":            {"quay.io/" + strings.Repeat("a", 300) + "@sha256:" + sum, false, "not an image reference (repository name must not be more than 255 characters): give " + form},
+		"longest registry":    {strings.Repeat("a.", 126) + "a:65535/b@sha256:" + sum, false, ""},
+		"overlong registry":   {strings.Repeat("a.", 127) + "a:65535/b@sha256:" + sum, false, "the registry has 261 characters, more than a DNS name and a port can have: begin with the registry, as in " + form},
 		"nothing after the @": {"quay.io/a/b@", false, "not an image reference (invalid reference format): give " + form},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +76,7 @@ func FuzzImage(f *testing.F) {
 		if strict == nil && (loose != nil || !strings.Contains(image, "@sha256:")) {
 			t.Errorf("%q is accepted without its digest, or only without tags", image)
 		}
-		if loose == nil && (strings.ContainsAny(image, " \t\r\n\"'\\%$=") || len(image) > 255+1+128+1+7+64) {
+		if loose == nil && (strings.ContainsAny(image, " \t\r\n\"'\\%$=") || len(image) > 259+1+255+1+128) {
 			t.Errorf("%q is accepted", image)
 		}
 	})
