@@ -143,7 +143,7 @@ func table() map[string]suite {
 	}
 }
 
-// fuzzer is one fuzz test with its number of inputs, about 10 s on one core. A number is
+// fuzzer is one fuzz test with its number of inputs, a few seconds on one core. A number is
 // used because Go before 1.27 can report the end of the time as a failure
 // (https://go.dev/issue/75804).
 type fuzzer struct {
@@ -152,8 +152,9 @@ type fuzzer struct {
 	count string
 }
 
-// fuzzers returns the fuzz tests of input from clients, the ingress, keepalived.conf, CA
-// bundles, proxy.env, cluster objects, MicroShift's files, child processes and nodes.
+// fuzzers returns all fuzz tests. Their input comes from clients, the ingress, child
+// processes, nodes and the administrator: configuration files, CA bundles, cluster objects,
+// images and checksums.
 func fuzzers() []fuzzer {
 	return []fuzzer{
 		{"pkg/proxy/protocol", "FuzzEvent", "50000x"},
@@ -163,14 +164,21 @@ func fuzzers() []fuzzer {
 		{"pkg/proxy/server", "FuzzConnections", "200x"}, // each one starts a server and waits for its timers
 		{"pkg/proxy/upstream", "FuzzResponse", "75000x"},
 		{"pkg/proxy/upstream", "FuzzConnectResponse", "75000x"},
-		{"pkg/proxy/upstream", "FuzzRedirect", "40000x"},
+		{"pkg/proxy/upstream", "FuzzRedirect", "20000x"},
 		{"pkg/proxy/upstream", "FuzzAbsoluteForm", "100000x"},
 		{"pkg/host/keepalived", "FuzzParse", "75000x"},
 		{"pkg/ingress", "FuzzUpstream", "75000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "100000x"},
-		{"pkg/ingress/egress", "FuzzReadEnvironment", "60000x"},
+		{"pkg/ingress/egress", "FuzzReadEnvironment", "30000x"},
+		{"pkg/config", "FuzzParse", "50000x"},
+		{"pkg/findings/cause", "FuzzReport", "50000x"},
+		{"internal/httpfield", "FuzzSplit", "100000x"},
 		{"pkg/cluster/machineconfig", "FuzzCluster", "20000x"},
+		{"pkg/cluster/machineconfig", "FuzzImage", "75000x"},
+		{"pkg/cluster/machineconfig", "FuzzSums", "40000x"},
+		{"pkg/cluster/preflight", "FuzzParse", "20000x"},
 		{"pkg/cluster/verify", "FuzzParseNode", "20000x"},
+		{"pkg/host/microshift", "FuzzMerge", "100000x"},
 		{"pkg/host/microshift", "FuzzRead", "50000x"},
 		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
