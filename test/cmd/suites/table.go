@@ -101,7 +101,7 @@ func table() map[string]suite {
 				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestSandboxMatrix": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},
 		},
-		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestRandomAttacks": 55, "TestProxySilent": 11, "TestMessages": 8, "TestInventedEvents": 8}},
+		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11, "TestMessages": 8, "TestInventedEvents": 8}},
 		"test/suites/ingress": {
 			processes: 4, main: []string{"TestNamesCovered"},
 			seconds: map[string]int{

@@ -45,7 +45,7 @@ const movedVIP = "192.0.2.205"
 // attackKinds are the kinds of attacks, each with the letters of its acts (testdata/fuzz.go).
 var attackKinds = map[string]string{
 	"malformed": "bjx", "oversized": "dow", "reordered": "mr", "truncated": "nst", "flooding": "efl",
-	"descriptors": "cC", "silence": "!zZ", "sockets": "aqS", "process tricks": "MpTuXy",
+	"descriptors": "cC", "silence": "!hzZ", "sockets": "aqS", "process tricks": "MpTuXy",
 }
 
 // drawn matches what a process is about to do.

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -310,6 +313,42 @@ func TestProxySilent(t *testing.T) {
 	if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestProxyAnswersNoCommand (H6) holds that a proxy that serves clients and sends heartbeats,
+// but answers no command, is replaced. Each report of the status sends it a command, and
+// waits for the answer.
+func TestProxyAnswersNoCommand(t *testing.T) {
+	s := startAttacked(t, "drops-answers")
+	s.expectServing()
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer cancel()
+	for range 8 { // the service permits as many at once
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				if err := s.readStatus(); err != nil {
+					t.Errorf("the status: %v", err)
+					return
+				}
+			}
+		})
+	}
+	s.expectRecovery(`has not answered \d+ commands`)
+	cancel()
+	clients.Wait()
+	s.expectServing()
+}
+
+// readStatus reads the status socket, as `status` does, without starting a process.
+func (s *service) readStatus() error {
+	conn, err := net.Dial("unix", s.node.StatusSocket())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return errors.Join(err, conn.Close())
 }
 
 // TestInventedEvents (M1 to M3) holds that events that a proxy cannot have observed are not

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -36,6 +37,10 @@ func init() {
 	if attack := insteadOfWork()[fields[2]]; attack != nil {
 		attack()
 		os.Exit(1)
+	}
+	if fields[2] == "drops-answers" {
+		dropAnswers()
+		return
 	}
 	if attack := besideWork()[fields[2]]; attack != nil {
 		go func() {
@@ -389,6 +394,39 @@ func ignoreClients() {
 			_ = conn.Send(protocol.Event{Drained: &protocol.Drained{}})
 		}
 	}
+}
+
+// dropAnswers makes the proxy work normally, except that no answer to a command reaches the
+// controller: its events pass through a second pipe.
+func dropAnswers() {
+	events := messages()
+	controller, err := unix.FcntlInt(uintptr(events), unix.F_DUPFD_CLOEXEC, 0)
+	var second [2]int
+	err = errors.Join(err, unix.Pipe2(second[:], unix.O_CLOEXEC), unix.Dup2(second[1], events), unix.Close(second[1]))
+	if err != nil {
+		printOutcome("replace the pipe of events", err)
+		os.Exit(1)
+	}
+	from, to := os.NewFile(uintptr(second[0]), "events of the proxy"), os.NewFile(uintptr(controller), "events")
+	go func() {
+		for {
+			framed := make([]byte, 4)
+			if _, err := io.ReadFull(from, framed); err != nil {
+				break
+			}
+			framed = append(framed, make([]byte, binary.BigEndian.Uint32(framed))...)
+			if _, err := io.ReadFull(from, framed[4:]); err != nil {
+				break
+			}
+			if string(framed[4:]) == `{"flushed":{}}` {
+				continue
+			}
+			if _, err := to.Write(framed); err != nil {
+				break
+			}
+		}
+		_ = to.Close()
+	}()
 }
 
 // leaveProcesses is a child that is compromised before it has a filter: it starts processes in

@@ -181,6 +181,7 @@ func acts() map[byte]act {
 		// Silence.
 		'z': {1, false, func(f *fuzzer) { time.Sleep(time.Duration(f.IntN(3000)) * time.Millisecond) }},
 		'Z': {1, true, func(*fuzzer) { _ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP) }}, // only itself
+		'h': {2, false, (*fuzzer).answerNothing},
 		// Tricks of a process.
 		'y': {2, false, (*fuzzer).randomCalls},
 		'T': {1, false, (*fuzzer).threads},
@@ -367,6 +368,20 @@ func (f *fuzzer) reorder() {
 	f.write(slices.Concat(parts...))
 }
 
+// answerNothing takes the commands of its process and answers none. A proxy sends heartbeats
+// meanwhile: one that does nothing else looks alive.
+func (f *fuzzer) answerNothing() {
+	commands, buf := commandSocket(), make([]byte, 64<<10)
+	for end := time.Now().Add(time.Duration(f.IntN(3000)) * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if os.Args[1] == child.Proxy {
+			f.write(frame([]byte(`{"heartbeat":{}}`)))
+		}
+		for n, err := 1, error(nil); n > 0 && err == nil; { // the kernel closes the descriptors of commands
+			n, _, _, _, err = unix.Recvmsg(commands, buf, nil, unix.MSG_DONTWAIT)
+		}
+	}
+}
+
 // sendDescriptors sends any descriptors to the controller, and events on any descriptor.
 func (f *fuzzer) sendDescriptors() {
 	var fds []int
@@ -438,6 +453,16 @@ func eventPipe() int {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE == unix.O_WRONLY {
+			return fd
+		}
+	}
+	return -1
+}
+
+// commandSocket returns the socket of commands.
+func commandSocket() int {
+	for fd := 3; fd < 64; fd++ {
+		if domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil && domain == unix.AF_UNIX {
 			return fd
 		}
 	}
