@@ -26,6 +26,16 @@ import (
 // runTimeout limits the run of a guest.
 const runTimeout = 10 * time.Minute
 
+// marker is a parameter of the guest's kernel that has no effect.
+const marker = "http01_proxyd_guest=1"
+
+// Inside reports whether this process runs in a guest, where it can change what belongs to the
+// whole machine.
+func Inside() bool {
+	line, err := os.ReadFile("/proc/cmdline")
+	return err == nil && slices.Contains(strings.Fields(string(line)), marker)
+}
+
 // machine is what QEMU emulates for an architecture.
 type machine struct {
 	emulator string
@@ -83,7 +93,7 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 		// 4 ns per instruction. An idle guest's clock jumps to the next timer.
 		"-accel", "tcg", "-icount", "shift=2,sleep=off",
 		"-kernel", filepath.Join(base, kernelFile), "-initrd", memory,
-		"-append", "console="+emulated.console+" quiet panic=-1")...)
+		"-append", "console="+emulated.console+" quiet panic=-1 "+marker)...)
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	// QEMU gets SIGKILL when the thread that started it ends.
 	runtime.LockOSThread()

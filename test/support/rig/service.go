@@ -71,6 +71,10 @@ func (u *Unit) close(err error) error {
 // Stopping returns a channel that is closed when the next process that stops sends STOPPING=1.
 func (u *Unit) Stopping() <-chan struct{} { return u.notify.Next("STOPPING=1") }
 
+// Heartbeat returns a channel that is closed at the next WATCHDOG=1. The service sends it with
+// WATCHDOG_USEC in its environment.
+func (u *Unit) Heartbeat() <-chan struct{} { return u.notify.Next("WATCHDOG=1") }
+
 // Start starts the service unless it runs.
 func (u *Unit) Start() error {
 	u.acting.Lock()

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
+)
+
+const programInGuest = "/programs/http01-proxyd"
+
+// The clients' rate, and how many requests can be in flight.
+const (
+	requestsPerSecond = 20
+	inFlight          = 20
+)
+
+// service is a running service that holds VIPs, with honest clients.
+type service struct {
+	*rig.Rig
+	*rig.Unit
+
+	t       *testing.T
+	clients *rig.Clients
+}
+
+// vips returns the API VIPs that the host holds, one of each family, sorted.
+func vips() []netip.Addr { return rig.APIVIPs()[:2] }
+
+// laterVIP returns an API VIP that the configuration gets after a step. The host never holds
+// it.
+func laterVIP() netip.Addr { return rig.APIVIPs()[2] }
+
+// stepAll steps the clock of the machine.
+func stepAll(t *testing.T) {
+	s := start(t)
+	for _, one := range steps() {
+		t.Run(one.name, func(t *testing.T) {
+			s.t = t
+			before := s.processes()
+			at := s.stepClock(one.by)
+			s.expectServed(at)
+			s.expectVIPMoves()
+			s.expectConfigurationFollowed()
+			s.expectHeartbeat()
+			if diff := cmp.Diff(before, s.processes()); diff != "" {
+				t.Errorf("processes (-before +after the step):\n%s\n%s", diff, s.Tail())
+			}
+			s.expectStatusText()
+			// The next process reads files that were written before and after the step.
+			s.clients.Pause()
+			must(t, s.Restart(t.Context()))
+			must(t, s.AwaitReady(t.Context()))
+			s.clients.Resume()
+			s.expectServed(time.Now())
+		})
+	}
+}
+
+// start runs the service until the test ends, and waits until it answers challenges.
+func start(t *testing.T) *service {
+	t.Helper()
+	network, err := rig.New(t.Context(), programInGuest)
+	must(t, err)
+	t.Cleanup(func() { must(t, network.Close()) })
+	ingress, err := network.StartIngress(t.Context())
+	must(t, err)
+	t.Cleanup(ingress.Close)
+	// With a watchdog in the unit, the service sends WATCHDOG=1 at half of this time.
+	unit, err := network.NewUnit("env", "WATCHDOG_USEC=2000000")
+	must(t, err)
+	s := &service{Rig: network, Unit: unit, t: t}
+	s.configure(vips())
+	must(t, s.Start())
+	t.Cleanup(func() { must(t, s.Unit.Close(context.WithoutCancel(t.Context()))) })
+	must(t, s.AwaitReady(t.Context()))
+	for _, vip := range vips() {
+		must(t, s.AddVIP(vip, 0, rig.Usable))
+	}
+	s.clients = s.StartClients(t.Context(), vips(), requestsPerSecond, time.Second, inFlight, func(netip.Addr) bool { return true })
+	t.Cleanup(s.clients.Close)
+	s.awaitServing()
+	s.clients.Resume()
+	s.expectServed(time.Now())
+	return s
+}
+
+// configure replaces the configuration, with these API VIPs.
+func (s *service) configure(api []netip.Addr) {
+	s.t.Helper()
+	quoted := func(all []netip.Addr) string { return `"` + strings.Join(texts(all), `", "`) + `"` }
+	path := filepath.Join(s.Dir, "config.yaml")
+	must(s.t, os.WriteFile(path+".new", fmt.Appendf(nil, "vips: {api: [%s], ingress: [%s]}\nmetrics: {listenAddress: \":9645\"}\nselfTest: {interval: 1m}\n",
+		quoted(api), quoted(rig.IngressVIPs())), 0o600))
+	must(s.t, os.Rename(path+".new", path))
+}
+
+func texts(all []netip.Addr) (out []string) {
+	for _, a := range all {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// processes returns the process IDs of the controller and of its lasting child processes.
+func (s *service) processes() map[string]int {
+	return map[string]int{"controller": s.PID(), "proxy": s.Child("proxy"), "exporter": s.Child("exporter")}
+}
+
+// stepClock steps CLOCK_REALTIME, and returns a time just after the step.
+func (s *service) stepClock(by time.Duration) time.Time {
+	s.t.Helper()
+	before := time.Now()
+	to := unix.NsecToTimespec(before.Add(by).UnixNano())
+	must(s.t, unix.ClockSettime(unix.CLOCK_REALTIME, &to))
+	after := time.Now()
+	// Round(0) drops the monotonic part, which does not step.
+	if stepped := after.Round(0).Sub(before.Round(0)); (stepped - by).Abs() > time.Minute {
+		s.t.Fatalf("the clock has stepped by %v, want %v", stepped, by)
+	}
+	return after
+}
+
+// expectServed expects both VIPs in the table, the state Serving, an answer to a request that
+// begins after a time, and no lost request.
+func (s *service) expectServed(after time.Time) {
+	s.t.Helper()
+	s.awaitTable(vips())
+	for _, vip := range vips() {
+		must(s.t, lab.Eventually(s.t.Context(), "a challenge for "+vip.String(), func(context.Context) error {
+			if last := s.clients.LastAnswered(vip); !last.After(after) {
+				return fmt.Errorf("the last request that was answered began %v before", after.Sub(last))
+			}
+			return nil
+		}))
+	}
+	s.awaitServing()
+	for _, f := range s.clients.TakeFailures() {
+		if !f.Aborted {
+			s.t.Errorf("lost: %v after %v: %v", f.VIP, f.End.Sub(f.Start), f.Err)
+		}
+	}
+}
+
+func (s *service) awaitServing() {
+	s.t.Helper()
+	must(s.t, lab.Eventually(s.t.Context(), "Serving", func(ctx context.Context) error {
+		seen, err := s.Status(ctx)
+		if got := seen.Condition(); err == nil && got.Reason != "Serving" {
+			return fmt.Errorf("the reason is %s: %s", got.Reason, got.Message)
+		}
+		return err
+	}))
+}
+
+// awaitTable waits until the table has exactly these VIPs, as the real nft lists it.
+func (s *service) awaitTable(want []netip.Addr) {
+	s.t.Helper()
+	must(s.t, lab.Eventually(s.t.Context(), "the table", func(ctx context.Context) error {
+		table, err := s.ServiceTable(ctx)
+		if err != nil {
+			return err
+		}
+		if table == nil {
+			return fmt.Errorf("no table, want %v", want)
+		}
+		if !slices.Equal(table.Elements, want) {
+			return fmt.Errorf("the table has %v, want %v", table.Elements, want)
+		}
+		return nil
+	}))
+}
+
+// expectVIPMoves removes each VIP, and adds it again.
+func (s *service) expectVIPMoves() {
+	s.t.Helper()
+	s.clients.Pause()
+	for i, vip := range vips() {
+		must(s.t, s.RemoveVIP(vip))
+		s.awaitTable(slices.Delete(slices.Clone(vips()), i, i+1))
+		must(s.t, s.AddVIP(vip, 0, rig.Usable))
+		s.awaitTable(vips())
+	}
+	s.clients.Resume()
+	s.expectServed(time.Now())
+}
+
+// expectConfigurationFollowed adds an API VIP to the configuration, and removes it: the new
+// file can be older than the one before.
+func (s *service) expectConfigurationFollowed() {
+	s.t.Helper()
+	for _, want := range []string{"Standby", ""} {
+		api := vips()
+		if want != "" {
+			api = append(slices.Clone(api), laterVIP())
+		}
+		s.configure(api)
+		must(s.t, lab.Eventually(s.t.Context(), "the new configuration", func(ctx context.Context) error {
+			seen, err := s.Status(ctx)
+			if got := seen.VIPState(laterVIP().String()); err == nil && got != want {
+				return fmt.Errorf("VIP %v is %q, want %q", laterVIP(), got, want)
+			}
+			return err
+		}))
+	}
+}
+
+// expectHeartbeat expects two notifications of the watchdog: without them, systemd restarts
+// the service.
+func (s *service) expectHeartbeat() {
+	s.t.Helper()
+	for range 2 {
+		next := s.Heartbeat()
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			s.t.Errorf("no WATCHDOG=1: %v\n%s", ctx.Err(), s.Tail())
+		}
+		cancel()
+	}
+}
+
+// expectStatusText expects that the status command succeeds, with times before and after
+// the step.
+func (s *service) expectStatusText() {
+	s.t.Helper()
+	out, err := s.Host.Run(s.t.Context(), programInGuest, "status", "--status-socket", s.StatusSocket())
+	must(s.t, err)
+	if !strings.Contains(out, "Serving") {
+		s.t.Errorf("the status command prints:\n%s", out)
+	}
+}
