@@ -28,7 +28,7 @@ func (w *egressWatcher) publish(now time.Time) {
 	if reflect.DeepEqual(next, w.lastReported) {
 		return
 	}
-	logEgressChanges(w.log, w.lastReported, next)
+	logEgressChanges(w.log, w.lastReported, next, w.acceptance.State().Restored)
 	w.lastReported = next
 	w.tracker.SetEgress(next, now)
 }

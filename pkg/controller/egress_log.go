@@ -11,8 +11,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// logEgressChanges logs each change once. No text of a report contains credentials.
-func logEgressChanges(log *slog.Logger, before, now report.EgressProxy) {
+// logEgressChanges logs each change once. restored means that an earlier process has accepted
+// the setting. No text of a report contains credentials.
+func logEgressChanges(log *slog.Logger, before, now report.EgressProxy, restored bool) {
 	if now.InvalidInput != "" && (before.InvalidInput == "" || before.Message != now.Message) {
 		log.Error("the egress proxy settings are invalid; "+inForceText(now), slog.String("event", "egress-rejected"),
 			slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
@@ -24,7 +25,7 @@ func logEgressChanges(log *slog.Logger, before, now report.EgressProxy) {
 	if now.Pending && now.Message != "" && before.Message != now.Message {
 		log.Warn("the new egress proxy settings are not accepted yet; retrying", append(egressAttrs("egress-pending", now.Spec), slog.String("error", now.Message))...)
 	}
-	logAccepted(log, before, now)
+	logAccepted(log, before, now, restored)
 	logUnresolved(log, before, now)
 }
 
@@ -44,24 +45,18 @@ func inForceText(e report.EgressProxy) string {
 
 func isUnset(s report.EgressSetting) bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
 
-func logAccepted(log *slog.Logger, before, now report.EgressProxy) {
+func logAccepted(log *slog.Logger, before, now report.EgressProxy, restored bool) {
 	if before.AcceptedAt.Equal(now.AcceptedAt) && before.Accepted == now.Accepted {
 		return
 	}
 	switch {
-	case isRestored(before, now) && !isUnset(now.Accepted):
+	case restored && before.Upstream == "" && !isUnset(now.Accepted): // the first report of this process
 		log.Info("the egress proxy accepted before this start stays in force; accepted at "+now.AcceptedAt.UTC().Format(time.RFC3339), egressAttrs("egress-accepted", now.Accepted)...)
 	case !isUnset(now.Accepted):
 		log.Info("the egress proxy is accepted", egressAttrs("egress-accepted", now.Accepted)...)
 	case !isUnset(before.Accepted):
 		log.Info("the egress proxy was removed from the settings", egressAttrs("egress-accepted", now.Accepted)...)
 	}
-}
-
-// isRestored reports whether an earlier process has accepted the setting. It can be true
-// for the first report of this process alone.
-func isRestored(before, now report.EgressProxy) bool {
-	return before.Upstream == "" && now.AcceptedAt.Before(now.Since)
 }
 
 func egressAttrs(event string, s report.EgressSetting) []any {

@@ -271,8 +271,12 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	w.checkNoCredentials()
 
-	// After a restart the accepted settings are in force while new ones are probed.
+	// After a restart the accepted settings are in force while new ones are probed. The clock
+	// has gone back meanwhile: they were accepted later than now.
 	g.setUnavailable(true)
+	accepted, at, err := w.store.Load()
+	must(t, err)
+	must(t, w.store.Save(accepted, at.Add(time.Hour)))
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "third.test"))
 	again := newEgressWatcherTest(t, w.dir)
 	again.config = w.config

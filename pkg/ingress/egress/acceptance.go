@@ -42,6 +42,7 @@ type Acceptance struct {
 	spec       *Configuration // nil: none, or rejected
 	accepted   *Configuration
 	acceptedAt time.Time // of the acceptance
+	restored   bool      // a former process has accepted it
 	specSince  time.Time // time of the last change of spec or rejection
 	rejection  error
 	generation uint64 // identifies the spec of a result
@@ -53,7 +54,7 @@ type Acceptance struct {
 
 // Restore sets the configuration that a former process has accepted.
 func (a *Acceptance) Restore(s Configuration, at time.Time) {
-	a.accepted, a.acceptedAt = &s, at
+	a.accepted, a.acceptedAt, a.restored = &s, at, true
 }
 
 // SetSpec sets the requested configuration, and reports whether the accepted one has
@@ -106,7 +107,9 @@ func (a *Acceptance) RejectSpec(reason error, now time.Time) {
 	a.probing = false
 }
 
-func (a *Acceptance) accept(now time.Time) { a.accepted, a.acceptedAt = a.spec, now }
+func (a *Acceptance) accept(now time.Time) {
+	a.accepted, a.acceptedAt, a.restored = a.spec, now, false
+}
 
 // Pending reports whether a configuration waits for its acceptance.
 func (a *Acceptance) Pending() bool {
@@ -153,6 +156,7 @@ type AcceptanceState struct {
 	Spec       *Configuration // nil: none, or rejected
 	Accepted   *Configuration // nil: none
 	AcceptedAt time.Time
+	Restored   bool       // a former process has accepted Accepted; the clock may have been set since
 	SpecSince  time.Time  // time of the last change of Spec
 	Rejection  error      // the reason why the spec is invalid
 	NextProbe  time.Time  // the next attempt; zero: none, or in progress
@@ -163,7 +167,7 @@ type AcceptanceState struct {
 // State returns a snapshot.
 func (a *Acceptance) State() AcceptanceState {
 	s := AcceptanceState{
-		Spec: a.spec, Accepted: a.accepted, AcceptedAt: a.acceptedAt, SpecSince: a.specSince, Rejection: a.rejection,
+		Spec: a.spec, Accepted: a.accepted, AcceptedAt: a.acceptedAt, Restored: a.restored, SpecSince: a.specSince, Rejection: a.rejection,
 		Failures: a.failures, Endpoints: slices.Clone(a.endpoints),
 	}
 	if a.Pending() && !a.probing {

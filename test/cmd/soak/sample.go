@@ -22,7 +22,8 @@ type sampler struct {
 	goroutines *soak.Goroutines
 }
 
-// processes returns the ones that are sampled. The prober lives for one question.
+// processes returns the ones that are sampled. The prober ends at each failover, once a minute,
+// because the host has no VIP then: no series of one process can show growth.
 func processes() []string { return []string{"controller", "proxy", "exporter"} }
 
 // newSampler returns a sampler whose series are empty: one that stays empty fails the run.
