@@ -3,8 +3,12 @@
 package clock
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,6 +27,8 @@ import (
 const (
 	programInGuest = "/programs/http01-proxyd"
 	watchdogSec    = 30 * time.Second // as in the unit
+	// responseTimeout is longer than every timeout of the proxy for a request head.
+	responseTimeout = time.Minute
 )
 
 // The clients' rate, and how many requests can be in flight.
@@ -55,7 +61,10 @@ func stepAll(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			s.t = t
 			before := s.processes()
+			halves := s.sendHalfHeads()
 			at := s.stepClock(one.by)
+			s.expectAnswered(halves)
+			s.expectTimeout()
 			s.expectServed(at)
 			s.expectVIPMoves()
 			s.expectConfigurationFollowed()
@@ -155,6 +164,53 @@ func (s *service) expectServed(after time.Time) {
 		if !f.Aborted {
 			s.t.Errorf("lost: %v after %v: %v", f.VIP, f.End.Sub(f.Start), f.Err)
 		}
+	}
+}
+
+const firstHalf = "GET /.well-known/acme-challenge/in-flight HTTP/1.1\r\nHost: api.lab.test\r\n"
+
+// sendHalfHeads sends the first half of a request to each VIP.
+func (s *service) sendHalfHeads() (conns []net.Conn) {
+	s.t.Helper()
+	for _, vip := range vips() {
+		conn, err := s.Outside.Dial(s.t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
+		must(s.t, err)
+		s.t.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, firstHalf)
+		must(s.t, err)
+		conns = append(conns, conn)
+	}
+	return conns
+}
+
+// expectAnswered sends the second half of each request, and expects the answer: the step has
+// ended no timeout.
+func (s *service) expectAnswered(halves []net.Conn) {
+	s.t.Helper()
+	for _, conn := range halves {
+		_, err := io.WriteString(conn, "Connection: close\r\n\r\n")
+		must(s.t, err)
+		s.expectResponse(conn, http.StatusOK)
+	}
+}
+
+// expectTimeout expects that requests which stay incomplete end: the step has delayed no
+// timeout.
+func (s *service) expectTimeout() {
+	s.t.Helper()
+	for _, conn := range s.sendHalfHeads() {
+		s.expectResponse(conn, http.StatusRequestTimeout)
+	}
+}
+
+func (s *service) expectResponse(conn net.Conn, status int) {
+	s.t.Helper()
+	must(s.t, conn.SetReadDeadline(time.Now().Add(responseTimeout)))
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(s.t, err)
+	_ = response.Body.Close()
+	if response.StatusCode != status {
+		s.t.Errorf("%v: status %d, want %d", conn.RemoteAddr(), response.StatusCode, status)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 	printed, err := Run(t.Context(), "../../../.cache", Job{
 		Arch:  "amd64",
 		Files: map[string]string{"/a/b/file": given},
-		Script: "uname -s -m; cat /a/b/file; grep -o " + marker + " /proc/cmdline\n" +
+		Script: "uname -s -m; cat /a/b/file; read -r line </proc/cmdline; echo ${line##* }\n" +
 			"ip link add bond7 type bond && ip link add link bond7 name tagged type vlan id 7 && ip -br link show tagged\n" +
 			"exit 3\n",
 	})
