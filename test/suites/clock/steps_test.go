@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	programInGuest = "/programs/http01-proxyd"
-	watchdogSec    = 30 * time.Second // as in the unit
+	programInGuest  = "/programs/http01-proxyd"
+	watchdogTimeout = 30 * time.Second // WatchdogSec of the unit
 	// responseTimeout is longer than every timeout of the proxy for a request head.
 	responseTimeout = time.Minute
 )
@@ -92,7 +92,7 @@ func start(t *testing.T) *service {
 	ingress, err := network.StartIngress(t.Context())
 	must(t, err)
 	t.Cleanup(ingress.Close)
-	unit, err := network.NewUnit("env", fmt.Sprintf("WATCHDOG_USEC=%d", watchdogSec.Microseconds()))
+	unit, err := network.NewUnit("env", fmt.Sprintf("WATCHDOG_USEC=%d", watchdogTimeout.Microseconds()))
 	must(t, err)
 	s := &service{Rig: network, Unit: unit, t: t}
 	s.configure(vips())
@@ -283,8 +283,8 @@ func (s *service) expectHeartbeat() {
 	for range 2 {
 		select {
 		case <-s.Heartbeat():
-		case <-time.After(watchdogSec):
-			s.t.Fatalf("no WATCHDOG=1 in %v\n%s", watchdogSec, s.Tail())
+		case <-time.After(watchdogTimeout):
+			s.t.Fatalf("no WATCHDOG=1 in %v\n%s", watchdogTimeout, s.Tail())
 		}
 	}
 }
