@@ -46,6 +46,8 @@ const (
 	KillController  Kind = "KillController"
 	PauseProxy      Kind = "PauseProxy"      // SIGSTOP, and SIGCONT after N ms (N)
 	PauseController Kind = "PauseController" // the same for the controller: sometimes ten seconds (N)
+	PauseExporter   Kind = "PauseExporter"   // the same: the controller never waits for it (N)
+	PauseProber     Kind = "PauseProber"     // the same: sometimes longer than a self-test waits, so that it is replaced (N)
 	HangProxy       Kind = "HangProxy"       // SIGSTOP alone
 	Reload          Kind = "Reload"          // SIGHUP
 	Restart         Kind = "Restart"

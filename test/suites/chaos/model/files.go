@@ -88,12 +88,14 @@ const (
 const ConfigVariants = 6
 
 // ConfigFile returns a valid configuration. It is one flow mapping, so that each part of it
-// is invalid: the head of a block mapping can be another valid configuration.
+// is invalid: the head of a block mapping can be another valid configuration. The first one
+// has frequent self-tests, for which the service keeps a prober process.
 func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 	c := Config{Known: true, Port: DefaultPort, Keepalived: true}
-	mode, vips, metrics := "", "", ""
+	mode, vips, more := "", "", ""
 	switch variant % ConfigVariants {
 	case 0:
+		more = `, selfTest: {interval: 10s}`
 	case 1:
 		c.Port = OtherPort
 		mode = fmt.Sprintf("mode: CustomDeployment, customDeployment: {internalPort: %d}, ", c.Port)
@@ -102,7 +104,7 @@ func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 		mode = `mode: "", `
 	case 3:
 		c.Metrics = MetricsPort
-		metrics = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}`, c.Metrics)
+		more = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}`, c.Metrics)
 	case 4:
 		c.API, c.Ingress = NewSet(n.API[:2]...), NewSet(n.Ingress...)
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.Ingress[0], n.Ingress[1])
@@ -111,7 +113,7 @@ func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.API[0], n.Ingress[1])
 	}
 	return Text{Config: c, Body: fmt.Sprintf("{%svips: {keepalivedConfig: %q%s}, upstream: {trustedCA: %q}, egressProxy: {file: %q, trustedCA: /nowhere/ca.crt}%s}\n",
-		mode, keepalived, vips, ca, env, metrics)}
+		mode, keepalived, vips, ca, env, more)}
 }
 
 // CutConfig returns the meaning of the first n bytes of a configuration of ConfigFile.
