@@ -82,6 +82,7 @@ func kinds() []weighted {
 		{model.Stop, 3, nil},
 		{model.Start, 6, nil},
 		{model.FewDescriptors, 4, upTo(1, 800)},
+		{model.FewDescriptorsController, 4, upTo(1, 800)},
 		{model.StateReadOnly, 4, nil},
 		{model.StateFull, 4, nil},
 		{model.StateWritable, 6, nil},

@@ -173,9 +173,9 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 		return err
 	}
 	now := time.Now()
-	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, now)
-	for _, f := range []model.File{model.KeepalivedConf, model.ConfigYAML} {
-		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f}).Body), 0o600); err != nil {
+	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, model.AllProcesses, now)
+	for f, variant := range map[model.File]int{model.KeepalivedConf: 0, model.ConfigYAML: model.AllProcesses} {
+		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f, Variant: variant}).Body), 0o600); err != nil {
 			return err
 		}
 	}
@@ -487,6 +487,11 @@ func (h *host) actOnProcesses(ctx context.Context, f model.Fault) (done bool, er
 		return pause(h.Child("prober"), hold), nil
 	case model.FewDescriptors:
 		return starve(ctx, h.Child("proxy"), hold)
+	case model.FewDescriptorsController:
+		if !h.Ready() { // a start without descriptors is another fault
+			return false, nil
+		}
+		return starve(ctx, h.PID(), hold)
 	case model.Reload:
 		return h.Ready() && rig.Signal(h.PID(), unix.SIGHUP), nil // systemd reloads a unit that is ready
 	case model.Restart:

@@ -395,6 +395,19 @@ func TestOverflow(t *testing.T) {
 	})
 }
 
+// TestFewDescriptorsController: the fault of that name really keeps the controller from opening
+// files, and the service is right after it.
+func TestFewDescriptorsController(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause},
+			model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 1}, model.Fault{Kind: model.FewDescriptorsController, N: 600})
+		log, err := os.ReadFile(h.logFile())
+		if err != nil || !strings.Contains(string(log), "too many open files") {
+			t.Errorf("the controller had descriptors (%v):\n%s", err, h.Tail())
+		}
+	})
+}
+
 // TestConntrackFull: the fault of that name really drops the connections of clients, and
 // they are served after it.
 func TestConntrackFull(t *testing.T) {
@@ -571,6 +584,20 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 		}
 		if err := <-restarted; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestProberStandsStill: the faults of the prober process find one, and one that stands still
+// for longer than a self-test waits changes nothing for clients.
+func TestProberStandsStill(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		faults := []model.Fault{
+			{Kind: model.VIPAdd, Pause: proberPause}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
+		}
+		r := h.sequence(ctx, faults, len(faults))
+		if r.failure() != "" || r.count() < 3 { // the first one can have been replaced a moment ago
+			t.Errorf("%s; effects: %v\nlog:\n%s", r.failure(), r.effects, r.log)
 		}
 	})
 }

@@ -54,12 +54,13 @@ const (
 	Stop            Kind = "Stop"
 	Start           Kind = "Start"
 
-	FewDescriptors Kind = "FewDescriptors" // the proxy process can open none, for N ms (N)
-	StateReadOnly  Kind = "StateReadOnly"  // the state directory
-	StateFull      Kind = "StateFull"
-	StateWritable  Kind = "StateWritable"
-	SlowDisk       Kind = "SlowDisk"  // each fsync takes 5 s, from the start of the service on; it is the first fault
-	SilentDNS      Kind = "SilentDNS" // the name server receives requests and sends nothing
+	FewDescriptors           Kind = "FewDescriptors"           // the proxy process can open none, for N ms (N)
+	FewDescriptorsController Kind = "FewDescriptorsController" // the same for the controller, once it is ready (N)
+	StateReadOnly            Kind = "StateReadOnly"            // the state directory
+	StateFull                Kind = "StateFull"
+	StateWritable            Kind = "StateWritable"
+	SlowDisk                 Kind = "SlowDisk"  // each fsync takes 5 s, from the start of the service on; it is the first fault
+	SilentDNS                Kind = "SilentDNS" // the name server receives requests and sends nothing
 
 	IngressMode Kind = "IngressMode" // (Mode)
 )

@@ -87,24 +87,25 @@ const (
 // ConfigVariants is the number of different valid configurations of ConfigFile.
 const ConfigVariants = 6
 
+// AllProcesses is the variant with which the service has all of its processes.
+const AllProcesses = 3
+
 // ConfigFile returns a valid configuration. It is one flow mapping, so that each part of it
-// is invalid: the head of a block mapping can be another valid configuration. The first one
-// has frequent self-tests, for which the service keeps a prober process.
+// is invalid: the head of a block mapping can be another valid configuration.
 func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 	c := Config{Known: true, Port: DefaultPort, Keepalived: true}
 	mode, vips, more := "", "", ""
 	switch variant % ConfigVariants {
 	case 0:
-		more = `, selfTest: {interval: 10s}`
 	case 1:
 		c.Port = OtherPort
 		mode = fmt.Sprintf("mode: CustomDeployment, customDeployment: {internalPort: %d}, ", c.Port)
 	case 2:
 		c.Disabled = true
 		mode = `mode: "", `
-	case 3:
+	case AllProcesses: // the prober process stays while there are self-tests
 		c.Metrics = MetricsPort
-		more = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}`, c.Metrics)
+		more = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}, selfTest: {interval: 10s}`, c.Metrics)
 	case 4:
 		c.API, c.Ingress = NewSet(n.API[:2]...), NewSet(n.Ingress...)
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.Ingress[0], n.Ingress[1])

@@ -73,15 +73,16 @@ type exit struct {
 // usable is whether the kernel lets programs use an address.
 type usable bool
 
-// New returns the model of a host whose service has just been started with these files.
-func New(n Network, p Paths, now time.Time) *Model {
+// New returns the model of a host whose service has just been started with these files, and a
+// variant of the configuration.
+func New(n Network, p Paths, variant int, now time.Time) *Model {
 	m := &Model{
 		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool), freed: make(map[int]time.Time),
 		arrived: make(map[netip.Addr]time.Time), late: make(map[netip.Addr]time.Time),
 		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
 		keepalived: newCandidates(Keepalived{}), config: newCandidates(Config{}),
 	}
-	config, file := n.ConfigFile(0, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
+	config, file := n.ConfigFile(variant, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
 	m.text, m.texts = config.Body, map[string]bool{config.Body: true}
 	m.config.write(config.Config, true, now, 0, startDelay)
 	m.keepalived.write(file.Keepalived, true, now, 0, startDelay)
@@ -141,7 +142,7 @@ func (m *Model) whole(f Fault) Text {
 // Apply records a fault that was injected at a time. done is false if it had no effect:
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
-	if done && f.Kind == PauseController {
+	if done && (f.Kind == PauseController || f.Kind == FewDescriptorsController) {
 		m.stall(time.Duration(f.N)*time.Millisecond, now)
 	}
 	m.Advance(now)
@@ -260,6 +261,8 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		m.restart(now)
 	case FewDescriptors: // a probe can have failed
 		m.ingressFrom = now
+	case FewDescriptorsController:
+		m.retryAll(now)
 	case FlushRuleset:
 		// Between two processes nobody owns the table (docs/internals/restart.md).
 		if m.starting(now) {
@@ -458,6 +461,15 @@ func (m *Model) stall(stopped time.Duration, now time.Time) {
 	for vip, at := range m.late {
 		m.late[vip] = later(at)
 	}
+}
+
+// retryAll records that everything for which the controller needs a descriptor may have failed
+// until now: reads and writes of files, sockets, the start of processes.
+func (m *Model) retryAll(now time.Time) {
+	m.unwritable, m.exporter = true, true
+	m.config.delay(now, retryDelay+react)
+	m.keepalived.delay(now, retryDelay+react)
+	m.force(now, retryDelay+react)
 }
 
 func (m *Model) exit(at time.Time) {
