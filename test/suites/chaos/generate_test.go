@@ -31,9 +31,7 @@ func kinds() []weighted {
 		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML, model.ConfigYAML, model.CABundle, model.ProxyEnv}[r.IntN(7)]
 		f.Variant, f.N = []int{0, 0, 0, 1, 2, 3, 3, 4, 5}[r.IntN(9)], r.IntN(1000)
 	}
-	upTo := func(low, high int) func(*rand.Rand, *model.Fault) {
-		return func(r *rand.Rand, f *model.Fault) { f.N = low + r.IntN(high-low) }
-	}
+	brief := func(r *rand.Rand, f *model.Fault) { f.N = 1 + r.IntN(800) }
 	port := func(r *rand.Rand, f *model.Fault) { f.N = []int{model.DefaultPort, model.OtherPort}[r.IntN(2)] }
 	mode := func(r *rand.Rand, f *model.Fault) {
 		f.Mode = []model.Mode{model.Normal, model.Normal, model.Refused, model.Silent, model.Resets, model.Dribble, model.Large}[r.IntN(7)]
@@ -64,13 +62,13 @@ func kinds() []weighted {
 		{model.KillExporter, 4, nil},
 		{model.KillProber, 3, nil},
 		{model.KillController, 5, nil},
-		{model.PauseProxy, 5, upTo(1, 800)},
+		{model.PauseProxy, 5, brief},
 		{model.PauseController, 5, func(r *rand.Rand, f *model.Fault) {
 			if f.N = 1 + r.IntN(800); r.IntN(40) == 0 {
 				f.N = 10_000
 			}
 		}},
-		{model.PauseExporter, 4, upTo(1, 800)},
+		{model.PauseExporter, 4, brief},
 		{model.PauseProber, 3, func(r *rand.Rand, f *model.Fault) {
 			if f.N = 1 + r.IntN(800); r.IntN(10) == 0 {
 				f.N = 10_000
@@ -81,8 +79,8 @@ func kinds() []weighted {
 		{model.Restart, 8, nil},
 		{model.Stop, 3, nil},
 		{model.Start, 6, nil},
-		{model.FewDescriptors, 4, upTo(1, 800)},
-		{model.FewDescriptorsController, 4, upTo(1, 800)},
+		{model.FewDescriptors, 4, brief},
+		{model.FewDescriptorsController, 4, brief},
 		{model.StateReadOnly, 4, nil},
 		{model.StateFull, 4, nil},
 		{model.StateWritable, 6, nil},

@@ -624,8 +624,8 @@ func TestControllerStandsStill(t *testing.T) {
 }
 
 // TestForeignOwner: another program owns a table of the service's name when the service
-// starts. The state reports it, there is no listening socket for clients, and the service works when
-// the other program has ended.
+// starts. The state reports it, there is no listening socket for clients, and the service works
+// when the other program has ended.
 func TestForeignOwner(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		if err := h.begin(ctx, false); err != nil {

@@ -131,7 +131,7 @@ func attack(ctx context.Context, vip netip.Addr, i int) (end func()) {
 // announced a window.
 func smallBuffer(_, _ string, c syscall.RawConn) error {
 	var set error
-	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }) //nolint:gosec // a descriptor
+	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) })
 	return errors.Join(err, set)
 }
 

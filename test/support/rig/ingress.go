@@ -27,10 +27,10 @@ const (
 )
 
 const (
-	// largeToken is a token with a response of LargeBody bytes, the most that is forwarded
-	// (pkg/proxy/upstream: maxBody).
+	// largeToken is a token with a response of LargeBody bytes.
 	largeToken = "large"
-	LargeBody  = 64 << 10
+	// LargeBody is the most that is forwarded (pkg/proxy/upstream: maxBody).
+	LargeBody = 64 << 10
 )
 
 // Ingress is the router in front of the solvers: it answers a challenge with its token. It
