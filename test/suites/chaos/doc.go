@@ -28,8 +28,11 @@
 // Of the files, the last accepted configuration has its exact content, the others of the state
 // directory are known and complete, and a temporary file remains only of a write that a fault
 // has interrupted. The service changes none of its input files, and adds none beside them: on a
-// node a MachineConfig owns them. A file is cut at a per mille of its length, and not at each
-// byte: TestCutKeepalived and TestCutConfig in package model have each byte.
+// node a MachineConfig owns them.
+//
+// A file is cut at a per mille of its length, and not at each byte: TestTruncated in
+// pkg/host/keepalived has each byte, and so have TestCutKeepalived and TestCutConfig in package
+// model.
 //
 // A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
 // a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N

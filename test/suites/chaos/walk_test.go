@@ -156,15 +156,15 @@ func (r result) count() (n int) {
 // sequence injects a sequence, up to the fault that is number limit of those with an effect,
 // and compares the host with the model.
 func (h *host) sequence(ctx context.Context, faults []model.Fault, limit int) result {
-	r := result{faults: faults}
+	var r result
 	begin := time.Now()
 	slow := func(f model.Fault) bool { return f.Kind == model.SlowDisk }
 	r.err = h.begin(ctx, slices.ContainsFunc(faults, slow))
 	started := time.Now()
 	if r.err == nil {
 		r.effects, r.err = h.injectUntil(ctx, faults, limit)
-		r.faults = faults[:len(r.effects)]
 	}
+	r.faults = faults[:len(r.effects)]
 	injected := time.Now()
 	if r.err == nil {
 		r.late, r.differences, r.err = h.agree(ctx)

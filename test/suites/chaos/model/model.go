@@ -352,6 +352,7 @@ func (m *Model) writeConfig(f Fault, t Text, now time.Time, earliest, start time
 	if now.Before(m.reloaded.Add(react)) {
 		// A reload accepts at once what it finds: nothing, while the file is replaced.
 		m.config.may(Defaults())
+		m.texts[""] = true
 		m.keepalived.may(Keepalived{}) // of another path then
 	}
 	for _, c := range m.config.now() {
