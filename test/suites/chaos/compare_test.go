@@ -22,6 +22,7 @@ type observation struct {
 	ports   []int
 	status  lab.Status
 	running bool
+	files   []string // differences
 }
 
 func (h *host) observe(ctx context.Context, running bool) (o observation, err error) {
@@ -31,7 +32,7 @@ func (h *host) observe(ctx context.Context, running bool) (o observation, err er
 	if o.ports, err = h.listening(); err != nil {
 		return o, err
 	}
-	o.running = h.PID() != 0
+	o.running, o.files = h.PID() != 0, h.differFiles()
 	if !running {
 		return o, nil
 	}
@@ -48,6 +49,7 @@ func (h *host) differ(want model.Outcome, got observation) []string {
 		}
 	}
 	check("running", want.Running, got.running)
+	list = append(list, got.files...)
 	var ports []int
 	for _, p := range []uint16{want.Port, want.Metrics} {
 		if p != 0 {

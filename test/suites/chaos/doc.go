@@ -6,16 +6,33 @@
 // A generator draws sequences of faults from a seed. A walk injects each one into a rig
 // (test/support/rig): a host with a fresh service under a fake systemd. Then it
 // compares the host with a pure model (package model): the table by the real nft, the
-// listening sockets, and the state by the status socket. The model has the inputs that
-// the generator has set, and nothing that the service reports. Where the documented bound
+// listening sockets, the state by the status socket, and the files. The model has the inputs
+// that the generator has set, and nothing that the service reports. Where the documented bound
 // of the service is longer than a second, the model has that bound and its source.
 //
 // Honest validators send requests from several addresses meanwhile. The model attributes
 // each request that fails to a fault that affects its VIP at that time, or it counts as
 // lost. When the host agrees, each VIP that is served must answer requests that begin after
 // that, and no fault explains one that fails. Attackers with addresses of their own send
-// heads that never end or nothing, reset connections before and within the head, and do not
-// read.
+// heads that never end or nothing, reset connections before and within the head, and read no
+// response: of a few bytes, and of 64 KiB, which blocks the write of the proxy process. They
+// leave connections half-open, and flood each VIP from one address every few seconds.
+// TestAttackers shows that these reach the host. Larger attacks have tests of their own:
+// TestFlood in test/support/lab (50,000 connections), and TestAbuse, TestSlowReader and
+// TestHonestClientsDuringFlood in pkg/proxy/server.
+//
+// A sequence has -length faults with an effect. A fault without one is injected too, but does
+// not count: a process to kill that is not there, a link that is up already. The report has
+// both numbers of each kind.
+//
+// Of the files, the last accepted configuration has its exact content, the others of the state
+// directory are known and complete, and a temporary file remains only of a write that a fault
+// has interrupted. The service changes none of its input files, and adds none beside them: on a
+// node a MachineConfig owns them.
+//
+// A file is cut at a per mille of its length, and not at each byte: TestTruncated in
+// pkg/host/keepalived has each byte, and so have TestCutKeepalived and TestCutConfig in package
+// model.
 //
 // A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
 // a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N
@@ -29,16 +46,21 @@
 //
 // Some sequences have a slow disk: each fsync of the service takes five seconds
 // (test/support/slowsync). TestFlap, TestOverflow, TestConntrackFull, TestForeignOwner,
-// TestControllerStandsStill and TestVIPArrivesDuringRestart inject one fault each, and look
-// closer.
+// TestFewDescriptorsController, TestControllerStandsStill, TestProberStandsStill and
+// TestVIPArrivesDuringRestart inject one fault each, and look closer.
 //
 // Not drawn here, with the reason and what tests it instead:
 //
 //   - keepalived, VIPs that move between hosts: the rig has one host, and a move is a
 //     removal and an addition there. test/support/lab has real moves, test/support/cluster
 //     those of hosts that boot.
-//   - firewalld, systemctl daemon-reload, the watchdog, MemoryMax: they need systemd, which is
-//     a fake here. test/support/host (TestWatchdog, TestKills, TestRestarts).
+//   - systemctl daemon-reload, the watchdog, the memory limit: they need systemd, which is
+//     a fake here. test/support/host (TestWatchdog, TestKills, TestRestarts, and
+//     TestHostileResources for MemoryMax).
+//   - firewalld: each host would need a bus and a firewalld of its own. pkg/host/nftables
+//     (TestFirewalld) has the real one, with its reload.
+//   - a start of the controller without descriptors: the unit sets the limit for the whole life
+//     of the process. FewDescriptorsController needs one that is ready.
 //   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7) has the monotonic
 //     and the boot-time clock only), and the step of the machine would reach everything
 //     else on it. pkg/controller tests its timers with testing/synctest.

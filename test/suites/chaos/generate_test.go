@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
@@ -30,9 +31,7 @@ func kinds() []weighted {
 		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML, model.ConfigYAML, model.CABundle, model.ProxyEnv}[r.IntN(7)]
 		f.Variant, f.N = []int{0, 0, 0, 1, 2, 3, 3, 4, 5}[r.IntN(9)], r.IntN(1000)
 	}
-	upTo := func(low, high int) func(*rand.Rand, *model.Fault) {
-		return func(r *rand.Rand, f *model.Fault) { f.N = low + r.IntN(high-low) }
-	}
+	brief := func(r *rand.Rand, f *model.Fault) { f.N = 1 + r.IntN(800) }
 	port := func(r *rand.Rand, f *model.Fault) { f.N = []int{model.DefaultPort, model.OtherPort}[r.IntN(2)] }
 	mode := func(r *rand.Rand, f *model.Fault) {
 		f.Mode = []model.Mode{model.Normal, model.Normal, model.Refused, model.Silent, model.Resets, model.Dribble, model.Large}[r.IntN(7)]
@@ -61,11 +60,17 @@ func kinds() []weighted {
 		{model.PortGive, 6, port},
 		{model.KillProxy, 10, nil},
 		{model.KillExporter, 4, nil},
-		{model.KillProber, 4, nil},
+		{model.KillProber, 3, nil},
 		{model.KillController, 5, nil},
-		{model.PauseProxy, 5, upTo(1, 800)},
+		{model.PauseProxy, 5, brief},
 		{model.PauseController, 5, func(r *rand.Rand, f *model.Fault) {
 			if f.N = 1 + r.IntN(800); r.IntN(40) == 0 {
+				f.N = 10_000
+			}
+		}},
+		{model.PauseExporter, 4, brief},
+		{model.PauseProber, 3, func(r *rand.Rand, f *model.Fault) {
+			if f.N = 1 + r.IntN(800); r.IntN(10) == 0 {
 				f.N = 10_000
 			}
 		}},
@@ -74,7 +79,8 @@ func kinds() []weighted {
 		{model.Restart, 8, nil},
 		{model.Stop, 3, nil},
 		{model.Start, 6, nil},
-		{model.FewDescriptors, 4, upTo(1, 800)},
+		{model.FewDescriptors, 4, brief},
+		{model.FewDescriptorsController, 4, brief},
 		{model.StateReadOnly, 4, nil},
 		{model.StateFull, 4, nil},
 		{model.StateWritable, 6, nil},
@@ -85,14 +91,25 @@ func kinds() []weighted {
 	}
 }
 
-// holdPause is how long VIPs are served before the faults.
-const holdPause = 200 * time.Millisecond
+const (
+	// holdPause is how long VIPs are served before the faults.
+	holdPause = 200 * time.Millisecond
+	// proberPause is holdPause before faults of the prober process. The first self-test begins
+	// at most 3.125 s after the host holds a VIP, and the process stays until it holds none
+	// (controller: selfTester.run, with the interval of the first configuration).
+	proberPause = 3200 * time.Millisecond
+	// drawn is how many faults are drawn for each one that must have an effect.
+	drawn = 3
+)
 
 // slowDisks is which part of the sequences has a slow disk: a restart takes seconds there.
 const slowDisks = 16
 
-// draw returns a sequence. Equal seeds give equal sequences.
+// draw returns a sequence. Equal seeds give equal sequences. It has more faults than length:
+// some have no effect when they are injected, and inject ends after length others.
 func draw(seed uint64, length int) []model.Fault {
+	enough := length
+	length *= drawn
 	r := rand.New(rand.NewPCG(seed, 1))
 	all := kinds()
 	total := 0
@@ -121,6 +138,9 @@ func draw(seed uint64, length int) []model.Fault {
 			break
 		}
 		faults[i].Pause = drawPause(r)
+	}
+	if first >= 2 && slices.ContainsFunc(faults[:enough], func(f model.Fault) bool { return f.Kind == model.KillProber || f.Kind == model.PauseProber }) {
+		faults[first-1].Pause = proberPause
 	}
 	return faults
 }

@@ -40,6 +40,7 @@ type host struct {
 	taken       map[int]net.Listener
 	rules       map[uint16][]string // of the service's table by port: what the real nft prints
 	requests    ledger
+	inputs      map[string]string                   // the input files as the rig has left them: see snapshot
 	disk        *slowsync.Delayer                   // of services that are started with it
 	dns         net.PacketConn                      // a name server that never answers
 	conntrack   *conntrack.Table                    // entries of other connections; nil: none
@@ -172,11 +173,15 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 		return err
 	}
 	now := time.Now()
-	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, now)
-	for _, f := range []model.File{model.KeepalivedConf, model.ConfigYAML} {
-		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f}).Body), 0o600); err != nil {
+	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, model.AllProcesses, now)
+	for f, variant := range map[model.File]int{model.KeepalivedConf: 0, model.ConfigYAML: model.AllProcesses} {
+		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f, Variant: variant}).Body), 0o600); err != nil {
 			return err
 		}
+	}
+	var err error
+	if h.inputs, err = snapshot(h.Dir); err != nil {
+		return err
 	}
 	var wrap []string
 	if slow {
@@ -239,7 +244,7 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 		model.LinkDown, model.LinkUp, model.IPv6Off, model.IPv6On, model.Overflow:
 		return true, h.actOnAddresses(ctx, f)
 	case model.FileWrite, model.FileCut, model.FileRemove, model.FileDirectory, model.FileLoop, model.FileHuge:
-		return true, h.writeFile(f)
+		return true, errors.Join(h.writeFile(f), h.recordInput(string(f.File)))
 	case model.FlushRuleset:
 		return true, h.Flush(ctx)
 	case model.ForeignTable:
@@ -259,10 +264,21 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 	case model.SlowDisk: // see begin
 		return true, nil
 	case model.SilentDNS:
-		return true, os.WriteFile(filepath.Join(h.Dir, "resolv.conf"), []byte("nameserver "+rig.NameServer().String()+"\n"), 0o600)
+		const name = "resolv.conf"
+		text := "nameserver " + rig.NameServer().String() + "\n"
+		return true, errors.Join(os.WriteFile(filepath.Join(h.Dir, name), []byte(text), 0o600), h.recordInput(name))
 	default:
 		return h.actOnProcesses(ctx, f)
 	}
+}
+
+// isIdle reports whether a fault will change nothing.
+func (h *host) isIdle(f model.Fault) bool {
+	if f.Kind == model.FileRemove {
+		_, err := os.Lstat(h.path(f.File))
+		return err != nil
+	}
+	return h.model.Idle(f)
 }
 
 func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
@@ -465,8 +481,17 @@ func (h *host) actOnProcesses(ctx context.Context, f model.Fault) (done bool, er
 		return pause(h.Child("proxy"), hold), nil
 	case model.PauseController:
 		return pause(h.PID(), hold), nil
+	case model.PauseExporter:
+		return pause(h.Child("exporter"), hold), nil
+	case model.PauseProber:
+		return pause(h.Child("prober"), hold), nil
 	case model.FewDescriptors:
 		return starve(ctx, h.Child("proxy"), hold)
+	case model.FewDescriptorsController:
+		if !h.Ready() { // a start without descriptors is another fault
+			return false, nil
+		}
+		return starve(ctx, h.PID(), hold)
 	case model.Reload:
 		return h.Ready() && rig.Signal(h.PID(), unix.SIGHUP), nil // systemd reloads a unit that is ready
 	case model.Restart:
@@ -540,7 +565,7 @@ func limitDescriptors(ctx context.Context, pid int, soft string) error {
 // expect injects a sequence and fails if the host then differs from the model.
 func (h *host) expect(ctx context.Context, t *testing.T, faults ...model.Fault) {
 	t.Helper()
-	if r := h.sequence(ctx, faults); r.failure() != "" {
+	if r := h.sequence(ctx, faults, len(faults)); r.failure() != "" {
 		t.Errorf("%s\nlog:\n%s", r.failure(), r.log)
 	}
 }

@@ -32,7 +32,7 @@ var (
 	duration = flag.Duration("duration", time.Minute, "how long TestWalk draws sequences")
 	seed     = flag.Uint64("seed", 1, "the seed of the first sequence; the next ones count up")
 	hosts    = flag.Int("hosts", 4, "how many hosts run side by side")
-	length   = flag.Int("length", 20, "faults of a sequence")
+	length   = flag.Int("length", 20, "faults with an effect of a sequence")
 	rate     = flag.Int("rate", 60, "honest requests a second for each host")
 	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
 	effort   = flag.Duration("effort", time.Minute, "how long a failing sequence is minimised")
@@ -125,9 +125,10 @@ func privateMounts() {
 // result is the result of a sequence.
 type result struct {
 	seed        uint64
-	faults      []model.Fault
-	err         error    // the sequence could not be completed
-	differences []string // between the host and the model
+	faults      []model.Fault // that were injected
+	effects     []bool        // whether each of them had one
+	err         error         // the sequence could not be completed
+	differences []string      // between the host and the model
 	late        time.Duration
 	traffic     traffic
 	log         string
@@ -142,16 +143,28 @@ func (r result) failure() string {
 	return strings.Join(append(slices.Clone(r.differences), r.traffic.lost...), "\n")
 }
 
-// sequence injects a sequence and compares the host with the model.
-func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
-	r := result{faults: faults}
+// count returns the number of faults that had an effect.
+func (r result) count() (n int) {
+	for _, effect := range r.effects {
+		if effect {
+			n++
+		}
+	}
+	return n
+}
+
+// sequence injects a sequence, up to the fault that is number limit of those with an effect,
+// and compares the host with the model.
+func (h *host) sequence(ctx context.Context, faults []model.Fault, limit int) result {
+	var r result
 	begin := time.Now()
 	slow := func(f model.Fault) bool { return f.Kind == model.SlowDisk }
 	r.err = h.begin(ctx, slices.ContainsFunc(faults, slow))
 	started := time.Now()
 	if r.err == nil {
-		r.err = h.inject(ctx, faults)
+		r.effects, r.err = h.injectUntil(ctx, faults, limit)
 	}
+	r.faults = faults[:len(r.effects)]
 	injected := time.Now()
 	if r.err == nil {
 		r.late, r.differences, r.err = h.agree(ctx)
@@ -172,28 +185,42 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 
 // inject injects faults, with their pauses.
 func (h *host) inject(ctx context.Context, faults []model.Fault) error {
+	_, err := h.injectUntil(ctx, faults, len(faults))
+	return err
+}
+
+// injectUntil injects faults until limit of them had an effect. It returns whether each that
+// was injected had one.
+func (h *host) injectUntil(ctx context.Context, faults []model.Fault, limit int) (effects []bool, err error) {
 	for _, f := range faults {
-		begun := time.Now()
+		if limit == 0 {
+			return effects, nil
+		}
+		begun, idle := time.Now(), h.isIdle(f)
 		done, err := h.act(ctx, f)
+		effects = append(effects, done && !idle)
 		if err != nil {
-			return fmt.Errorf("%v: %w", f, err)
+			return effects, fmt.Errorf("%v: %w", f, err)
 		}
 		h.record(f, done, begun)
 		h.spent[f.Kind] += time.Since(begun)
+		if done && !idle {
+			limit--
+		}
 		if f.Pause == 0 {
 			continue
 		}
 		if err := sleep(ctx, f.Pause); err != nil {
-			return err
+			return effects, err
 		}
 	}
-	return nil
+	return effects, nil
 }
 
 // TestWalk injects random sequences of faults for a while, on several hosts. A sequence
 // after which the host differs from the model is minimised and printed as a test.
 func TestWalk(t *testing.T) {
-	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int), spent: make(map[model.Kind]time.Duration)}
+	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int), idle: make(map[model.Kind]int), spent: make(map[model.Kind]time.Duration)}
 	begin := time.Now()
 	var workers sync.WaitGroup
 	for range *hosts {
@@ -241,7 +268,9 @@ type walk struct {
 	sequences int
 	late      int // agreed after the bound
 	latest    time.Duration
+	fewest    int // faults with an effect in a sequence
 	byKind    map[model.Kind]int
+	idle      map[model.Kind]int           // those of them without an effect
 	spent     map[model.Kind]time.Duration // on injecting faults of a kind
 	phases    [3]time.Duration
 	traffic   traffic
@@ -263,7 +292,7 @@ const maxFailures = 3
 // work runs sequences on one host.
 func (w *walk) work(ctx context.Context, h *host) {
 	for s, more := w.take(ctx); more; s, more = w.take(ctx) {
-		r := h.sequence(ctx, draw(s, *length))
+		r := h.sequence(ctx, draw(s, *length), *length)
 		r.seed = s
 		if ctx.Err() != nil {
 			return
@@ -291,7 +320,7 @@ const repetitions = 3
 // repeat reports whether a sequence fails at least once.
 func (h *host) repeat(ctx context.Context, faults []model.Fault, times int) bool {
 	for range times {
-		if r := h.sequence(ctx, faults); r.err == nil && r.failure() != "" {
+		if r := h.sequence(ctx, faults, len(faults)); r.err == nil && r.failure() != "" {
 			return true
 		}
 	}
@@ -309,8 +338,14 @@ func (w *walk) add(r result) {
 	for i, d := range r.phases {
 		w.phases[i] += d
 	}
-	for _, f := range r.faults {
+	for i, f := range r.faults {
 		w.byKind[f.Kind]++
+		if !r.effects[i] {
+			w.idle[f.Kind]++
+		}
+	}
+	if n := r.count(); w.sequences == 1 || n < w.fewest {
+		w.fewest = n
 	}
 	w.traffic.add(r.traffic)
 	if r.failure() != "" {
@@ -324,11 +359,15 @@ func (w *walk) report(took time.Duration) {
 		w.Errorf("%d sequences, %d honest requests: nothing was tested", w.sequences, w.traffic.sent)
 	}
 	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	if w.fewest < *length && len(w.failed) == 0 {
+		w.Errorf("a sequence had %d faults with an effect, want %d", w.fewest, *length)
+	}
+	w.Logf("each had at least %d faults with an effect", w.fewest)
 	w.Logf("%d agreed only after the bound, at most %v: this machine was busy, or the service is late", w.late, w.latest.Round(time.Millisecond))
 	n := time.Duration(max(w.sequences, 1))
 	w.Logf("a sequence takes %v to start, %v for its faults, %v until the host agrees", (w.phases[0] / n).Round(time.Millisecond), (w.phases[1] / n).Round(time.Millisecond), (w.phases[2] / n).Round(time.Millisecond))
 	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
-		w.Logf("%6d %s, %v each", w.byKind[k], k, (w.spent[k] / time.Duration(w.byKind[k])).Round(time.Millisecond))
+		w.Logf("%6d %s (%d without an effect), %v each", w.byKind[k]-w.idle[k], k, w.idle[k], (w.spent[k] / time.Duration(w.byKind[k])).Round(time.Millisecond))
 	}
 	w.Logf("honest requests: %v", w.traffic)
 }
@@ -337,7 +376,7 @@ func (w *walk) report(took time.Duration) {
 func TestSeed(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		for range *times {
-			if r := h.sequence(ctx, draw(*only, *length)); r.failure() != "" {
+			if r := h.sequence(ctx, draw(*only, *length), *length); r.failure() != "" {
 				t.Errorf("%s\n%s\nlog:\n%s", r.failure(), replay(*only, r.faults), r.log)
 			}
 		}
@@ -352,6 +391,19 @@ func TestOverflow(t *testing.T) {
 		log, err := os.ReadFile(h.logFile())
 		if err != nil || !strings.Contains(string(log), "event=address-overflow") {
 			t.Errorf("no event was lost (%v):\n%s", err, h.Tail())
+		}
+	})
+}
+
+// TestFewDescriptorsController: the fault of that name really keeps the controller from opening
+// files, and the service is right after it.
+func TestFewDescriptorsController(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause},
+			model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 1}, model.Fault{Kind: model.FewDescriptorsController, N: 600})
+		log, err := os.ReadFile(h.logFile())
+		if err != nil || !strings.Contains(string(log), "too many open files") {
+			t.Errorf("the controller had descriptors (%v):\n%s", err, h.Tail())
 		}
 	})
 }
@@ -536,6 +588,20 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 	})
 }
 
+// TestProberStandsStill: the faults of the prober process find one, and one that stands still
+// for longer than a self-test waits changes nothing for clients.
+func TestProberStandsStill(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		faults := []model.Fault{
+			{Kind: model.VIPAdd, Pause: proberPause}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
+		}
+		r := h.sequence(ctx, faults, len(faults))
+		if r.failure() != "" || r.count() < 3 { // the first one can have been replaced a moment ago
+			t.Errorf("%s; effects: %v\nlog:\n%s", r.failure(), r.effects, r.log)
+		}
+	})
+}
+
 // TestControllerStandsStill: a controller that does not run for ten seconds replaces no
 // proxy process that works, and follows the VIPs that came meanwhile.
 func TestControllerStandsStill(t *testing.T) {
@@ -558,8 +624,8 @@ func TestControllerStandsStill(t *testing.T) {
 }
 
 // TestForeignOwner: another program owns a table of the service's name when the service
-// starts. The state reports it, there is no listening socket, and the service works when
-// the other program has ended.
+// starts. The state reports it, there is no listening socket for clients, and the service works
+// when the other program has ended.
 func TestForeignOwner(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		if err := h.begin(ctx, false); err != nil {
@@ -576,13 +642,13 @@ func TestForeignOwner(t *testing.T) {
 		if err := h.inject(ctx, []model.Fault{{Kind: model.Start}}); err != nil {
 			t.Fatal(err)
 		}
-		err = lab.Eventually(ctx, "NftablesUnavailable without a listening socket", func(ctx context.Context) error {
+		err = lab.Eventually(ctx, "NftablesUnavailable without a listening socket for clients", func(ctx context.Context) error {
 			s, err := h.Status(ctx)
 			if err != nil {
 				return err
 			}
 			ports, err := h.listening()
-			if c := s.Condition(); err == nil && (c.Reason != "NftablesUnavailable" || len(ports) > 0) {
+			if c := s.Condition(); err == nil && (c.Reason != "NftablesUnavailable" || !slices.Equal(ports, []int{model.MetricsPort})) {
 				err = fmt.Errorf("%s: %s; listening on %v", c.Reason, c.Message, ports)
 			}
 			return err

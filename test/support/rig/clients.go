@@ -190,6 +190,8 @@ func (c *Clients) one(vip netip.Addr, i int) {
 	}
 }
 
+const challengePath = "/.well-known/acme-challenge/"
+
 var errAnswer = errors.New("wrong answer")
 
 // challenge requests a token on the thread of the caller.
@@ -205,7 +207,7 @@ func challenge(ctx context.Context, vip, from netip.Addr, token string) error {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := fmt.Fprintf(conn, "GET /.well-known/acme-challenge/%s HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: chaos\r\nAccept: */*\r\nConnection: close\r\n\r\n", token); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET "+challengePath+"%s HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: chaos\r\nAccept: */*\r\nConnection: close\r\n\r\n", token); err != nil {
 		return fmt.Errorf("send the request: %w", err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -218,69 +220,4 @@ func challenge(ctx context.Context, vip, from netip.Addr, token string) error {
 		return fmt.Errorf("%w: status %d, body %.100q, %w", errAnswer, response.StatusCode, body, err)
 	}
 	return nil
-}
-
-// StartAttackers opens rate connections a second that are not honest, of five kinds in
-// turn: a head that never ends, a reset after the handshake, a reader that reads
-// nothing, one that sends nothing after the handshake, and a reset within the head. Each is held for hold at most. They have addresses of their own, as attackers
-// have. Cancel ctx to end them.
-func (r *Rig) StartAttackers(ctx context.Context, vips []netip.Addr, rate int, hold time.Duration) (wait func()) {
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = r.Outside.InNamespace(func() error {
-			tick := time.NewTicker(time.Second / time.Duration(rate))
-			defer tick.Stop()
-			for i := 0; ; i++ {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-tick.C:
-					attack(ctx, &running, vips[i%len(vips)], i/len(vips), hold)
-				}
-			}
-		})
-	})
-	return running.Wait
-}
-
-// attack opens one connection and leaves the rest to a goroutine.
-func attack(ctx context.Context, running *sync.WaitGroup, vip netip.Addr, i int, hold time.Duration) {
-	dial, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	from := clientAddress(clients/2+i%(clients/2), vip)
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), KeepAlive: -1}
-	conn, err := dialer.DialContext(dial, "tcp", netip.AddrPortFrom(vip, 80).String())
-	if err != nil {
-		return
-	}
-	const begun = "GET /.well-known/acme-challenge/slow HTTP/1.1\r\nHost: a"
-	switch i % 5 {
-	case 0:
-		_, _ = io.WriteString(conn, begun)
-	case 1:
-		reset(conn)
-		return
-	case 2:
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
-	case 3: // nothing
-	case 4:
-		_, _ = io.WriteString(conn, begun)
-		reset(conn)
-		return
-	}
-	running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(hold):
-		}
-		_ = conn.Close()
-	})
-}
-
-// reset ends a connection with RST.
-func reset(conn net.Conn) {
-	if tcp, is := conn.(*net.TCPConn); is {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }

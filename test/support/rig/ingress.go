@@ -26,6 +26,13 @@ const (
 	IngressLarge   = "large"
 )
 
+const (
+	// largeToken is a token with a response of LargeBody bytes.
+	largeToken = "large"
+	// LargeBody is the most that is forwarded (pkg/proxy/upstream: maxBody).
+	LargeBody = 64 << 10
+)
+
 // Ingress is the router in front of the solvers: it answers a challenge with its token. It
 // is safe for concurrent use.
 type Ingress struct {
@@ -157,6 +164,9 @@ func (in *Ingress) serve(c net.Conn, mode string, changed <-chan struct{}) error
 		in.mu.Unlock()
 		token := request.URL.Path[strings.LastIndexByte(request.URL.Path, '/')+1:]
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(token), token)
+		if token == largeToken {
+			answer = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", LargeBody, strings.Repeat("x", LargeBody))
+		}
 		switch mode {
 		case IngressSilent:
 			<-changed

@@ -149,6 +149,38 @@ func (r *Rig) ListeningPorts() ([]int, error) {
 	return slices.Compact(ports), err
 }
 
+// Socket is a TCP connection as ss(8) lists it.
+type Socket struct {
+	State         string // such as ESTAB
+	Recv, Send    int    // bytes in the queues
+	Local, Remote netip.AddrPort
+}
+
+// Sockets lists the TCP connections of a node.
+func (*Rig) Sockets(ctx context.Context, n *lab.Node) ([]Socket, error) {
+	out, err := n.Run(ctx, "ss", "-Htn", "state", "connected")
+	if err != nil {
+		return nil, err
+	}
+	var list []Socket
+	for line := range strings.Lines(out) {
+		var s Socket
+		var local, remote string
+		if _, err := fmt.Sscan(line, &s.State, &s.Recv, &s.Send, &local, &remote); err != nil {
+			return nil, fmt.Errorf("read the list of ss: %w: %s", err, line)
+		}
+		for text, to := range map[string]*netip.AddrPort{local: &s.Local, remote: &s.Remote} {
+			a, err := netip.ParseAddrPort(text)
+			if err != nil {
+				return nil, fmt.Errorf("read the list of ss: %w", err)
+			}
+			*to = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
 // Status reads the status socket, as the status command does.
 func (u *Unit) Status(ctx context.Context) (lab.Status, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", u.StatusSocket())

@@ -135,6 +135,9 @@ func (r *Rig) wire(ctx context.Context) error {
 			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip), vip.BitLen()), outside))
 		}
 	}
+	for _, vip := range APIVIPs()[:2] {
+		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(HalfOpenAddress(vip), vip.BitLen()), outside))
+	}
 	for _, a := range IngressVIPs() {
 		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(a, a.BitLen()), outside))
 	}
@@ -142,7 +145,11 @@ func (r *Rig) wire(ctx context.Context) error {
 	for _, a := range APIVIPs() {
 		steps = append(steps, fmt.Sprintf("neighbour replace %s lladdr %s nud permanent dev %s", a, mac, outside))
 	}
-	return batch(ctx, r.Outside, steps...)
+	if err := batch(ctx, r.Outside, steps...); err != nil {
+		return err
+	}
+	_, err = r.Outside.Input(ctx, dropSYNACK(), "nft", "-f", "-")
+	return err
 }
 
 // batch runs commands of ip(8), up to the first that fails.

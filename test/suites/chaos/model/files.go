@@ -87,11 +87,14 @@ const (
 // ConfigVariants is the number of different valid configurations of ConfigFile.
 const ConfigVariants = 6
 
+// AllProcesses is the variant with which the service has all of its processes.
+const AllProcesses = 3
+
 // ConfigFile returns a valid configuration. It is one flow mapping, so that each part of it
 // is invalid: the head of a block mapping can be another valid configuration.
 func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 	c := Config{Known: true, Port: DefaultPort, Keepalived: true}
-	mode, vips, metrics := "", "", ""
+	mode, vips, more := "", "", ""
 	switch variant % ConfigVariants {
 	case 0:
 	case 1:
@@ -100,9 +103,9 @@ func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 	case 2:
 		c.Disabled = true
 		mode = `mode: "", `
-	case 3:
+	case AllProcesses: // the prober process stays while there are self-tests
 		c.Metrics = MetricsPort
-		metrics = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}`, c.Metrics)
+		more = fmt.Sprintf(`, metrics: {listenAddress: ":%d"}, selfTest: {interval: 10s}`, c.Metrics)
 	case 4:
 		c.API, c.Ingress = NewSet(n.API[:2]...), NewSet(n.Ingress...)
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.Ingress[0], n.Ingress[1])
@@ -111,7 +114,7 @@ func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.API[0], n.Ingress[1])
 	}
 	return Text{Config: c, Body: fmt.Sprintf("{%svips: {keepalivedConfig: %q%s}, upstream: {trustedCA: %q}, egressProxy: {file: %q, trustedCA: /nowhere/ca.crt}%s}\n",
-		mode, keepalived, vips, ca, env, metrics)}
+		mode, keepalived, vips, ca, env, more)}
 }
 
 // CutConfig returns the meaning of the first n bytes of a configuration of ConfigFile.

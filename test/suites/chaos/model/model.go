@@ -34,8 +34,13 @@ type Model struct {
 	settles    bool // its pending content takes effect late, whatever was before
 	config     candidates[Config]
 	saved      map[Config]bool // last accepted configurations in the state directory
+	text       string          // of the configuration file, if it is accepted
+	texts      map[string]bool // of accepted configurations
+	unwritable bool            // the state directory could not be written for a while
+	cut        int             // writes that may have been interrupted
 	readOnly   bool            // the state directory cannot be written
 	slow       bool            // each fsync takes seconds
+	silentDNS  bool
 	rejected   bool            // the content of the configuration file is rejected
 	source     string          // of the configuration, if it is not rejected
 	ports      map[uint16]bool // on which the service can be listening; 0: none
@@ -68,15 +73,17 @@ type exit struct {
 // usable is whether the kernel lets programs use an address.
 type usable bool
 
-// New returns the model of a host whose service has just been started with these files.
-func New(n Network, p Paths, now time.Time) *Model {
+// New returns the model of a host whose service has just been started with these files, and a
+// variant of the configuration.
+func New(n Network, p Paths, variant int, now time.Time) *Model {
 	m := &Model{
 		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool), freed: make(map[int]time.Time),
 		arrived: make(map[netip.Addr]time.Time), late: make(map[netip.Addr]time.Time),
 		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
 		keepalived: newCandidates(Keepalived{}), config: newCandidates(Config{}),
 	}
-	config, file := n.ConfigFile(0, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
+	config, file := n.ConfigFile(variant, p.Keepalived, p.CA, p.Env), n.KeepalivedFile(0)
+	m.text, m.texts = config.Body, map[string]bool{config.Body: true}
 	m.config.write(config.Config, true, now, 0, startDelay)
 	m.keepalived.write(file.Keepalived, true, now, 0, startDelay)
 	return m
@@ -135,7 +142,7 @@ func (m *Model) whole(f Fault) Text {
 // Apply records a fault that was injected at a time. done is false if it had no effect:
 // there was no such process, or the port was in use.
 func (m *Model) Apply(f Fault, done bool, now time.Time) {
-	if done && f.Kind == PauseController {
+	if done && (f.Kind == PauseController || f.Kind == FewDescriptorsController) {
 		m.stall(time.Duration(f.N)*time.Millisecond, now)
 	}
 	m.Advance(now)
@@ -191,11 +198,14 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 	case IngressMode:
 		m.ingress, m.ingressFrom = f.Mode, now
 	case StateReadOnly, StateFull:
-		m.readOnly = true
+		m.readOnly, m.unwritable = true, true
+		m.cut++
 	case StateWritable:
 		m.readOnly = false
 	case SlowDisk:
 		m.slow = true
+	case SilentDNS:
+		m.silentDNS = true
 	default:
 		m.applyToProcesses(f, now)
 	}
@@ -228,9 +238,11 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 	case KillExporter:
 		m.exporter = true
 	case KillController:
+		m.cut++
 		m.interrupt(now)
 		m.restart(now)
 	case Restart:
+		m.cutSlow()
 		// A process that has begun to work follows VIPs until its end (reconcile.handOver).
 		if m.starting(now) {
 			m.interrupt(now)
@@ -241,6 +253,7 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 			m.gap = now.Add(m.startBound())
 		}
 	case Stop:
+		m.cutSlow()
 		m.running, m.hung = false, time.Time{}
 		m.ports = map[uint16]bool{0: true}
 	case Start:
@@ -248,6 +261,8 @@ func (m *Model) applyToProcesses(f Fault, now time.Time) {
 		m.restart(now)
 	case FewDescriptors: // a probe can have failed
 		m.ingressFrom = now
+	case FewDescriptorsController:
+		m.retryAll(now)
 	case FlushRuleset:
 		// Between two processes nobody owns the table (docs/internals/restart.md).
 		if m.starting(now) {
@@ -328,12 +343,16 @@ func (m *Model) writeConfig(f Fault, t Text, now time.Time, earliest, start time
 		}
 	}
 	m.rejected, m.source = t.Rejected, "file"
+	if m.text = t.Body; !t.Rejected {
+		m.texts[t.Body] = true
+	}
 	if f.Kind == FileRemove {
 		m.source = "default"
 	}
 	if now.Before(m.reloaded.Add(react)) {
 		// A reload accepts at once what it finds: nothing, while the file is replaced.
 		m.config.may(Defaults())
+		m.texts[""] = true
 		m.keepalived.may(Keepalived{}) // of another path then
 	}
 	for _, c := range m.config.now() {
@@ -445,6 +464,15 @@ func (m *Model) stall(stopped time.Duration, now time.Time) {
 	}
 }
 
+// retryAll records that everything for which the controller needs a descriptor may have failed
+// until now: reads and writes of files, sockets, the start of processes.
+func (m *Model) retryAll(now time.Time) {
+	m.unwritable, m.exporter = true, true
+	m.config.delay(now, retryDelay+react)
+	m.keepalived.delay(now, retryDelay+react)
+	m.force(now, retryDelay+react)
+}
+
 func (m *Model) exit(at time.Time) {
 	m.exits = append(m.exits, exit{at, true})
 	m.force(at, m.backoff(len(m.exits))+react)
@@ -520,6 +548,33 @@ func (m *Model) WithoutIPv6(link int) bool { return m.noIPv6 || m.linkDown[link]
 func (m *Model) Unusable(vip, link int) bool {
 	works, there := m.addresses[placed{vip, link}]
 	return there && !bool(works)
+}
+
+// Idle reports whether a fault changes nothing on the host: what it sets is so already. It
+// does not count as a fault of a sequence.
+func (m *Model) Idle(f Fault) bool {
+	switch f.Kind {
+	case VIPAdd, VIPDeprecated, VIPTentative, VIPDADFailed, VIPFlap:
+		return m.Network.API[f.VIP].Is6() && m.WithoutIPv6(f.Link)
+	case VIPRemove:
+		return !slices.ContainsFunc(slices.Collect(maps.Keys(m.addresses)), func(p placed) bool { return p.vip == f.VIP })
+	case LinkDown:
+		return m.linkDown[f.Link]
+	case LinkUp:
+		return !m.linkDown[f.Link]
+	case IPv6Off, IPv6On:
+		return m.noIPv6 == (f.Kind == IPv6Off)
+	case StateReadOnly, StateFull, StateWritable:
+		return m.readOnly == (f.Kind != StateWritable)
+	case IngressMode:
+		return m.ingress == f.Mode
+	case Stop:
+		return !m.running
+	case SilentDNS:
+		return m.silentDNS
+	default:
+		return false
+	}
 }
 
 // Running reports whether the service must run.

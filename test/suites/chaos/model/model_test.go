@@ -34,7 +34,7 @@ type step struct {
 
 func expectations(steps ...step) (m *model.Model, outcomes []string) {
 	now := start
-	m = model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
+	m = model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, now)
 	for _, s := range steps {
 		now = now.Add(s.after)
 		m.Apply(s.Fault, true, now)
@@ -113,6 +113,9 @@ func TestExpect(t *testing.T) {
 		{"the new port is in use: the old one stays", []step{
 			add(long, 0), simple(long, model.PortTake, model.OtherPort), file(long, model.FileWrite, model.ConfigYAML, 1, 0),
 		}, []string{held("PortInUse", "file")}},
+		{"a controller without descriptors", []step{
+			add(long, 0), file(long, model.FileWrite, model.ConfigYAML, 3, 0), simple(0, model.FewDescriptorsController, 600),
+		}, []string{strings.Replace(held("Serving", "file"), "metrics 0", "metrics 9645", 1)}},
 		{"the port is in use at a start", []step{
 			simple(long, model.Stop, 0), simple(long, model.PortTake, model.DefaultPort), simple(long, model.Start, 0),
 		}, []string{
@@ -121,6 +124,9 @@ func TestExpect(t *testing.T) {
 		{"stopped", []step{add(long, 0), simple(long, model.Stop, 0)}, []string{"stopped: no table, no socket"}},
 		{"the ingress refuses connections", []step{add(long, 0), {long, model.Fault{Kind: model.IngressMode, Mode: model.Refused}}}, []string{held("Serving or UpstreamUnreachable", "file")}},
 		{"an exit of the proxy process", []step{add(long, 0), simple(long, model.KillProxy, 0)}, []string{held("Serving or ProxyUnavailable", "file")}},
+		{"pauses of the exporter and the prober process", []step{
+			add(long, 0), simple(long, model.PauseExporter, 10_000), simple(0, model.PauseProber, 10_000),
+		}, []string{held("Serving", "file")}},
 		{"three exits", []step{
 			add(long, 0), simple(long, model.KillProxy, 0), simple(time.Second, model.KillProxy, 0), simple(time.Second, model.KillProxy, 0),
 		}, []string{held("ProxyUnavailable", "file")}},
@@ -215,7 +221,7 @@ func TestLateVIPs(t *testing.T) {
 		{"a crash after a flap", []step{arrives, {long, model.Fault{Kind: model.VIPFlap, N: 3}}, {0, model.Fault{Kind: model.KillController}}}, false},
 		{"restart on a slow disk", []step{{0, model.Fault{Kind: model.SlowDisk}}, arrives, {long, model.Fault{Kind: model.Restart}}}, false},
 	} {
-		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
+		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, start), start
 		m.Slack = time.Second
 		for _, s := range append([]step{{long, model.Fault{Kind: model.VIPAdd, VIP: 2}}}, tc.steps...) {
 			now = now.Add(s.after)
@@ -269,7 +275,7 @@ func TestHang(t *testing.T) {
 		{"restarted", []step{hang, {soon, model.Fault{Kind: model.Restart}}}, 0, true, 2 * time.Second, "Serving"},
 	} {
 		now := start
-		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
+		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, now)
 		for _, s := range append([]step{{long, model.Fault{Kind: model.VIPAdd}}}, tc.steps...) {
 			now = now.Add(s.after)
 			m.Apply(s.Fault, true, now)
@@ -296,7 +302,7 @@ func TestCutByStall(t *testing.T) {
 		n      int
 		want   int
 	}{{model.Restart, 10_000, 4}, {model.KillProxy, 10_000, 4}, {model.Restart, 800, 0}, {model.Reload, 10_000, 0}} {
-		m := model.New(network(), model.Paths{}, start)
+		m := model.New(network(), model.Paths{}, 0, start)
 		m.Apply(model.Fault{Kind: tc.before}, true, start.Add(long))
 		stop := model.Fault{Kind: model.PauseController, N: tc.n}
 		if got := m.Cut(stop, start.Add(long+time.Millisecond)); len(got) != tc.want {
@@ -311,7 +317,7 @@ func TestCutByStall(t *testing.T) {
 // TestStall: a controller that was stopped has not seen the removal of a file meanwhile.
 func TestStall(t *testing.T) {
 	t.Parallel()
-	m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, start), start
+	m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, start), start
 	for _, s := range []step{
 		{long, model.Fault{Kind: model.VIPAdd}},
 		{long, model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}},
@@ -347,7 +353,7 @@ func TestRecovery(t *testing.T) {
 		{"just after a start", []step{{long, model.Fault{Kind: model.Restart}}, {0, model.Fault{Kind: model.VIPAdd}}}, 2 * time.Second},
 	} {
 		now := start
-		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, now)
+		m := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, now)
 		for _, s := range tc.steps {
 			now = now.Add(s.after)
 			m.Apply(s.Fault, true, now)
@@ -384,9 +390,12 @@ func TestCut(t *testing.T) {
 		{model.Fault{Kind: model.LinkDown, Link: 1}, v[3:]},
 		{model.Fault{Kind: model.KillProxy}, v},
 		{model.Fault{Kind: model.Restart}, nil},
+		{model.Fault{Kind: model.PauseExporter, N: 10_000}, nil},
+		{model.Fault{Kind: model.PauseProber, N: 10_000}, nil},
+		{model.Fault{Kind: model.FewDescriptorsController, N: 800}, nil},
 		{model.Fault{Kind: model.VIPAdd}, nil},
 	} {
-		m := model.New(network(), model.Paths{}, start)
+		m := model.New(network(), model.Paths{}, 0, start)
 		m.Apply(model.Fault{Kind: model.VIPAdd, VIP: 3, Link: 1}, true, start.Add(long))
 		if diff := cmp.Diff(tc.want, m.Cut(tc.fault, start.Add(2*long)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.fault, diff)
@@ -431,5 +440,95 @@ func TestCutConfig(t *testing.T) {
 	}
 	if got := model.CutConfig(whole, 0); got.Config != model.Defaults() || !got.Settles {
 		t.Errorf("empty: %+v", got)
+	}
+}
+
+// TestPausesOfOthers: clients are served while the exporter or the prober process is stopped,
+// and the host must agree after a second.
+func TestPausesOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []model.Kind{model.PauseExporter, model.PauseProber} {
+		m, now := model.New(network(), model.Paths{}, 0, start), start.Add(long)
+		m.Apply(model.Fault{Kind: model.VIPAdd}, true, now)
+		now = now.Add(long)
+		m.Apply(model.Fault{Kind: kind, N: 10_000}, true, now)
+		if due := m.Due(now).Sub(now); due != time.Second || !m.Serves(network().API[0], now) {
+			t.Errorf("%s: due after %v, served %t", kind, due, m.Serves(network().API[0], now))
+		}
+	}
+}
+
+// TestIdle: which faults count, on a host with the first VIP.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		before, fault model.Fault
+		want          bool
+	}{
+		{model.Fault{}, model.Fault{Kind: model.VIPRemove}, false},
+		{model.Fault{}, model.Fault{Kind: model.VIPRemove, VIP: 2}, true},
+		{model.Fault{}, model.Fault{Kind: model.LinkUp}, true},
+		{model.Fault{Kind: model.LinkDown, Link: 1}, model.Fault{Kind: model.LinkUp, Link: 1}, false},
+		{model.Fault{Kind: model.LinkDown, Link: 1}, model.Fault{Kind: model.LinkDown}, false},
+		{model.Fault{Kind: model.IPv6Off}, model.Fault{Kind: model.IPv6Off}, true},
+		{model.Fault{Kind: model.IPv6Off}, model.Fault{Kind: model.IPv6On}, false},
+		{model.Fault{Kind: model.IPv6Off}, model.Fault{Kind: model.VIPAdd, VIP: 1}, true},
+		{model.Fault{Kind: model.IPv6Off}, model.Fault{Kind: model.VIPAdd, VIP: 2}, false},
+		{model.Fault{}, model.Fault{Kind: model.StateWritable}, true},
+		{model.Fault{Kind: model.StateFull}, model.Fault{Kind: model.StateWritable}, false},
+		{model.Fault{}, model.Fault{Kind: model.IngressMode}, true},
+		{model.Fault{}, model.Fault{Kind: model.IngressMode, Mode: model.Silent}, false},
+		{model.Fault{}, model.Fault{Kind: model.Stop}, false},
+		{model.Fault{Kind: model.Stop}, model.Fault{Kind: model.Stop}, true},
+		{model.Fault{Kind: model.SilentDNS}, model.Fault{Kind: model.SilentDNS}, true},
+		{model.Fault{}, model.Fault{Kind: model.KillProxy}, false},
+	} {
+		m := model.New(network(), model.Paths{}, 0, start)
+		m.Apply(model.Fault{Kind: model.VIPAdd}, true, start.Add(long))
+		m.Apply(tc.before, true, start.Add(2*long))
+		if got := m.Idle(tc.fault); got != tc.want {
+			t.Errorf("%v after %v: %t", tc.fault, tc.before, got)
+		}
+	}
+}
+
+// TestStateFiles: what the state directory has after each sequence.
+func TestStateFiles(t *testing.T) {
+	t.Parallel()
+	write := func(variant int) model.Fault {
+		return model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: variant}
+	}
+	cut := model.Fault{Kind: model.FileCut, File: model.ConfigYAML, N: 500}
+	kind := func(k model.Kind) model.Fault { return model.Fault{Kind: k} }
+	body := func(variant int) string { return network().ConfigFile(variant, "/k", "/c", "/e").Body }
+	both := []string{body(0), body(1)}
+	slices.Sort(both)
+	for _, tc := range []struct {
+		name      string
+		faults    []model.Fault
+		texts     []string
+		absent    bool
+		temporary int
+	}{
+		{"the first one", nil, []string{body(0)}, false, 0},
+		{"the last one", []model.Fault{write(1)}, []string{body(1)}, false, 0},
+		{"no file", []model.Fault{{Kind: model.FileRemove, File: model.ConfigYAML}}, []string{""}, false, 0},
+		{"a rejected file", []model.Fault{write(1), cut}, both, true, 0},
+		{"a rejected file, replaced", []model.Fault{cut, write(1)}, []string{body(1)}, false, 0},
+		{"a full disk", []model.Fault{kind(model.StateFull), write(1), kind(model.StateWritable)}, both, true, 1},
+		{"a kill", []model.Fault{kind(model.KillController)}, []string{body(0)}, false, 1},
+		{"no descriptors", []model.Fault{write(1), {Kind: model.FewDescriptorsController, N: 1}}, both, true, 0},
+		{"a stop", []model.Fault{write(1), kind(model.Stop)}, both, true, 0},
+		{"a slow disk", []model.Fault{kind(model.SlowDisk), kind(model.Restart)}, []string{body(0)}, true, 2},
+	} {
+		m, now := model.New(network(), model.Paths{Keepalived: "/k", CA: "/c", Env: "/e"}, 0, start), start
+		for _, f := range tc.faults {
+			now = now.Add(long)
+			m.Apply(f, true, now)
+		}
+		texts, absent := m.LastAccepted()
+		if diff := cmp.Diff(tc.texts, texts); diff != "" || absent != tc.absent || m.CutWrites() != tc.temporary {
+			t.Errorf("%s: absent %t, %d temporary files, (-want +got):\n%s", tc.name, absent, m.CutWrites(), diff)
+		}
 	}
 }

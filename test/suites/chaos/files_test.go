@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
+)
+
+// lastAccepted is the copy of the configuration for the next start.
+const lastAccepted = "last-accepted.yaml"
+
+// stateFiles are the files that the service writes here, and their content. MicroShift is not
+// on the host.
+func stateFiles() map[string]func(text string) bool {
+	isJSON := func(text string) bool { return json.Valid([]byte(text)) }
+	return map[string]func(string) bool{
+		lastAccepted: func(string) bool { return true }, // see LastAccepted of the model
+		"last-good-ca-bundle.crt": func(text string) bool {
+			return strings.HasPrefix(text, "# the last good CAs of ") && strings.HasSuffix(text, "\n")
+		},
+		"accepted-egress-proxy.json":  isJSON,
+		"egress-proxy-addresses.json": isJSON,
+	}
+}
+
+// differFiles returns the differences between the files of a host and the model: those of
+// the state directory, and the input files, of which the service changes none. On a node a
+// MachineConfig owns them, and the node is degraded if another program changes one.
+func (h *host) differFiles() (list []string) {
+	inputs, err := snapshot(h.Dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if want := h.inputs; !maps.Equal(want, inputs) {
+		list = append(list, fmt.Sprintf("input files: want %v, got %v", want, inputs))
+	}
+	dir := filepath.Join(h.StateDir(), "http01-proxyd")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		return append(list, err.Error())
+	}
+	texts, mayLack := h.model.LastAccepted()
+	temporary := 0
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			temporary++
+			continue
+		}
+		valid, known := stateFiles()[e.Name()]
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		switch {
+		case !known:
+			list = append(list, "state directory: want no file "+e.Name())
+		case err != nil:
+			list = append(list, err.Error())
+		case !valid(string(text)):
+			list = append(list, fmt.Sprintf("%s: invalid: %.200q", e.Name(), text))
+		case e.Name() != lastAccepted:
+		case !slices.Contains(texts, string(text)):
+			list = append(list, fmt.Sprintf("%s: want one of %q, got %.300q", lastAccepted, texts, text))
+		default:
+			mayLack = true
+		}
+	}
+	if !mayLack && len(list) == 0 {
+		list = append(list, "state directory: want "+lastAccepted+", got none")
+	}
+	if most := h.model.CutWrites(); temporary > most {
+		list = append(list, fmt.Sprintf("temporary files: want at most %d, got %d", most, temporary))
+	}
+	return list
+}
+
+// snapshot returns the files of a directory by name, with what a change of content, mode or
+// owner changes.
+func snapshot(dir string) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the input files: %w", err)
+	}
+	files := make(map[string]string)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("list the input files: %w", err)
+		}
+		stat, is := info.Sys().(*syscall.Stat_t)
+		if !is {
+			return nil, fmt.Errorf("no status of %s", e.Name())
+		}
+		files[e.Name()] = fmt.Sprintf("%v, %d bytes, inode %d, changed %d.%09d", info.Mode(), info.Size(), stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
+	}
+	return files, nil
+}
+
+// recordInput notes an input file that a fault has changed. The others must be as before.
+func (h *host) recordInput(name string) error {
+	now, err := snapshot(h.Dir)
+	if err != nil {
+		return err
+	}
+	before := h.inputs
+	h.inputs = maps.Clone(now)
+	delete(before, name)
+	delete(now, name)
+	if !maps.Equal(before, now) {
+		return fmt.Errorf("input files beside %s: want %v, got %v", name, before, now)
+	}
+	return nil
+}
+
+// TestDifferFiles: each kind of difference is found.
+func TestDifferFiles(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.FileWrite, File: model.ConfigYAML})
+		if got := h.differFiles(); len(got) > 0 {
+			t.Fatalf("differences without a cause: %q", got)
+		}
+		state := filepath.Join(h.StateDir(), "http01-proxyd")
+		for _, tc := range []struct{ path, text, want string }{
+			{filepath.Join(state, lastAccepted), "{}", lastAccepted + ": want one of"},
+			{filepath.Join(state, "accepted-egress-proxy.json"), `{"httpProxy":`, "accepted-egress-proxy.json: invalid"},
+			{filepath.Join(state, "other"), "", "want no file other"},
+			{filepath.Join(state, ".last-accepted.yaml-1"), "", "temporary files"},
+			{h.path(model.ConfigYAML), "{}", "input files"},
+			{filepath.Join(h.Dir, "new"), "", "input files"},
+		} {
+			before, err := os.ReadFile(tc.path)
+			was := err == nil
+			if err := os.WriteFile(tc.path, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.differFiles(); len(got) != 1 || !strings.Contains(got[0], tc.want) {
+				t.Errorf("%s: %q, want %q", tc.path, got, tc.want)
+			}
+			if was {
+				err = os.WriteFile(tc.path, before, 0o600)
+			} else {
+				err = os.Remove(tc.path)
+			}
+			if name, input := strings.CutPrefix(tc.path, h.Dir+"/"); input {
+				err = errors.Join(err, h.recordInput(name))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Remove(filepath.Join(state, lastAccepted)); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.differFiles(); len(got) != 1 || !strings.Contains(got[0], "got none") {
+			t.Errorf("no %s: %q", lastAccepted, got)
+		}
+	})
+}
