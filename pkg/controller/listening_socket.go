@@ -69,6 +69,10 @@ func mutableOptions() map[int][]int {
 	}
 }
 
+// errNotCompared means that this process lacks what a comparison needs, such as a descriptor:
+// the socket can be as it must be.
+var errNotCompared = errors.New("create a socket for comparison")
+
 // resetOptions gives a listening socket that a proxy process has shared the options of a
 // new one. The error names what cannot be reset.
 func resetOptions(fd int) error {
@@ -81,7 +85,7 @@ func resetOptions(fd int) error {
 	}
 	fresh, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("create a socket for comparison: %w", err)
+		return fmt.Errorf("%w: %w", errNotCompared, err)
 	}
 	defer unix.Close(fresh)
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {

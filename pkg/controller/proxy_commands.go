@@ -495,8 +495,9 @@ func egressOf(c *protocol.Command) *ingress.Egress {
 
 // sendListeners gives the process the listening sockets, unless the next service process
 // has them. A previous process can have changed their options: those are reset, or
-// another socket replaces the changed one, whose backlog is still served. The process also
-// gets the ports that were closed before it had settings, and serves their backlogs.
+// another socket replaces the changed one, whose backlog is still served. A socket that
+// cannot be checked stays open, and the process is killed. The process also gets the ports
+// that were closed before it had settings, and serves their backlogs.
 func (s *proxySupervisor) sendListeners() {
 	if s.keep || s.process == nil {
 		return
@@ -524,8 +525,13 @@ func (s *proxySupervisor) sendListener(port uint16) {
 	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
 	old := s.listeners.fds[port]
 	changed := resetOptions(old)
-	if changed == nil {
+	switch {
+	case changed == nil:
 		s.send(listen, old)
+		return
+	case errors.Is(changed, errNotCompared):
+		s.log.Error(fmt.Sprintf("cannot check the listening socket on port %d; connections are queued until the next proxy process", port), slog.String("event", "listen"), slog.Any("error", changed))
+		_ = s.process.Kill() // the next one starts after a delay
 		return
 	}
 	s.log.Warn(fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port), slog.String("event", "listen"), slog.Any("error", changed))

@@ -61,9 +61,9 @@
 //     (TestFirewalld) has the real one, with its reload.
 //   - a start of the controller without descriptors: the unit sets the limit for the whole life
 //     of the process. FewDescriptorsController needs one that is ready.
-//   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7) has the monotonic
-//     and the boot-time clock only), and the step of the machine would reach everything
-//     else on it. pkg/controller tests its timers with testing/synctest.
+//   - clock steps: no namespace changes CLOCK_REALTIME (time_namespaces(7)), and a step of the
+//     machine would reach everything else on it. test/suites/clock (TestSteps) steps the clock
+//     of a QEMU machine by an hour and ten years, forward and back.
 //   - another owner of the table in a random sequence: it can exist only while no process of
 //     the service runs. TestForeignOwner here, pkg/host/nftables (ErrOwned).
 //   - SIGSTOP of the proxy process for ten seconds: the service replaces it after eight, so

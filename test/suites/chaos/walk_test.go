@@ -602,6 +602,22 @@ func TestProberStandsStill(t *testing.T) {
 	})
 }
 
+// TestNoDescriptorForListener replays what seed 95068 has found: the controller had no
+// descriptor to compare the listening socket with a new one when a proxy process started. It
+// closed the socket, and had no descriptor for another one.
+func TestNoDescriptorForListener(t *testing.T) {
+	withHost(t, func(ctx context.Context, h *host) {
+		for range 4 { // the start of the process is a race
+			h.expect(ctx, t,
+				model.Fault{Kind: model.VIPAdd, Pause: holdPause},
+				model.Fault{Kind: model.KillProxy, Pause: 1200 * time.Millisecond},
+				model.Fault{Kind: model.KillProxy},
+				model.Fault{Kind: model.FewDescriptorsController, N: 300},
+			)
+		}
+	})
+}
+
 // TestControllerStandsStill: a controller that does not run for ten seconds replaces no
 // proxy process that works, and follows the VIPs that came meanwhile.
 func TestControllerStandsStill(t *testing.T) {
