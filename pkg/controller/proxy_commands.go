@@ -451,16 +451,18 @@ func (s *proxySupervisor) configureCommand(withEgress bool) *protocol.Configure 
 
 // send sends a command to the process. A process that does not take it is killed and
 // replaced; the next one gets all settings.
-func (s *proxySupervisor) send(c protocol.Command, fd int) {
+func (s *proxySupervisor) send(c protocol.Command, fd int) (sent bool) {
 	if s.process == nil {
-		return
+		return false
 	}
 	switch err := s.process.Send(c, fd); {
 	case errors.Is(err, wire.ErrTooLarge):
 		s.sendReduced(c, err)
 	case err != nil:
 		_ = s.process.Kill()
+		return false
 	}
+	return true
 }
 
 // sendReduced replaces a command that is too large, for the next process too. Requests
@@ -503,7 +505,10 @@ func (s *proxySupervisor) sendListeners() {
 		return
 	}
 	for _, port := range s.listeners.ports() {
-		s.sendListener(port)
+		if !s.sendListener(port) { // the next process gets all, and the backlogs of the closed ports
+			s.publishPorts()
+			return
+		}
 	}
 	for port, c := range s.closing {
 		if !c.queued {
@@ -513,26 +518,30 @@ func (s *proxySupervisor) sendListeners() {
 			s.closeSocket(port)
 			continue
 		}
-		c.queued, c.deadline = false, time.Now().Add(stopListeningTimeout)
 		_ = resetOptions(c.fd) // the socket is closed soon in any case
-		s.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, c.fd)
+		if !s.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, c.fd) {
+			break // the next process gets it
+		}
+		c.queued, c.deadline = false, time.Now().Add(stopListeningTimeout)
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	}
 	s.publishPorts()
 }
 
-func (s *proxySupervisor) sendListener(port uint16) {
+// sendListener gives the process the listening socket on a port, or another one that replaces
+// it. Without a descriptor to check or to send the socket, it kills the process, keeps the
+// socket for the next one, and returns false.
+func (s *proxySupervisor) sendListener(port uint16) bool {
 	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
 	old := s.listeners.fds[port]
 	changed := resetOptions(old)
 	switch {
 	case changed == nil:
-		s.send(listen, old)
-		return
+		return s.send(listen, old)
 	case errors.Is(changed, errNotCompared):
-		s.log.Error(fmt.Sprintf("cannot check the listening socket on port %d; connections are queued until the next proxy process", port), slog.String("event", "listen"), slog.Any("error", changed))
-		_ = s.process.Kill() // the next one starts after a delay
-		return
+		s.log.Error(fmt.Sprintf("cannot check the listening socket on port %d: raise LimitNOFILE of the unit if this is repeated", port), slog.String("event", "listen"), slog.Any("error", changed))
+		_ = s.process.Kill()
+		return false
 	}
 	s.log.Warn(fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port), slog.String("event", "listen"), slog.Any("error", changed))
 	if _, err := listeningPort(old); err == nil {
@@ -547,9 +556,10 @@ func (s *proxySupervisor) sendListener(port uint16) {
 	s.listeners.close(port)
 	if err != nil {
 		s.log.Error(fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port), slog.String("event", "listen"), slog.Any("error", err))
-		return
+		return true
 	}
 	s.listeners.add(port, fresh)
+	return true
 }
 
 // reservedDescriptors are for everything but requests, and for evicted connections.

@@ -47,7 +47,8 @@ const (
 // fields below "owned by run" belong to the goroutine of run. Other goroutines send it
 // commands and settings, and read its snapshots. When a process exits or stops answering,
 // the next one takes over the listening sockets. checkTimeouts detects a process that sends
-// nothing, not even heartbeats, and livenessCheck one that answers no requests.
+// nothing, not even heartbeats, or answers no commands, and livenessCheck one that answers no
+// requests.
 type proxySupervisor struct {
 	proxyDependencies
 

@@ -328,6 +328,40 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	}
 }
 
+// TestSocketThatCannotBeChecked: without a free descriptor, this process can neither compare
+// a listening socket with a new one nor send it. The sockets stay for the next proxy process,
+// those of closed ports with a backlog too.
+func TestSocketThatCannotBeChecked(t *testing.T) { //nolint:paralleltest // the limit is the whole process's
+	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
+	for name, withKept := range map[string]bool{"an open port and a closed one": true, "a closed one": false} {
+		s := newSupervisorTest(t)
+		s.attach(s.process)
+		kept, keptFD := newSocket(t)
+		if withKept {
+			s.listeners.add(kept, keptFD)
+		}
+		port, fd := newSocket(t)
+		s.listeners.add(port, fd)
+		closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		withoutDescriptors(t, func() { s.applySettings(settings) })
+		<-s.process.Done() // killed
+		s.detach()
+		if c := s.closing[port]; !isListening(keptFD, kept) || !isListening(fd, port) || c == nil || !c.queued {
+			t.Errorf("%s: listening: %t, %t; closing: %+v", name, isListening(keptFD, kept), isListening(fd, port), c)
+		}
+	}
+}
+
+// withoutDescriptors runs f while this process can open none.
+func withoutDescriptors(t *testing.T, f func()) {
+	t.Helper()
+	var before unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before)) }()
+	f()
+}
+
 // TestSocketIsNotQueued: a socket without connections of redirected clients, or that cannot
 // accept them, is not kept for the next process.
 func TestSocketIsNotQueued(t *testing.T) {

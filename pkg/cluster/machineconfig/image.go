@@ -34,7 +34,7 @@ func checkImage(image string, allowTag bool) error {
 			"the name has no registry, so podman would have to guess one")
 	}
 	if n := len(reference.Domain(named)); n > maxRegistry {
-		return problem("begin with the registry, as in "+imageForm, "the registry has %d characters, more than a DNS name and a port can have", n)
+		return problem("shorten the registry, as in "+imageForm, "the registry has %d characters, more than a DNS name and a port can have", n)
 	}
 	tagged, byTag := parsed.(reference.Tagged)
 	digested, byDigest := parsed.(reference.Digested)

@@ -49,7 +49,7 @@ func TestImage(t *testing.T) {
 		"systemd specifier":   {"quay.io/a/%H:v1", true, "not an image reference (invalid reference format): give " + form},
 		"overlong":            {"quay.io/" + strings.Repeat("a", 300) + "@sha256:" + sum, false, "not an image reference (repository name must not be more than 255 characters): give " + form},
 		"longest registry":    {strings.Repeat("a.", 126) + "a:65535/b@sha256:" + sum, false, ""},
-		"overlong registry":   {strings.Repeat("a.", 127) + "a:65535/b@sha256:" + sum, false, "the registry has 261 characters, more than a DNS name and a port can have: begin with the registry, as in " + form},
+		"overlong registry":   {strings.Repeat("a.", 127) + "a:65535/b@sha256:" + sum, false, "the registry has 261 characters, more than a DNS name and a port can have: shorten the registry, as in " + form},
 		"nothing after the @": {"quay.io/a/b@", false, "not an image reference (invalid reference format): give " + form},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 const (
 	timeout    = 5 * time.Second // of one client
 	maxClients = 8               // concurrent ones; others wait in the backlog
-	// minInterval is the shortest time between two reports. For each one, the proxy process
+	// minInterval is the time between two reports under load. For each one, the proxy process
 	// sends up to two messages, of which package wire permits it 1000 in a second.
 	minInterval = 5 * time.Millisecond
 )

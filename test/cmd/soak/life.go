@@ -46,7 +46,7 @@ const (
 
 	// warmUp does not count: memory approaches its plateau exponentially, with a time constant
 	// of 5 to 15 min in five runs. The live heap stays the same after two minutes, while stacks
-	// and heap spread over more spans of the runtime. After warmUp, at most a tenth of the rise
+	// and heap spread over more spans of the runtime. After warmUp, at most a seventh of the rise
 	// is left. A run shorter than shortest has no verdict about growth.
 	warmUp   = 30 * time.Minute
 	shortest = time.Hour
@@ -325,7 +325,7 @@ func (r result) judge() error {
 	var errs []error
 	verdict := r.warmUp > 0
 	if !verdict {
-		fmt.Printf("shorter than %v: no verdict about growth, because the heaps are still filling\n", shortest)
+		fmt.Printf("shorter than %v: no verdict about growth, because memory has not reached its plateau\n", shortest)
 	}
 	judged := 0
 	for _, s := range r.series {

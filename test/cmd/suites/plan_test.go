@@ -111,7 +111,7 @@ func TestTable(t *testing.T) {
 }
 
 // TestFuzzers holds that the list of fuzzers has each fuzz test of the repository, that
-// prepareFuzzers finds its package, and that its corpus is in the repository.
+// prepareFuzzers finds its package, and that its corpus is in the checkout.
 func TestFuzzers(t *testing.T) {
 	root, err := repository()
 	if err != nil {

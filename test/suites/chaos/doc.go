@@ -25,8 +25,9 @@
 // not count: a process to kill that is not there, a link that is up already. The report has
 // both numbers of each kind.
 //
-// Of the files, the last accepted configuration has its exact content, the others of the state
-// directory are known and complete, and a temporary file remains only of a write that a fault
+// Of the files, the last accepted configuration has its exact content, or one of those before
+// where a write can have failed or is not due. The others of the state directory are known and
+// complete, and a temporary file remains only of a write that a fault
 // has interrupted. The service changes none of its input files, and adds none beside them: on a
 // node a MachineConfig owns them.
 //

@@ -32,7 +32,7 @@ var (
 	duration = flag.Duration("duration", time.Minute, "how long TestWalk draws sequences")
 	seed     = flag.Uint64("seed", 1, "the seed of the first sequence; the next ones count up")
 	hosts    = flag.Int("hosts", 4, "how many hosts run side by side")
-	length   = flag.Int("length", 20, "faults with an effect of a sequence")
+	length   = flag.Int("length", 20, "number of faults with an effect in each sequence")
 	rate     = flag.Int("rate", 60, "honest requests a second for each host")
 	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
 	effort   = flag.Duration("effort", time.Minute, "how long a failing sequence is minimised")
@@ -596,7 +596,7 @@ func TestProberStandsStill(t *testing.T) {
 			{Kind: model.VIPAdd, Pause: proberPause}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
 		}
 		r := h.sequence(ctx, faults, len(faults))
-		if r.failure() != "" || r.count() < 3 { // the first one can have been replaced a moment ago
+		if r.failure() != "" || !r.effects[1] || r.count() < 3 { // KillProber can come between two processes
 			t.Errorf("%s; effects: %v\nlog:\n%s", r.failure(), r.effects, r.log)
 		}
 	})

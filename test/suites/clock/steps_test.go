@@ -61,10 +61,11 @@ func stepAll(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			s.t = t
 			before := s.processes()
-			halves := s.sendHalfHeads()
+			completed, silent := s.sendHalfHeads(), s.sendHalfHeads()
+			s.awaitRead(append(completed, silent...))
 			at := s.stepClock(one.by)
-			s.expectAnswered(halves)
-			s.expectTimeout()
+			s.expectAnswered(completed)
+			s.expectTimeout(silent)
 			s.expectServed(at)
 			s.expectVIPMoves()
 			s.expectConfigurationFollowed()
@@ -183,6 +184,23 @@ func (s *service) sendHalfHeads() (conns []net.Conn) {
 	return conns
 }
 
+// awaitRead waits until the proxy process has read the first halves: its timeouts run.
+func (s *service) awaitRead(halves []net.Conn) {
+	s.t.Helper()
+	must(s.t, lab.Eventually(s.t.Context(), "the first halves are read", func(ctx context.Context) error {
+		sockets, err := s.Sockets(ctx, s.Host)
+		for _, conn := range halves {
+			read := func(o rig.Socket) bool {
+				return o.Remote.String() == conn.LocalAddr().String() && o.State == "ESTAB" && o.Recv == 0
+			}
+			if err == nil && !slices.ContainsFunc(sockets, read) {
+				err = fmt.Errorf("the one from %v is not", conn.LocalAddr())
+			}
+		}
+		return err
+	}))
+}
+
 // expectAnswered sends the second half of each request, and expects the answer: the step has
 // ended no timeout.
 func (s *service) expectAnswered(halves []net.Conn) {
@@ -196,9 +214,9 @@ func (s *service) expectAnswered(halves []net.Conn) {
 
 // expectTimeout expects that requests which stay incomplete end: the step has delayed no
 // timeout.
-func (s *service) expectTimeout() {
+func (s *service) expectTimeout(halves []net.Conn) {
 	s.t.Helper()
-	for _, conn := range s.sendHalfHeads() {
+	for _, conn := range halves {
 		s.expectResponse(conn, http.StatusRequestTimeout)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// floodEvery is which part of the attacks is a flood. It is odd, so that each VIP gets some.
+	// floodEvery is which part of the attacks is a flood. It is prime, so that each VIP gets some.
 	floodEvery = 31
 	// FloodSize is the number of connections of a flood from one address: more than
 	// limits.perSource (docs/configuration.md).
@@ -127,7 +127,7 @@ func attack(ctx context.Context, vip netip.Addr, i int) (end func()) {
 	return func() { _ = conn.Close() }
 }
 
-// smallBuffer gives a socket the smallest receive buffer (tcp(7)), before the handshake has
+// smallBuffer gives a socket the smallest receive buffer (socket(7)), before the handshake has
 // announced a window.
 func smallBuffer(_, _ string, c syscall.RawConn) error {
 	var set error
@@ -143,7 +143,7 @@ func open(from, vip netip.Addr, n int) (end func()) {
 	for range n {
 		fd, err := connect(from, vip)
 		if err != nil {
-			break // this machine has no more
+			break // such as a lack of descriptors or ports
 		}
 		fds = append(fds, fd)
 	}

@@ -14,7 +14,8 @@ func (m *Model) LastAccepted() (texts []string, absent bool) {
 		return []string{m.text}, false
 	}
 	// A write that has failed is repeated after 30 s (controller: saveRetryInterval), and one
-	// on a slow disk can be in progress.
+	// on a slow disk can be in progress. A service that does not run, or whose file is refused,
+	// writes nothing.
 	return slices.Sorted(maps.Keys(m.texts)), true
 }
 
