@@ -78,7 +78,8 @@ func removeStaleSocket(ctx context.Context, path string) error {
 // removes the socket, and waits for its clients. It reads nothing from a client. If a
 // report cannot be encoded, it calls failed and writes the reason to the client.
 func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Report, failed func(error)) error {
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer ln.Close()
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // ends Accept
 	defer stop()
 	slots := make(chan struct{}, maxClients)
 	var clients sync.WaitGroup
