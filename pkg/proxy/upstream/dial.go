@@ -35,7 +35,7 @@ type conn struct {
 	route      *upstreamRoute
 	serverName string // of TLS with the router
 	idleUntil  time.Time
-	reused     bool        // it is kept after an exchange
+	kept       bool        // it is idle, or was
 	unregister func() bool // from the context that closes it
 }
 

@@ -220,7 +220,7 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 			return conn, nil
 		}
 		conn.abort()
-		if !conn.reused || x.received || !IsRepeatable(err) {
+		if !conn.kept || x.received || !IsRepeatable(err) {
 			return nil, a.route.attributeToProxy(ExchangeError(a.route.addr, err, x.received))
 		}
 	}

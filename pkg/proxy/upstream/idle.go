@@ -71,9 +71,9 @@ func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
 func (p *idleConns) put(c *conn, timeout time.Duration) {
 	excess := c
 	limit := func(fd int) error { return sockopt.LimitUnacknowledged(fd, MaxUnacknowledged) }
-	c.reused = p.most > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.reused || c.control(limit) == nil)
+	c.kept = p.most > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.kept || c.control(limit) == nil)
 	p.mu.Lock()
-	if !p.closed && c.reused {
+	if !p.closed && c.kept {
 		c.idleUntil, excess = time.Now().Add(timeout), nil
 		if p.list = append(p.list, c); len(p.list) > p.most {
 			excess = p.list[0]

@@ -56,7 +56,7 @@ type activeSettings struct {
 // nor the reverse.
 func newActiveSettings(s Settings) *activeSettings {
 	active := &activeSettings{Settings: s}
-	active.idle.most = max(min(1, s.MaxConnections), min(maxIdle, s.MaxConnections/8))
+	active.idle.most = min(maxIdle, (s.MaxConnections+7)/8) // rounded up: few clients need one
 	direct := newVerifier(s.TrustedCAs, s.VerifyNames)
 	behindProxy := newVerifier(s.TrustedCAs.extendedBy(s.Egress.AdditionalCAs.Roots), s.VerifyNames)
 	ofProxies := newVerifier(NewTrustedCAs(s.Egress.ProxyCAs.Roots), nil)

@@ -597,7 +597,7 @@ func TestIdleTime(t *testing.T) {
 		put := func() net.Conn {
 			near, far := net.Pipe()
 			bottom := &socket{Conn: near}
-			p.put(&conn{Conn: bottom, socket: bottom, route: route, reused: true, unregister: func() bool { return true }}, 5*time.Second)
+			p.put(&conn{Conn: bottom, socket: bottom, route: route, kept: true, unregister: func() bool { return true }}, 5*time.Second)
 			return far
 		}
 		expect := func(when string, far net.Conn, open bool) {

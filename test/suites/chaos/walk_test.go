@@ -593,7 +593,7 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 func TestProberStandsStill(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		faults := []model.Fault{
-			{Kind: model.VIPAdd, Pause: proberPause}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
+			{Kind: model.VIPAdd, Pause: proberPause + time.Second}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
 		}
 		r := h.sequence(ctx, faults, len(faults))
 		if r.failure() != "" || !r.effects[1] || r.count() < 3 { // KillProber can come between two processes

@@ -128,9 +128,20 @@ func texts(all []netip.Addr) (out []string) {
 	return out
 }
 
-// processes returns the process IDs of the controller and of its lasting child processes.
-func (s *service) processes() map[string]int {
-	return map[string]int{"controller": s.PID(), "proxy": s.Child("proxy"), "exporter": s.Child("exporter")}
+// processes returns the process IDs of the controller and of its lasting child processes, when
+// all of them run.
+func (s *service) processes() (pids map[string]int) {
+	s.t.Helper()
+	must(s.t, lab.Eventually(s.t.Context(), "all processes", func(context.Context) error {
+		pids = map[string]int{"controller": s.PID(), "proxy": s.Child("proxy"), "exporter": s.Child("exporter")}
+		for name, pid := range pids {
+			if pid == 0 {
+				return fmt.Errorf("the %s does not run", name)
+			}
+		}
+		return nil
+	}))
+	return pids
 }
 
 // stepClock steps CLOCK_REALTIME, and returns a time just after the step.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// floodEvery is which part of the attacks is a flood. It is prime, so that each VIP gets some.
+	// One in floodEvery attacks is a flood. It is prime, so that each VIP gets some.
 	floodEvery = 31
 	// FloodSize is the number of connections of a flood from one address: more than
 	// limits.perSource (docs/configuration.md).
@@ -57,9 +57,9 @@ func dropSYNACK() string {
 // StartAttackers begins rate attacks a second that are not honest, of seven kinds in turn: a
 // head that never ends, a reset after the handshake, a response that is not read, nothing after
 // the handshake, a reset within the head, half-open connections, and a response of 64 KiB that
-// is not read and does not fit into the buffers of the sockets. Every floodEveryth one is
-// a flood from one address. Each is held for hold at most. Attackers have
-// addresses of their own. Cancel ctx to end them.
+// is not read and does not fit into the buffers of the sockets. One in floodEvery is a flood
+// from one address instead. Each is held for hold at most. Attackers have addresses of their
+// own. Cancel ctx to end them.
 func (r *Rig) StartAttackers(ctx context.Context, vips []netip.Addr, rate int, hold time.Duration) (wait func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
