@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/certificate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/challengetrace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/clock"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/conntrack"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
@@ -24,7 +25,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
@@ -401,8 +401,8 @@ func (o *observations) traceChallenge(ctx context.Context) []result.Step {
 		return []result.Step{result.NewStep("dns", "", false, 0, "the API's name is unknown (set --name)")}
 	}
 	answers, _ := o.dns.await(ctx)
-	steps, addresses := trace.Names(name, answers, o.VIPs.Served())
-	t := trace.Trace{Token: o.Token, DNS: steps}
+	steps, addresses := challengetrace.Names(name, answers, o.VIPs.Served())
+	t := challengetrace.Trace{Token: o.Token, DNS: steps}
 	at := make(pages)
 	for _, addr := range addresses {
 		if at[addr] = o.challengePages[addr]; at[addr] == nil {
@@ -412,7 +412,7 @@ func (o *observations) traceChallenge(ctx context.Context) []result.Step {
 	known := at.await(ctx)
 	for _, addr := range addresses {
 		page, ok := known[addr]
-		t.Answers = append(t.Answers, trace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
+		t.Answers = append(t.Answers, challengetrace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
 	}
 	t.Ingress = o.observeIngress(ctx).Responses
 	t.Log, _ = o.challengeLog.await(ctx)

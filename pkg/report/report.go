@@ -26,9 +26,13 @@ type Report struct {
 	Events       Events        `json:"events"`
 	Certificates []Certificate `json:"certificates"` // of the API server
 	SelfTests    []SelfTest    `json:"selfTests"`    // of the API VIPs that this host holds; empty until the first one is complete
-	Metrics      Metrics       `json:"metrics"`
-	Trust        Trust         `json:"trust"`
-	EgressProxy  EgressProxy   `json:"egressProxy"`
+	VIPTests     []VIPTest     `json:"vipTests"`     // of the API VIPs that this host does not hold; empty until the first one is complete
+	TestRequests TestRequests  `json:"testRequests"` // that this host received
+	// Instance is the ID in the responses of this service to test requests: 16 hexadecimal digits.
+	Instance    string      `json:"instance,omitempty"`
+	Metrics     Metrics     `json:"metrics"`
+	Trust       Trust       `json:"trust"`
+	EgressProxy EgressProxy `json:"egressProxy"`
 }
 
 // WithEmptyLists returns the report with empty lists and maps instead of nil, so that
@@ -39,6 +43,8 @@ func (r Report) WithEmptyLists() Report {
 	r.Upstreams = notNil(r.Upstreams)
 	r.Certificates = notNil(r.Certificates)
 	r.SelfTests = notNil(r.SelfTests)
+	r.VIPTests = notNil(r.VIPTests)
+	r.TestRequests.Sources = notNil(r.TestRequests.Sources)
 	r.History = notNil(r.History)
 	r.Table.Elements = notNil(r.Table.Elements)
 	r.Table.Counters = notNil(r.Table.Counters)

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package challengetrace
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+)
+
+// Answer is the response that a validator gets at one address.
+type Answer struct {
+	Addr netip.AddrPort
+	Page protocol.FetchResult
+	Lost bool // there was no time left for the request
+}
+
+// Trace is one challenge as a validator sees it: the addresses of the name, and the
+// proxy's response at each. Ingress are the responses to compare with, and Log shows
+// whether cert-manager requests the challenge.
+type Trace struct {
+	Token   string
+	DNS     []result.Step
+	Answers []Answer
+	Ingress []ingress.Response
+	Log     selfcheck.Log
+}
+
+// Steps evaluates the responses like Let's Encrypt and cert-manager.
+func (t Trace) Steps() []result.Step {
+	steps := slices.Clone(t.DNS)
+	for _, a := range t.Answers {
+		to := a.Addr.String()
+		if a.Lost {
+			steps = append(steps, result.NewStep("connect", to, false, 0, "no time left for the request"))
+			continue
+		}
+		steps = append(steps, result.NewStep("connect", to, a.Page.Connected > 0, a.Page.Connected, "%s", describeConnection(a.Page)))
+		if a.Page.Connected > 0 {
+			steps = append(steps, result.NewStep("proxy", to, response.IsCompleteOK(a.Page), a.Page.Total, "%s%s", describeResponse(a.Page), describeResponder(a.Page)))
+		}
+	}
+	for _, a := range t.Ingress {
+		steps = append(steps, result.NewStep("ingress", a.Addr.String(), response.IsCompleteOK(a.Page), a.Page.Total, "%s", describeResponse(a.Page)))
+	}
+	t.Answers = slices.DeleteFunc(slices.Clone(t.Answers), func(a Answer) bool { return a.Lost })
+	return append(append(steps, t.keys()...), t.letsEncrypt(), t.certManager())
+}
+
+// Names lists the addresses of a name in the order in which a CA uses them. Without
+// addresses in the DNS, the trace continues with the VIPs.
+func Names(name string, answers dns.Answers, vips []netip.Addr) (steps []result.Step, addresses []netip.Addr) {
+	i := slices.IndexFunc(answers.Views, func(v dns.View) bool { return v.Name == name && v.IsAnswer() })
+	if i < 0 {
+		why := cmp.Or(answers.Reason, "no server responds")
+		return []result.Step{result.NewStep("dns", name, false, dns.LookupTimeout, "%s; continuing with the VIPs", why)}, vips
+	}
+	v := answers.Views[i]
+	for _, family := range []int{1, 0} {
+		record := v.Records[family]
+		ok := record.Err == nil && record.Failure == ""
+		text := fmt.Sprintf("%s, from %v", cmp.Or(result.JoinAddresses(record.Addresses), "none"), v.Server.Addr.Addr())
+		switch {
+		case record.Err != nil:
+			text = record.Err.Error()
+		case !ok:
+			text = fmt.Sprintf("%v %s", v.Server.Addr.Addr(), strings.TrimSuffix(dns.FailureText(record.Failure), ","))
+		}
+		steps = append(steps, result.NewStep("dns", name+" "+dns.RecordType(family == 1), ok, record.Took, "%s", text))
+		addresses = append(addresses, record.Addresses...)
+	}
+	if len(addresses) == 0 {
+		steps[0].Outcome, steps[1].Outcome = result.Problem, result.Problem
+		return steps, vips
+	}
+	return steps, addresses
+}
+
+func describeConnection(f protocol.FetchResult) string {
+	if f.Connected > 0 {
+		return "connected"
+	}
+	return response.Describe(f)
+}
+
+func describeResponse(f protocol.FetchResult) string {
+	if f.Cause != "" {
+		return response.Describe(f)
+	}
+	return fmt.Sprintf("%s, %d bytes", response.Describe(f), f.Length)
+}
+
+// describeResponder reports whether the response came through http01-proxyd, which adds
+// a Via field.
+func describeResponder(f protocol.FetchResult) string {
+	switch {
+	case f.Status == 0:
+		return ""
+	case response.IsFromProxy(f):
+		return " (from the proxy itself: the name or the path is not allowed)"
+	case response.IsForwarded(f):
+		return " (forwarded by the proxy)"
+	case f.Status == 502 || f.Status == 504:
+		return fmt.Sprintf(" (its body begins with %q)", response.Start(f.Body))
+	default:
+		return " (not from http01-proxyd)"
+	}
+}
+
+// keys describes the keys in the responses.
+func (t Trace) keys() []result.Step {
+	var steps []result.Step
+	for _, w := range t.Answers {
+		if w.Page.Status != 200 || w.Page.Cause != "" {
+			continue
+		}
+		id, values := response.KeyFault(w.Page.Body, w.Page.Length, t.Token)
+		text := fmt.Sprintf("the key: the token and a thumbprint, %d bytes", w.Page.Length)
+		if id != "" {
+			text = findings.New(id, values).Message
+		}
+		steps = append(steps, result.NewStep("solver", w.Addr.String(), id == "", 0, "%s", text))
+	}
+	return steps
+}
+
+// letsEncrypt predicts the result of Let's Encrypt (boulder, va/http.go). It
+// connects to IPv6 first and to IPv4 only if that connection fails, requires 200 and
+// fewer than 128 bytes, and trims trailing white space.
+func (t Trace) letsEncrypt() result.Step {
+	const step = "lets-encrypt"
+	var tried []Answer // one address of each family
+	for _, v6 := range []bool{true, false} {
+		if i := slices.IndexFunc(t.Answers, func(w Answer) bool { return w.Addr.Addr().Is6() == v6 }); i >= 0 {
+			tried = append(tried, t.Answers[i])
+		}
+	}
+	i := slices.IndexFunc(tried, func(w Answer) bool { return w.Page.Connected > 0 })
+	if i < 0 {
+		return result.NewStep(step, "", false, 0, "it would reject the challenge: no address accepts connections")
+	}
+	w := tried[i]
+	key := bytes.TrimRight(w.Page.Body, " \t\r\n")
+	switch {
+	case w.Page.Cause != "":
+		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: %s", response.Describe(w.Page))
+	case response.Fault(w.Page) == findings.RouteRedirectsHTTPS:
+		return result.NewStep(step, w.Addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.Page.Location)
+	case w.Page.Status != 200:
+		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: status %d", w.Page.Status)
+	case w.Page.Length > response.MaxKeyLength:
+		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: %d bytes, and it reads %d", w.Page.Length, response.MaxKeyLength)
+	case !response.KeyPattern(t.Token).Match(key):
+		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: not the key of this token")
+	default:
+		return result.NewStep(step, w.Addr.String(), true, 0, "it would accept the challenge if the thumbprint is that of the account")
+	}
+}
+
+// certManager predicts the result of cert-manager's self check. It uses the first
+// connection that succeeds, and compares all bytes.
+func (t Trace) certManager() result.Step {
+	const step = "cert-manager"
+	i := slices.IndexFunc(t.Answers, func(w Answer) bool { return w.Page.Connected > 0 })
+	if i < 0 {
+		return result.NewStep(step, "", false, 0, "the self check would fail: no address accepts connections")
+	}
+	w := t.Answers[i]
+	switch {
+	case w.Page.Cause != "" && response.Fault(w.Page) != findings.ResponseTruncated:
+		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: %s", response.Describe(w.Page))
+	case w.Page.Status != 200:
+		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: status %d", w.Page.Status)
+	case !response.KeyPattern(t.Token).Match(w.Page.Body) || w.Page.Length != len(w.Page.Body):
+		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
+	case t.Log.Missing():
+		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would pass, but cert-manager has sent no request within %v", t.Log.Watched.Round(time.Second))
+	default:
+		text := "the self check would pass if the thumbprint is that of the account"
+		if c := t.Log.Request; c != nil {
+			text += fmt.Sprintf("; at %s, %s got status %d", c.Time.Format(time.TimeOnly), c.ClientKind, c.Status)
+		}
+		return result.NewStep(step, w.Addr.String(), true, 0, "%s", text)
+	}
+}
