@@ -24,8 +24,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	ingressegress "github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -229,12 +229,8 @@ func (h *host) notApplicableReport() result.Report {
 	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
-		where := h.config.VIPs.KeepalivedConfig + " contains"
-		if h.VIPs.BGP {
-			where = "kube-vip's static pods contain"
-		}
 		r.Advice = []string{
-			fmt.Sprintf("%s only ingress VIPs, and %s has no static pod of the API server. This is normal for a worker.", where, h.ManifestDir),
+			fmt.Sprintf("%s has no static pod of the API server. This is normal for a worker.", h.ManifestDir),
 			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
 		}
 		return r
@@ -243,7 +239,7 @@ func (h *host) notApplicableReport() result.Report {
 	r.Advice = []string{
 		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived or kube-vip manages the virtual IP of the API. " +
 			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
-				h.config.VIPs.KeepalivedConfig, keepalived.StaticPodPath(h.ManifestDir), h.ConfigPath),
+				h.config.VIPs.KeepalivedConfig, staticpod.KeepalivedPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
 		"If another program manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}

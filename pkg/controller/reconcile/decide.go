@@ -12,21 +12,23 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // observation is the state of the host in one pass.
 type observation struct {
 	config      config.Config
-	configKnown bool   // false: the file is rejected and there is no last good one
-	userManaged bool   // keepalived's static pod is in kubelet's directory of disabled ones
-	staticPod   string // the path of keepalived's static pod; empty if it does not exist
-	keepalived  keepalived.Snapshot
-	kubeVIP     kubevip.Discovery
+	configKnown bool                // false: the file is rejected and there is no last good one
+	userManaged bool                // keepalived's static pod is in kubelet's directory of disabled ones
+	staticPod   string              // the path of keepalived's static pod; empty if it does not exist
+	pod         staticpod.Discovery // keepalived's static pod
+	podErr      error               // why pod is not the content of the static pod
+	keepalived  keepalived.Snapshot // unless the static pod has the VIPs
+	kubeVIP     staticpod.Discovery
 	kubeVIPErr  error // why kubeVIP is incomplete or not the content of the static pods
 	microShift  microShift
 	// rememberedInternal are the internal addresses of the last MicroShift on this host.
@@ -39,7 +41,8 @@ type observation struct {
 
 // complete reports whether everything that a plan depends on has been read once.
 func (o observation) complete() bool {
-	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged || o.keepalived.Known
+	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged ||
+		o.pod.HasVIPs() || o.keepalived.Known
 	return vipsKnown && (!o.isMicroShift() || o.microShift.err == nil)
 }
 
@@ -102,7 +105,7 @@ func decide(s observation) plan {
 		fix := ": delete it from vips.api"
 		switch {
 		case s.config.VIPs.Explicit():
-		case s.isBGP():
+		case s.isBGP(), s.pod.HasVIPs():
 			fix = ": set vips.api and vips.ingress"
 		default:
 			fix = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or set vips.api and vips.ingress"
@@ -113,6 +116,8 @@ func decide(s observation) plan {
 	case s.config.VIPs.Explicit():
 	case s.isBGP() && s.kubeVIPErr != nil:
 		p.message += fmt.Sprintf(" (%v; the VIPs that are known stay in use)", s.kubeVIPErr)
+	case !s.isBGP() && s.pod.HasVIPs() && s.podErr != nil:
+		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.podErr)
 	case !s.isBGP() && s.keepalived.Stale:
 		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
 	}
@@ -152,6 +157,8 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	switch {
 	case s.userManaged:
 		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer")
+	case s.pod.HasVIPs():
+		return s.pod.VIPs, nil
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
 		return none(report.NoVIPs, "%s does not exist, although keepalived's static pod does (%s): "+
 			"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration", path, s.staticPod)
@@ -160,6 +167,8 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 			"or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
 		return none(report.NotRequired, "%s does not exist and no VIPs are configured: this platform has no virtual IPs", path)
+	case len(vips.API) == 0 && errors.Is(err, keepalived.ErrUnsupported):
+		return none(report.NoVIPs, "%v", err)
 	case len(vips.API) == 0 && err != nil:
 		return none(report.NoVIPs, "%v: %s", err, fix)
 	case len(vips.API) == 0:

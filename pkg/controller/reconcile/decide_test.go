@@ -14,8 +14,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -56,7 +56,7 @@ func TestDecide(t *testing.T) {
 	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
 	orphaned := keepalivedVIPs(addrs("192.0.2.5"), nil)
 	orphaned.Stale, orphaned.Err = true, stale.Err
-	bgp := kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5", "2001:db8::5"), Ingress: addrs("192.0.2.6", "2001:db8::6")}}
+	bgp := staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5", "2001:db8::5"), Ingress: addrs("192.0.2.6", "2001:db8::6")}}
 	for name, tt := range map[string]struct {
 		config   string
 		refused  bool
@@ -115,12 +115,12 @@ func TestDecide(t *testing.T) {
 			want: plan{reason: report.NoVIPs, message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration"},
 		},
 		"a static pod of kube-vip that cannot be read": {
-			observed: observation{kubeVIP: kubevip.Discovery{Present: true}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")},
+			observed: observation{kubeVIP: staticpod.Discovery{Present: true}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")},
 			want:     plan{reason: report.NoVIPs, message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration"},
 		},
 		"one of kube-vip's static pods cannot be read": {
 			observed: observation{
-				kubeVIP:    kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}},
+				kubeVIP:    staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}},
 				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
 			},
 			want: plan{
@@ -130,8 +130,20 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"kube-vip's static pods without an ingress VIP": {
-			observed: observation{kubeVIP: kubevip.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
+			observed: observation{kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
 			want:     plan{reason: report.NoVIPs, message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in the configuration"},
+		},
+		"keepalived's static pod": {
+			observed: observation{pod: staticpod.Discovery{Present: true, VIPs: bgp.VIPs}, podErr: errors.New("read m/keepalived.yaml: no")},
+			want: plan{
+				reason: report.Standby, listen: true, port: 8888,
+				message:  "not on this host: 192.0.2.5, 2001:db8::5 (read m/keepalived.yaml: no; the last good VIPs stay in use)",
+				decision: ownership.Decision{Standby: addrs("192.0.2.5", "2001:db8::5")}, ingress: addrs("192.0.2.6", "2001:db8::6"),
+			},
+		},
+		"a file that only keepalived can evaluate": {
+			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w", keepalived.ErrUnsupported)}},
+			want:     plan{reason: report.NoVIPs, message: "k.conf:1:1: $A: set vips.api and vips.ingress"},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",

@@ -3,20 +3,18 @@
 package reconcile
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 )
 
 // observer reads the state of the host and keeps the last one.
@@ -26,7 +24,8 @@ type observer struct {
 	configuration   configuration
 	keepalived      *keepalived.Reader
 	keepalivedPath  string // the file of keepalived
-	kubeVIP         *kubevip.Reader
+	keepalivedPod   *staticpod.Reader
+	kubeVIP         *staticpod.Reader
 	microShiftState *microshift.StateFile // nil before the first readMicroShift
 	microShift      *microshift.Reader
 	microShiftDir   string          // the directory of microShift
@@ -38,7 +37,8 @@ type observer struct {
 func newObserver(parts Dependencies) observer {
 	return observer{
 		Dependencies:  parts,
-		kubeVIP:       kubevip.NewReader(parts.StaticPodDir),
+		keepalivedPod: staticpod.NewKeepalivedReader(parts.StaticPodDir),
+		kubeVIP:       staticpod.NewKubeVIPReader(parts.StaticPodDir),
 		configuration: configuration{path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log},
 		logged:        make(map[string]string),
 	}
@@ -61,16 +61,20 @@ func (o *observer) readFiles(now time.Time) time.Duration {
 	if c.VIPs.Explicit() || o.observation.isBGP() {
 		return again
 	}
+	again = settled.ShorterWait(again, o.readKeepalivedPod(now))
+	watch = append(watch, staticpod.KeepalivedPath(o.StaticPodDir), staticpod.KeepalivedPath(o.DisabledStaticPodDir))
+	if o.observation.pod.HasVIPs() {
+		o.observation.keepalived = keepalived.Snapshot{}
+		return again
+	}
 	if o.keepalivedPath != c.VIPs.KeepalivedConfig {
 		o.keepalivedPath = c.VIPs.KeepalivedConfig
 		o.keepalived = keepalived.NewReader(o.keepalivedPath)
 	}
 	o.observation.keepalived = o.keepalived.Read(now)
-	files := o.observation.keepalived.Discovery.Files
-	o.readManifests()
 	o.logKeepalivedProblems(o.observation.keepalived)
-	watch = append(watch, o.keepalivedPath, keepalived.StaticPodPath(o.StaticPodDir), keepalived.StaticPodPath(o.DisabledStaticPodDir))
-	watch = append(watch, files...)
+	watch = append(watch, o.keepalivedPath)
+	watch = append(watch, o.observation.keepalived.Discovery.Files...)
 	return settled.ShorterWait(again, o.observation.keepalived.RetryAfter)
 }
 
@@ -82,27 +86,19 @@ func (o *observer) readKubeVIP(now time.Time) (again time.Duration) {
 	return again
 }
 
-// readManifests reads keepalived's static pod: its path and, if keepalived.conf of a node
-// has no ingress VIPs, its ingress VIPs.
-func (o *observer) readManifests() {
-	managed, err := keepalived.UserManaged(o.DisabledStaticPodDir)
+// readKeepalivedPod reads keepalived's static pod and returns the delay of the next read.
+func (o *observer) readKeepalivedPod(now time.Time) (again time.Duration) {
+	managed, err := staticpod.UserManaged(o.DisabledStaticPodDir)
 	o.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not", err)
 	o.observation.userManaged = managed
+	o.observation.pod, again, err = o.keepalivedPod.Read(now)
+	o.observation.podErr = err
+	o.logOnChange("manifest", "keepalived's static pod is not used; the VIPs that are known stay in use", err)
 	o.observation.staticPod = ""
-	if path := keepalived.StaticPodPath(o.StaticPodDir); exists(path) {
-		o.observation.staticPod = path
+	if o.observation.pod.Present {
+		o.observation.staticPod = staticpod.KeepalivedPath(o.StaticPodDir)
 	}
-
-	vips := &o.observation.keepalived.Discovery.VIPs
-	*vips, err = vips.CompleteFromStaticPod(o.StaticPodDir)
-	o.logOnChange("manifest", "cannot read the ingress VIPs, which keepalived.conf lacks, from keepalived's static pod", err)
-}
-
-// exists reports whether path exists. An error counts as absent; reading the disabled
-// static pods logs it.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	return again
 }
 
 // logKeepalivedProblems logs why keepalived.conf, or a part of it, is not used.
@@ -116,14 +112,6 @@ func (o *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 		what = "keepalived.conf is not used, and there are no last good VIPs"
 	}
 	o.logOnChange("keepalived", what, stale)
-	var ignored error
-	if notes := answer.Discovery.Ignored; len(notes) > 0 {
-		ignored = errors.New(notes[0].String())
-		if len(notes) > 1 {
-			ignored = fmt.Errorf("%w, and %d more", ignored, len(notes)-1)
-		}
-	}
-	o.logOnChange("keepalived-ignored", "a part of keepalived.conf is ignored, as by keepalived", ignored)
 }
 
 // logOnChange logs an error about a subject if it differs from the last one.

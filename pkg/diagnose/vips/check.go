@@ -12,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 )
 
 // Source is where the VIPs come from.
@@ -48,6 +49,8 @@ func (v VIPs) Check(s Source) result.Result {
 		where = s.ConfigPath
 	case v.BGP:
 		where = "kube-vip's static pods in " + s.Manifests.Active
+	case v.StaticPod:
+		where = staticpod.KeepalivedPath(s.Manifests.Active)
 	}
 	var parts []string
 	if len(v.Held) > 0 {
@@ -63,14 +66,14 @@ func (v VIPs) Check(s Source) result.Result {
 // files.
 func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 	var id findings.ID
-	manifest := keepalived.StaticPodPath(s.Manifests.Active)
+	manifest := staticpod.KeepalivedPath(s.Manifests.Active)
 	switch err := v.Err; {
 	case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrWorker), errors.Is(err, ErrInternalVIP), errors.Is(err, fs.ErrPermission) && !s.Privileged:
 		return f, false
 	case errors.Is(err, ErrKubeVIP):
 		id = findings.KubeVIPUnusable
 	case errors.Is(err, ErrUserManaged):
-		id, manifest = findings.VIPsUserManaged, keepalived.StaticPodPath(s.Manifests.Disabled)
+		id, manifest = findings.VIPsUserManaged, staticpod.KeepalivedPath(s.Manifests.Disabled)
 	case errors.Is(err, ErrNoIngressVIP):
 		id = findings.IngressVIPMissing
 	case errors.Is(err, fs.ErrNotExist):

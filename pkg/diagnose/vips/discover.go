@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/kubevip"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 )
 
 // Reasons for missing VIPs, besides the errors of package keepalived.
@@ -27,9 +27,8 @@ var (
 	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived or kube-vip and no VIPs in the configuration")
 	// ErrInternalVIP: all configured VIPs are internal addresses.
 	ErrInternalVIP = errors.New("the only VIP is the internal address of MicroShift's API server")
-	// ErrWorker: keepalived or kube-vip manages ingress VIPs here, and no API server runs
-	// here.
-	ErrWorker = errors.New("a worker: there are only ingress VIPs, and no API server runs here")
+	// ErrWorker: keepalived or kube-vip manages VIPs here, and no API server runs here.
+	ErrWorker = errors.New("a worker: no API server runs here")
 	// ErrKubeVIP: kube-vip's static pods lack VIPs or cannot be read.
 	ErrKubeVIP = errors.New("kube-vip's static pods cannot be used")
 )
@@ -50,7 +49,7 @@ type ManifestDirs struct {
 
 // Discover finds the VIPs like the service does.
 func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (v VIPs) {
-	pods, podsErr := kubevip.Read(dirs.Active)
+	pods, podsErr := staticpod.ReadKubeVIP(dirs.Active)
 	if v.BGP = pods.Selected(c.Management); v.BGP {
 		v.Tables = pods.Tables
 	}
@@ -60,13 +59,13 @@ func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (v VIPs) {
 	case v.BGP:
 		v.VIPs, v.Err = discoverKubeVIP(pods, podsErr, dirs.Active)
 	default:
-		v.VIPs, v.Err = discoverKeepalived(ctx, dirs, c)
+		v.discoverKeepalived(ctx, dirs, c)
 	}
 	return v
 }
 
 // discoverKubeVIP evaluates kube-vip's static pods.
-func discoverKubeVIP(pods kubevip.Discovery, err error, dir string) (keepalived.VIPs, error) {
+func discoverKubeVIP(pods staticpod.Discovery, err error, dir string) (keepalived.VIPs, error) {
 	switch {
 	case err != nil:
 		return pods.VIPs, fmt.Errorf("%w: %w", ErrKubeVIP, err)
@@ -78,30 +77,33 @@ func discoverKubeVIP(pods kubevip.Discovery, err error, dir string) (keepalived.
 	return pods.VIPs, nil
 }
 
-func discoverKeepalived(ctx context.Context, dirs ManifestDirs, c config.VIPs) (keepalived.VIPs, error) {
-	managed, err := keepalived.UserManaged(dirs.Disabled)
-	if err == nil && managed {
-		return keepalived.VIPs{}, ErrUserManaged
+// discoverKeepalived evaluates keepalived's static pod or, if it has no VIPs, keepalived.conf.
+func (v *VIPs) discoverKeepalived(ctx context.Context, dirs ManifestDirs, c config.VIPs) {
+	if managed, err := staticpod.UserManaged(dirs.Disabled); err == nil && managed {
+		v.Err = ErrUserManaged
+		return
+	}
+	pod, podErr := staticpod.ReadKeepalived(dirs.Active)
+	if pod.HasVIPs() {
+		v.VIPs, v.StaticPod = pod.VIPs, true
+		if hasNoAPIServer(dirs.Active) {
+			v.VIPs, v.Err = keepalived.VIPs{}, ErrWorker
+		}
+		return
 	}
 	found, err := readKeepalived(ctx, c.KeepalivedConfig)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !keepalivedManifestExists(dirs.Active):
-		return keepalived.VIPs{}, ErrNoNode
+	case errors.Is(err, fs.ErrNotExist) && !pod.Present:
+		v.Err = ErrNoNode
 	case errors.Is(err, keepalived.ErrNoAPIInstance) && len(found.VIPs.Ingress) > 0 && hasNoAPIServer(dirs.Active):
-		return keepalived.VIPs{}, ErrWorker
+		v.Err = ErrWorker
 	case err != nil:
-		return keepalived.VIPs{}, err
+		v.Err = err
+	case len(found.VIPs.Ingress) == 0:
+		v.VIPs, v.Err = found.VIPs, errors.Join(ErrNoIngressVIP, podErr)
+	default:
+		v.VIPs = found.VIPs
 	}
-	vips, err := found.VIPs.CompleteFromStaticPod(dirs.Active)
-	if len(vips.Ingress) == 0 {
-		return vips, errors.Join(ErrNoIngressVIP, err)
-	}
-	return vips, nil
-}
-
-func keepalivedManifestExists(dir string) bool {
-	_, err := os.Lstat(keepalived.StaticPodPath(dir))
-	return err == nil
 }
 
 // hasNoAPIServer reports whether the static pods are known and do not include

@@ -16,8 +16,9 @@ type VIPs struct {
 	keepalived.VIPs
 	ownership.Decision
 
-	BGP    bool                  // kube-vip manages them, so that several hosts hold them at once
-	Tables map[netip.Addr]uint32 // the routing table from which BGP announces a VIP, if it is known
+	StaticPod bool                  // they are from keepalived's static pod
+	BGP       bool                  // kube-vip manages them, so that several hosts hold them at once
+	Tables    map[netip.Addr]uint32 // the routing table from which BGP announces a VIP, if it is known
 
 	Err        error        // why no VIPs are known
 	LastGood   bool         // they are the last good ones of the service, despite Err

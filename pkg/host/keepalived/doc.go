@@ -3,14 +3,11 @@
 // Package keepalived reads the API and ingress VIPs of a cluster from keepalived.conf. The
 // controller and `check` link it.
 //
-// The file is parsed as keepalived 2.2 parses it. A preprocessor handles comments,
-// definitions, conditional lines and includes, and puts each brace on its own line. Then
-// nested blocks are parsed. Where keepalived logs a problem and continues, this package does
-// the same and records what it ignored (Discovery.Ignored). It is stricter where a guess
-// would be needed: unbalanced braces, unterminated quotes, ~SEQ and ~LST, zones and
-// IPv4-mapped addresses are errors. Blocks are recognised by their braces alone, so unknown
-// blocks of later keepalived versions are skipped. A keepalived that does not know such a
-// block misparses it (lib/parser.c, process_stream).
+// It reads what OpenShift renders: comments, quoted strings, nested blocks, and include lines.
+// Conditions (@id), definitions ($NAME, ~SEQ, ~LST) and include patterns that need keepalived's
+// preprocessor are errors, because only keepalived knows what it makes of them. So are
+// unbalanced braces, unterminated quotes and entries that are no addresses. Blocks are
+// recognised by their braces alone, so unknown blocks of later keepalived versions are skipped.
 //
 // OpenShift writes the file in place and does not rename it, so a reader can find an empty or
 // partial file. Read returns what the file contains now. Reader keeps the last good

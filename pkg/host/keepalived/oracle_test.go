@@ -23,9 +23,6 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// corpusID is the config ID for the corpus.
-const corpusID = "node1"
-
 // corpus lists the configurations that keepalived itself accepts.
 func corpus(t *testing.T) []string {
 	t.Helper()
@@ -48,29 +45,21 @@ func TestAgainstKeepalived(t *testing.T) {
 			// Each keepalived takes a second to stop. In parallel they share only the link,
 			// and nothing is asserted about it.
 			t.Parallel()
-			found, err := readWithConfigID(path, corpusID)
+			found, err := readFile(path)
 			must(t, err)
-			if diff := cmp.Diff(loadedByKeepalived(t, path), sortedAddrsByName(found.Instances)); diff != "" {
-				t.Errorf("instances (-keepalived +here):\n%s", diff)
+			here := map[role][]string{roleAPI: sorted(found.VIPs.API), roleIngress: sorted(found.VIPs.Ingress)}
+			if diff := cmp.Diff(loadedByKeepalived(t, path), here); diff != "" {
+				t.Errorf("VIPs (-keepalived +here):\n%s", diff)
 			}
 		})
 	}
 }
 
-func sortedAddrsByName(instances []Instance) map[string][]string {
-	out := make(map[string][]string)
-	for _, in := range instances {
-		addrs := slices.Clone(in.Addrs)
-		out[in.Name] = sortedStrings(addrs)
-	}
-	return out
-}
-
-func sortedStrings(addrs []netip.Addr) []string {
-	// keepalived up to 2.2 keeps duplicate addresses. It also reads an include twice if it is
-	// not on a line of its own, because its copy of the configuration contains both the
-	// include and the included text.
-	slices.SortFunc(addrs, netip.Addr.Compare)
+// sorted returns addresses, each once. keepalived up to 2.2 keeps duplicate addresses. It also
+// reads an include twice if it is not on a line of its own, because its copy of the
+// configuration contains both the include and the included text.
+func sorted(addrs []netip.Addr) []string {
+	addrs = slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
 	out := []string{}
 	for _, a := range slices.Compact(addrs) {
 		out = append(out, a.String())
@@ -79,8 +68,8 @@ func sortedStrings(addrs []netip.Addr) []string {
 }
 
 // loadedByKeepalived runs keepalived in the foreground until it has dumped its configuration
-// (-d), and returns the addresses of each instance.
-func loadedByKeepalived(t *testing.T, path string) map[string][]string {
+// (-d), and returns the addresses of each role.
+func loadedByKeepalived(t *testing.T, path string) map[role][]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -90,7 +79,7 @@ func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	must(t, err)
 	defer out.Close()
 	cmd := exec.CommandContext(ctx, "keepalived", "--dont-fork", "--no-syslog", "--log-console", "--log-detail", "--dump-conf", "--vrrp",
-		"--config-id", corpusID, "--use-file", path,
+		"--use-file", path,
 		"--pid", pid("keepalived"), "--vrrp_pid", pid("vrrp"), "--checkers_pid", pid("checkers"), "--bfd_pid", pid("bfd"))
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -121,14 +110,15 @@ func readDump(r io.Reader) (lines []string, complete bool) {
 	return lines, false
 }
 
-func parseDump(t *testing.T, dump []string) map[string][]string {
+func parseDump(t *testing.T, dump []string) map[role][]string {
 	t.Helper()
-	found := make(map[string][]netip.Addr)
-	name, inAddrs := "", false
+	found := make(map[role][]netip.Addr)
+	var r role
+	inAddrs := false
 	for _, line := range dump {
-		if after, ok := strings.CutPrefix(line, " VRRP Instance = "); ok {
-			name, inAddrs = after, false
-			found[name] = nil
+		if name, ok := strings.CutPrefix(line, " VRRP Instance = "); ok {
+			r, _ = roleOf(name)
+			inAddrs = false
 			continue
 		}
 		text := strings.TrimLeft(line, " ")
@@ -139,18 +129,14 @@ func parseDump(t *testing.T, dump []string) map[string][]string {
 			addr, _, _ := strings.Cut(strings.Fields(text)[0], "/")
 			a, err := netip.ParseAddr(addr)
 			if err != nil {
-				t.Fatalf("dump of %s: %q: %v", name, line, err)
+				t.Fatalf("dump: %q: %v", line, err)
 			}
-			found[name] = append(found[name], a)
+			found[r] = append(found[r], a)
 		case indent == 1:
 			inAddrs = false
 			// Unindented lines are messages of the parent process, which can appear in
 			// between.
 		}
 	}
-	out := make(map[string][]string)
-	for name, addrs := range found {
-		out[name] = sortedStrings(addrs)
-	}
-	return out
+	return map[role][]string{roleAPI: sorted(found[roleAPI]), roleIngress: sorted(found[roleIngress])}
 }

@@ -3,42 +3,59 @@
 package keepalived
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-type parseResult struct {
-	instances      []Instance
-	ignored        []IgnoredEntry
-	missingNewline bool // see preprocessor.missingNewline
+// role is the purpose of a VRRP instance, derived from its name. OpenShift names its instances
+// <cluster>_API_<n> and <cluster>_INGRESS_<n>, where n numbers the address families.
+type role uint8
+
+const (
+	roleOther role = iota
+	roleAPI
+	roleIngress
+)
+
+// roleOf derives the role from the end of an instance's name. The cluster name before it may
+// contain any text, even _API_0. The number is decimal as a Go template prints it.
+func roleOf(name string) (r role, index int) {
+	digits := name[strings.LastIndexByte(name, '_')+1:]
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || digits != strconv.FormatUint(n, 10) {
+		return roleOther, 0
+	}
+	switch prefix := strings.TrimSuffix(name, digits); {
+	case strings.HasSuffix(prefix, "_API_"):
+		return roleAPI, int(n)
+	case strings.HasSuffix(prefix, "_INGRESS_"):
+		return roleIngress, int(n)
+	}
+	return roleOther, 0
+}
+
+// instance is one vrrp_instance block.
+type instance struct {
+	name  string
+	role  role
+	index int
+	addrs []netip.Addr // virtual_ipaddress and virtual_ipaddress_excluded, in file order; none for roleOther
 }
 
 type blockKind uint8
 
 const (
-	blockOther blockKind = iota
+	noBlock    blockKind = iota // outside all blocks
+	blockOther                  // skipped
 	blockInstance
 	blockVIPs
-	blockExcluded
-	blockPeers
-	noBlock // outside all blocks
 )
-
-func instanceBlock(keyword string) blockKind {
-	switch keyword {
-	case "virtual_ipaddress":
-		return blockVIPs
-	case "virtual_ipaddress_excluded":
-		return blockExcluded
-	case "unicast_peer":
-		return blockPeers
-	default:
-		return blockOther
-	}
-}
 
 type block struct {
 	kind   blockKind
@@ -46,89 +63,143 @@ type block struct {
 }
 
 type parser struct {
-	input         *preprocessor
-	blocks        []block
-	header        *line // the last line, while a brace may follow it
-	current       *instanceState
-	result        parseResult
-	instanceNames map[string]bool
-}
+	include   includer
+	blocks    []block
+	header    *line // the last line, while a brace may follow it
+	instances []instance
+	names     map[string]bool
 
-type instanceState struct {
-	Instance
-	family family // of its VRRP adverts; addresses of other families are ignored
-	seen   map[netip.Addr]bool
+	end            position // of the last line that was read
+	blank          bool     // all files so far contain only white space
+	missingNewline bool     // see reading.missingNewline
 }
 
 // parse parses a configuration. All its I/O goes through include, and the result depends only
 // on the arguments.
-func parse(root source, configID string, include includer) (parseResult, error) {
-	p := &parser{input: newPreprocessor(root, configID, include), instanceNames: make(map[string]bool)}
-	err := p.run()
-	p.result.missingNewline = p.input.missingNewline
+func parse(root source, include includer) (reading, error) {
+	p := &parser{include: include, names: make(map[string]bool), blank: true, end: position{root.path, 1, 1}}
+	err := p.parseFile(root, 0)
+	if err == nil {
+		err = p.checkComplete()
+	}
+	r := reading{missingNewline: p.missingNewline}
 	if err != nil {
-		p.result.instances = nil
+		return r, err
 	}
-	return p.result, err
-}
-
-func (p *parser) run() error {
-	for {
-		l, ok, err := p.input.next()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return p.checkComplete()
-		}
-		switch l.text {
-		case "{":
-			err = p.openBlock(l)
-		case "}":
-			err = p.closeBlock(l)
-		default:
-			err = p.parseStatement(l)
-		}
-		if err != nil {
-			return err
-		}
+	r.VIPs = VIPs{API: collectVIPs(p.instances, roleAPI), Ingress: collectVIPs(p.instances, roleIngress)}
+	if len(r.VIPs.API) == 0 {
+		return r, fmt.Errorf("%s: %w", root.path, ErrNoAPIInstance)
 	}
+	return r, nil
 }
 
 func (p *parser) checkComplete() error {
 	switch n := len(p.blocks); {
-	case p.input.blank:
-		return incompletef(p.input.end, "the file is empty")
-	case p.input.defining != "":
-		return incompletef(p.input.end, "the file ends inside the definition of $%s", p.input.defining)
-	case p.header != nil && p.blockKindOf(*p.header) != blockOther:
-		return incompletef(p.input.end, "the file ends before the { of %q", p.header.text)
+	case p.blank:
+		return incompletef(p.end, "the file is empty")
+	case p.header != nil && p.kindOf(*p.header) != blockOther:
+		return incompletef(p.end, "the file ends before the { of %q", p.header.text)
 	case n > 0:
-		top := p.blocks[n-1]
-		return incompletef(p.input.end, "the file ends inside the block %q of line %d: its } is missing", top.header.text, top.header.pos.Line)
+		top := p.blocks[n-1].header
+		return incompletef(p.end, "the file ends inside the block %q of line %d: its } is missing", top.text, top.at.line)
+	}
+	return nil
+}
+
+func (p *parser) parseFile(f source, depth int) error {
+	for number, rest := 1, f.data; len(rest) > 0; number++ {
+		raw, tail, complete := bytes.Cut(rest, []byte("\n"))
+		rest = tail
+		text := strings.TrimRight(string(raw), "\r")
+		p.end = position{f.path, number, len(text) + 1}
+		err := p.parseLine(text, position{f.path, number, 1}, depth)
+		if fault := (*parseError)(nil); !complete && errors.As(err, &fault) && fault.at.file == f.path && fault.err == nil {
+			fault.err = ErrIncomplete
+		}
+		if err != nil {
+			return err
+		}
+		text, _ = stripComment(text)
+		p.missingNewline = p.missingNewline || !complete && strings.Trim(text, blanks+"}") != ""
+	}
+	return nil
+}
+
+// parseLine parses a line of a file.
+func (p *parser) parseLine(text string, at position, depth int) error {
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		at.column += i
+		return incompletef(at, "NUL byte found")
+	}
+	p.blank = p.blank && strings.Trim(text, blanks) == ""
+	text, unterminated := stripComment(text)
+	for {
+		indent := len(text) - len(strings.TrimLeft(text, blanks))
+		l := line{text: strings.TrimRight(text[indent:], blanks), at: at}
+		l.at.column += indent
+		switch {
+		case unterminated:
+			return syntaxErrorf(l.at, "unclosed double quote: close it on this line")
+		case l.text == "":
+			return nil
+		}
+		if err := l.rejectPreprocessor(); err != nil {
+			return err
+		}
+		if match := includeLine.FindStringSubmatch(l.text); match != nil {
+			return p.parseIncludes(l.at, strings.TrimLeft(match[1], blanks), depth)
+		}
+		head, rest := splitAtBrace(l.text)
+		at.column += indent + len(head)
+		text, l.text = rest, strings.TrimRight(head, blanks)
+		if err := p.parseStatement(l); err != nil {
+			return err
+		}
+	}
+}
+
+// parseIncludes parses the files that an include line names. The rest of the line, including
+// quotes, is the pattern.
+func (p *parser) parseIncludes(at position, pattern string, depth int) error {
+	if depth == maxIncludeDepth {
+		return syntaxErrorf(at, "include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
+	}
+	dir := pattern[:strings.LastIndexByte(pattern, '/')+1]
+	if strings.ContainsAny(pattern, `{}$\`) || strings.ContainsAny(dir, "*?[") {
+		return unsupported(at, "the pattern of include "+pattern)
+	}
+	sources, err := p.include(at.file, pattern)
+	if err != nil {
+		return &parseError{at: at, text: "include " + pattern, err: err}
+	}
+	for _, s := range sources {
+		if err := p.parseFile(s, depth+1); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 func (p *parser) parseStatement(l line) error {
-	if err := p.rejectMissingBrace(l.pos); err != nil {
-		return err
+	if l.text == "{" {
+		return p.openBlock(l)
 	}
-	p.header = &l
-	w := tokenize(l.text)
-	if p.current == nil || len(w) == 0 {
+	if h := p.header; h != nil && p.kindOf(*h) != blockOther {
+		// keepalived would continue, and its next closing brace would end the wrong block.
+		return syntaxErrorf(l.at, "expected the { of %q from line %d: add it", h.text, h.at.line)
+	}
+	if l.text == "}" {
+		if len(p.blocks) == 0 {
+			return syntaxErrorf(l.at, "unexpected }: no block is open; remove it or add the missing {")
+		}
+		p.header, p.blocks = nil, p.blocks[:len(p.blocks)-1]
 		return nil
 	}
-	switch p.inside() {
-	case blockInstance:
-		p.current.applySetting(w)
-	case blockPeers:
-		p.current.acceptFamilyOf(w[0].text)
-	case blockVIPs, blockExcluded:
-		return p.parseAddress(l, w)
-	case blockOther, noBlock:
+	p.header = &l
+	if p.inside() != blockVIPs {
+		return nil
 	}
-	return nil
+	return p.parseAddress(l)
 }
 
 func (p *parser) inside() blockKind {
@@ -138,138 +209,94 @@ func (p *parser) inside() blockKind {
 	return noBlock
 }
 
-// rejectMissingBrace rejects a line at pos if the previous line requires an opening brace.
-// keepalived would continue, and its next closing brace would end the wrong block.
-func (p *parser) rejectMissingBrace(pos Pos) error {
-	if p.header != nil && p.blockKindOf(*p.header) != blockOther {
-		return syntaxErrorf(pos, "expected the { of %q from line %d: add it", p.header.text, p.header.pos.Line)
+// kindOf returns the kind of block that a line opens at the current position.
+func (p *parser) kindOf(header line) blockKind {
+	keyword := ""
+	if w := header.tokenize(); len(w) > 0 {
+		keyword = w[0].text
 	}
-	return nil
-}
-
-// blockKindOf returns the kind of block that a line opens at the current position.
-func (p *parser) blockKindOf(l line) blockKind {
-	w := tokenize(l.text)
 	switch inside := p.inside(); {
-	case len(w) == 0:
-	case inside == noBlock && w[0].text == "vrrp_instance":
+	case inside == noBlock && keyword == "vrrp_instance":
 		return blockInstance
-	case inside == blockInstance && p.current != nil:
-		return instanceBlock(w[0].text)
+	case inside == blockInstance && (keyword == "virtual_ipaddress" || keyword == "virtual_ipaddress_excluded"):
+		return blockVIPs
 	}
 	return blockOther
 }
 
 func (p *parser) openBlock(l line) error {
 	if p.header == nil {
-		return syntaxErrorf(l.pos, "unexpected {: no keyword precedes it")
+		return syntaxErrorf(l.at, "unexpected {: no keyword precedes it")
 	}
-	if len(p.blocks) == maxNesting {
-		return syntaxErrorf(l.pos, "blocks are nested more than %d deep", maxNesting)
-	}
-	switch p.inside() {
-	case blockVIPs, blockExcluded, blockPeers:
-		top := p.blocks[len(p.blocks)-1].header
-		return syntaxErrorf(l.pos, "unexpected { inside %q of line %d: is a } missing before it?", top.text, top.pos.Line)
-	case blockOther, blockInstance, noBlock:
-	}
-	b := block{kind: p.blockKindOf(*p.header), header: *p.header}
-	p.header = nil
+	b := block{kind: p.kindOf(*p.header), header: *p.header}
+	p.header, p.blocks = nil, append(p.blocks, b)
 	if b.kind == blockInstance {
-		if err := p.beginInstance(b.header); err != nil {
-			return err
-		}
-	}
-	p.blocks = append(p.blocks, b)
-	return nil
-}
-
-func (p *parser) closeBlock(l line) error {
-	if err := p.rejectMissingBrace(l.pos); err != nil {
-		return err
-	}
-	p.header = nil
-	n := len(p.blocks)
-	if n == 0 {
-		return syntaxErrorf(l.pos, "unexpected }: no block is open; remove it or add the missing {")
-	}
-	b := p.blocks[n-1]
-	p.blocks = p.blocks[:n-1]
-	if b.kind == blockInstance && p.current != nil {
-		p.result.instances = append(p.result.instances, p.current.Instance)
-		p.current = nil
+		return p.beginInstance(b.header)
 	}
 	return nil
 }
 
-// beginInstance starts an instance. keepalived skips an instance whose name is missing, has
-// several words, or is already in use (vrrp_handler of vrrp_parser.c).
+// beginInstance starts an instance. keepalived skips one whose name is missing, has several
+// words, or is already in use (vrrp_handler of vrrp_parser.c).
 func (p *parser) beginInstance(l line) error {
-	w := tokenize(l.text)
-	if len(w) != 2 {
-		p.recordIgnored(l.pos, "a vrrp_instance requires a name of one word: keepalived skips this instance")
-		return nil
+	w := l.tokenize()
+	switch {
+	case len(w) != 2:
+		return syntaxErrorf(l.at, "a vrrp_instance requires a name of one word")
+	case p.names[w[1].text]:
+		return syntaxErrorf(l.at, "duplicate vrrp_instance %q", w[1].text)
+	case strings.Contains(w[1].text, "$"):
+		return unsupported(w[1].at, "the definition "+w[1].text)
 	}
-	name := w[1].text
-	if p.instanceNames[name] {
-		p.recordIgnored(l.pos, "duplicate vrrp_instance "+strconv.Quote(name)+": keepalived skips this instance")
-		return nil
-	}
-	if len(p.instanceNames) == maxInstances {
-		return syntaxErrorf(l.pos, "more than %d instances", maxInstances)
-	}
-	p.instanceNames[name] = true
-	p.current = &instanceState{Instance: Instance{Name: name}, seen: make(map[netip.Addr]bool)}
-	p.current.Role, p.current.Index = roleOf(name)
+	in := instance{name: w[1].text}
+	in.role, in.index = roleOf(in.name)
+	p.names[in.name] = true
+	p.instances = append(p.instances, in)
 	return nil
 }
 
-func (p *parser) parseAddress(l line, w []token) error {
-	in := p.current
-	if addrText, _, _ := strings.Cut(w[0].text, "/"); addrText == "" {
+// parseAddress parses ADDRESS or ADDRESS/MASK, and options, which are not read.
+func (p *parser) parseAddress(l line) error {
+	in := &p.instances[len(p.instances)-1]
+	w := l.tokenize()
+	if len(w) == 0 || in.role == roleOther {
+		return nil
+	}
+	text, _, _ := strings.Cut(w[0].text, "/")
+	if text == "" {
 		return nil // OpenShift renders the missing VIP of a family as "/128 label vip"
 	}
-	pos, text := l.position(w[0].offset), strconv.Quote(w[0].text)
-	addr, reason := parseVIP(w[0].text)
-	if rejection := in.rejectReason(addr); rejection != "" {
-		return syntaxErrorf(pos, "%s: %s %s", in.Name, text, rejection)
-	}
-	if reason == "" {
-		reason = checkAddressOptions(addr, w[1:])
-	}
-	if reason == "" && p.inside() == blockVIPs && !in.acceptFamily(familyOf(addr)) {
-		reason = "it does not have the instance's address family"
-	}
-	if reason != "" {
-		p.recordIgnored(pos, in.Name+": keepalived ignores "+text+": "+reason)
+	addr, err := netip.ParseAddr(text)
+	var reason string
+	switch {
+	case strings.Contains(text, "$"):
+		return unsupported(w[0].at, "the definition "+text)
+	case err != nil:
+		reason = "is not an IP address"
+	case addr.Zone() != "":
+		reason = "has a zone: remove the zone and set the interface with dev NAME"
+	case addr.Is4In6():
+		reason = "is an IPv4-mapped IPv6 address: write it as " + addr.Unmap().String()
+	case addr.IsUnspecified():
+		reason = "is the unspecified address: use the VIP"
+	case addr.IsMulticast():
+		reason = "is a multicast address: use the VIP"
+	default:
+		in.addrs = append(in.addrs, addr)
 		return nil
 	}
-	if !in.seen[addr] {
-		in.seen[addr] = true
-		in.Addrs = append(in.Addrs, addr)
-	}
-	return nil
+	return syntaxErrorf(w[0].at, "%s: %q %s", in.name, w[0].text, reason)
 }
 
-func (p *parser) recordIgnored(pos Pos, text string) {
-	if len(p.result.ignored) < maxIgnored {
-		p.result.ignored = append(p.result.ignored, IgnoredEntry{Pos: pos, Text: text})
-	}
-}
-
-// collectVIPs returns the addresses of one role, by index and then by position in the file.
-func collectVIPs(instances []Instance, role Role) []netip.Addr {
-	var picked []Instance
-	for _, in := range instances {
-		if in.Role == role {
-			picked = append(picked, in)
-		}
-	}
-	slices.SortStableFunc(picked, func(a, b Instance) int { return cmp.Compare(a.Index, b.Index) })
+// collectVIPs returns the addresses of one role, each once, by index and then by position in
+// the file.
+func collectVIPs(instances []instance, r role) []netip.Addr {
+	instances = slices.DeleteFunc(slices.Clone(instances), func(in instance) bool { return in.role != r })
+	slices.SortStableFunc(instances, func(a, b instance) int { return cmp.Compare(a.index, b.index) })
 	var out []netip.Addr
 	seen := make(map[netip.Addr]bool)
-	for _, in := range picked {
-		for _, a := range in.Addrs {
+	for _, in := range instances {
+		for _, a := range in.addrs {
 			if !seen[a] {
 				seen[a] = true
 				out = append(out, a)

@@ -7,20 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 )
 
-const (
-	// SettleTime is how long a removal must stay unchanged before it takes effect.
-	SettleTime = settled.LossDelay
-
-	minRetry = 100 * time.Millisecond
-	maxRetry = 2 * time.Second
-)
+// SettleTime is how long a removal must stay unchanged before it takes effect.
+const SettleTime = settled.LossDelay
 
 // Snapshot is the configuration in force, as Reader returns it.
 type Snapshot struct {
@@ -61,10 +55,9 @@ func NewReader(path string) *Reader {
 // Read reads the file again. now is the current time of one monotonic clock.
 //
 // A complete file takes effect at once, with everything that it adds or changes. A file must
-// keep the same content for SettleTime in these cases: it lacks an API instance, a number of
-// addresses or an ingress family of the last good configuration; it was deleted; it ends
-// without a newline; or it has no API instance. A file that cannot be read or parsed never
-// takes effect.
+// keep the same content for SettleTime in these cases: it has fewer VIPs than the last good
+// configuration; it was deleted; it ends without a newline; or it has no API instance. A file
+// that cannot be read or parsed never takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
 	got, err := r.read()
 	reason, acceptable := r.assess(got, err)
@@ -79,13 +72,9 @@ func (r *Reader) Read(now time.Time) Snapshot {
 	if acceptable && wait == 0 {
 		return r.accept(got, err)
 	}
-	retry := min(max(r.content.Age(now), minRetry), maxRetry) // doubles if the caller follows it
-	if acceptable {
-		retry = min(retry, wait)
-	}
 	inForce := r.lastGood.Discovery
 	inForce.Files = union(got.Files, inForce.Files)
-	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: retry}
+	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: wait}
 }
 
 // accept makes a reading the configuration in force.
@@ -111,40 +100,16 @@ func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) 
 	case got.missingNewline && (!r.known || got.content != r.lastGood.content):
 		return unsettled(errMissingNewline), true
 	}
-	if loss := findLoss(r.lastGood.Discovery, got.Discovery); loss != nil {
-		return unsettled(loss), true
+	if got.VIPs.FewerThan(r.lastGood.VIPs) {
+		return unsettled(errFewerVIPs), true
 	}
 	return nil, true
 }
 
-var errMissingNewline = errors.New("a file ends without a newline")
-
-func findLoss(before, after Discovery) error {
-	for _, old := range before.Instances {
-		if old.Role != RoleAPI || len(old.Addrs) == 0 {
-			continue
-		}
-		i := slices.IndexFunc(after.Instances, func(in Instance) bool { return in.Name == old.Name })
-		if i < 0 {
-			return fmt.Errorf("instance %s was removed", old.Name)
-		}
-		for _, f := range []family{familyIPv4, familyIPv6} {
-			if len(ofFamily(after.Instances[i].Addrs, f)) < len(ofFamily(old.Addrs, f)) {
-				return fmt.Errorf("instance %s has fewer addresses", old.Name)
-			}
-		}
-	}
-	for _, f := range []family{familyIPv4, familyIPv6} {
-		if len(ofFamily(before.VIPs.API, f)) > 0 && len(ofFamily(before.VIPs.Ingress, f)) > 0 && len(ofFamily(after.VIPs.Ingress, f)) == 0 {
-			return fmt.Errorf("the ingress VIP of the address family of %s was removed", ofFamily(before.VIPs.API, f)[0])
-		}
-	}
-	return nil
-}
-
-func ofFamily(addrs []netip.Addr, f family) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return familyOf(a) != f })
-}
+var (
+	errMissingNewline = errors.New("a file ends without a newline")
+	errFewerVIPs      = errors.New("it has fewer VIPs than before")
+)
 
 func union(a, b []string) []string {
 	out := slices.Clone(a)

@@ -122,7 +122,7 @@ func TestBGP(t *testing.T) {
 		for path, text := range w.KubeVIPPods(lab.Pair{}, c.Ingress) {
 			writeTestFile(t, path, text)
 		}
-		c.expectNothingToCheck(w, "kube-vip's static pods contain only ingress VIPs")
+		c.expectNothingToCheck(w, " has no static pod of the API server")
 	})
 	t.Run("on no host", func(t *testing.T) {
 		c := c.forSubtest(t)

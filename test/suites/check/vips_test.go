@@ -73,6 +73,20 @@ func TestKeepalivedConf(t *testing.T) {
 	})
 }
 
+// TestStaticPod has the service take the VIPs from keepalived's static pod, as on OpenShift.
+func TestStaticPod(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	manifest := filepath.Join(n.Manifests(), "keepalived.yaml")
+	writeTestFile(t, manifest, fmt.Sprintf("spec: {containers: [{command: [dynkeepalived, --api-vips, '%s,%s', --ingress-vips, '%s,%s']}]}\n",
+		c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6))
+	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	c.configure(configFor(filepath.Join(n.Dir, "absent.conf")), "Serving")
+	if r := c.expectFindings(n, []string{}); !strings.Contains(r.Check("vips").Text, manifest) {
+		t.Errorf("vips: %s", r.Check("vips").Text)
+	}
+}
+
 // TestLastGoodVIPs holds that the service and check continue with the last good VIPs.
 func TestLastGoodVIPs(t *testing.T) {
 	c := healthy(t, nil)

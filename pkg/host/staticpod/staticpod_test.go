@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kubevip
+package staticpod
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// manifest has the structure of machine-config-operator's
+// kubeVIPPod has the structure of machine-config-operator's
 // templates/master/00-master/on-prem/files/0010-kube-vip-api.yaml (pull request 6326).
-const manifest = `---
+const kubeVIPPod = `---
 kind: Pod
 apiVersion: v1
 metadata:
@@ -50,7 +50,37 @@ spec:
       valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 `
 
-func pod(name, vip string) string { return fmt.Sprintf(manifest, name, vip) }
+// keepalivedPod has the structure of machine-config-operator's
+// templates/common/on-prem/files/keepalived.yaml.
+const keepalivedPod = `kind: Pod
+apiVersion: v1
+metadata:
+  name: keepalived
+  creationTimestamp:
+spec:
+  initContainers:
+  - name: render-config-keepalived
+    command:
+    - runtimecfg
+    - render
+    - "/etc/kubernetes/kubeconfig"
+    - "--api-vips"
+    - "192.168.111.5,fd2e:6f44:5dd8:c956::5"
+    - "--ingress-vips"
+    - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
+    - "/config"
+    - "--out-dir"
+    - "/etc/keepalived"
+  containers:
+  - name: keepalived
+    command:
+    - /bin/bash
+    - -c
+    - |
+      remove_vip "192.168.111.5"
+`
+
+func pod(name, vip string) string { return fmt.Sprintf(kubeVIPPod, name, vip) }
 
 func addrs(texts ...string) (all []netip.Addr) {
 	for _, text := range texts {
@@ -63,18 +93,12 @@ func addrs(texts ...string) (all []netip.Addr) {
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	old, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range old {
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(dir, e.Name())))
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 }
 
@@ -82,8 +106,51 @@ func equal(a, b Discovery) string {
 	return cmp.Diff(a, b, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty())
 }
 
-// TestRead covers OpenShift's static pods, those of upstream's generator, and broken ones.
-func TestRead(t *testing.T) {
+// TestReadKeepalived covers OpenShift's static pod and broken ones.
+func TestReadKeepalived(t *testing.T) {
+	t.Parallel()
+	half, _, _ := strings.Cut(keepalivedPod, "192.168.111.4")
+	args := func(text string) string { return "spec: {containers: [{args: [" + text + "]}]}" }
+	one := keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}
+	for name, tt := range map[string]struct {
+		text string
+		want keepalived.VIPs
+		err  string
+	}{
+		"OpenShift's": {keepalivedPod, keepalived.VIPs{
+			API:     addrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"),
+			Ingress: addrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4"),
+		}, ""},
+		"equals signs":       {args("'--api-vips=192.0.2.5', '--ingress-vips=192.0.2.6'"), one, ""},
+		"a VIP twice":        {args("'--api-vips=192.0.2.5, 192.0.2.5', '--ingress-vips', '192.0.2.6,'"), one, ""},
+		"none":               {args("sleep"), keepalived.VIPs{}, ""},
+		"flag without value": {args("'--api-vips=192.0.2.5', '--ingress-vips'"), keepalived.VIPs{}, ""},
+		"no API VIP":         {args("'--ingress-vips=192.0.2.6'"), keepalived.VIPs{}, ""},
+		"no address":         {args("'--api-vips', 'a.example', '--ingress-vips=192.0.2.6'"), keepalived.VIPs{}, `--api-vips is "a.example"`},
+		"loopback":           {args("'--api-vips=192.0.2.5', '--ingress-vips=127.0.0.1'"), keepalived.VIPs{}, `"127.0.0.1", which is not a VIP`},
+		"truncated":          {half, keepalived.VIPs{}, "keepalived.yaml: "},
+		"another type":       {"spec: {containers: 3}", keepalived.VIPs{}, "keepalived.yaml: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, dir, map[string]string{"keepalived.yaml": tt.text, "keepalived.yaml.bak": "spec: ["})
+			got, err := ReadKeepalived(dir)
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("error %v, want %q", err, tt.err)
+			}
+			if diff := equal(Discovery{Present: true, VIPs: tt.want}, got); diff != "" || got.HasVIPs() != (len(tt.want.API) > 0) {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got, err := ReadKeepalived(t.TempDir()); got.Present || err != nil {
+		t.Errorf("absent: %+v, %v", got, err)
+	}
+}
+
+// TestReadKubeVIP covers OpenShift's static pods, those of upstream's generator, and broken ones.
+func TestReadKubeVIP(t *testing.T) {
 	t.Parallel()
 	const vip, other = "192.168.111.5", "fd2e:6f44:5dd8:c956::5"
 	openShift := map[string]string{
@@ -132,7 +199,7 @@ func TestRead(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			write(t, dir, tt.files)
-			got, err := Read(dir)
+			got, err := ReadKubeVIP(dir)
 			if diff := equal(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -141,16 +208,16 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
-	if got, err := Read(filepath.Join(t.TempDir(), "absent")); got.Present || err != nil {
+	if got, err := ReadKubeVIP(filepath.Join(t.TempDir(), "absent")); got.Present || err != nil {
 		t.Errorf("an absent directory: %+v, %v", got, err)
 	}
 	many := map[string]string{}
-	for i := range maxPods + 1 {
+	for i := range maxVIPs + 1 {
 		many[fmt.Sprintf("%d-kube-vip.yaml", i)] = pod("kube-vip", fmt.Sprintf("192.0.2.%d", i+1))
 	}
 	dir := t.TempDir()
 	write(t, dir, many)
-	if got, err := Read(dir); len(got.VIPs.API) != maxPods || err == nil || !strings.Contains(err.Error(), "more than 32") {
+	if got, err := ReadKubeVIP(dir); len(got.VIPs.API) != maxVIPs || err == nil || !strings.Contains(err.Error(), "more than 32") {
 		t.Errorf("%d VIPs, %v", len(got.VIPs.API), err)
 	}
 }
@@ -180,7 +247,7 @@ func TestReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	now := time.Unix(0, 0)
-	r := NewReader(dir)
+	r := NewKubeVIPReader(dir)
 	expect := func(when string, vips int, failed bool, again time.Duration) {
 		t.Helper()
 		got, wait, err := r.Read(now)
@@ -216,4 +283,43 @@ func TestReader(t *testing.T) {
 	expect("all are removed", 2, true, settled.LossDelay)
 	now = now.Add(settled.LossDelay)
 	expect("and stay removed", 0, false, 0)
+}
+
+func TestUserManaged(t *testing.T) {
+	dir := t.TempDir()
+	present := filepath.Join(dir, "present")
+	must(t, os.Mkdir(present, 0o700))
+	write(t, present, map[string]string{"keepalived.yaml": "kind: Pod\n"})
+	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	loop := filepath.Join(dir, "loop")
+	must(t, os.Symlink(loop, loop))
+	tests := []struct {
+		name, dir string
+		want      bool
+		err       string
+	}{
+		{name: "present", dir: present, want: true},
+		{name: "empty directory", dir: dir},
+		{name: "no directory", dir: filepath.Join(dir, "absent")},
+		{name: "not a directory", dir: filepath.Join(dir, "file"), err: "not a directory"},
+		{name: "unreachable", dir: loop, err: "too many levels"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := UserManaged(tt.dir)
+			if got != tt.want {
+				t.Errorf("UserManaged = %v, want %v", got, tt.want)
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
