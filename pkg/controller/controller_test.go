@@ -371,7 +371,7 @@ func TestVIPsFromStaticPod(t *testing.T) {
 	s.awaitNotification("READY=1\nSTATUS=NotRequired: " + conf + " does not exist")
 	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
 	s.awaitReason(report.NoVIPs)
-	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingressAddr+"]}]}\n")
+	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --api-vips, "+vip+", --ingress-vips, "+ingressAddr+"]}]}\n")
 	s.awaitReason(report.Serving)
 	checkAnswered(t, "with the static pod's VIPs")
 	writeFile(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")

@@ -288,7 +288,8 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 func checkCertificate(ctx context.Context, o *observations) result.Result {
 	if o.microShift.IsKnown() {
 		names, unreadable := o.microShift.ExternalNames(o.name, slices.Concat(o.names, o.config.Hosts))
-		return certificate.MicroShift{Host: o.Host, Names: names, Omitted: unreadable, Computed: o.microShift.Computed}.Check(ctx, o.prober.Certificates)
+		m := certificate.MicroShift{Host: o.Host, Names: names, Omitted: unreadable, NodeIPs: o.microShift.Computed.NodeIPs}
+		return m.Check(ctx, o.prober.Certificates)
 	}
 	names, internal := o.namesOfAPI(ctx), apiname.ReadInternal(o.Kubeconfig)
 	names = slices.Clone(names[:min(len(names), maxNames)])

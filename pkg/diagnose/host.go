@@ -114,7 +114,7 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	h.VIPs = vips.Discover(ctx, h.vipSource().Manifests, h.config.VIPs)
 	h.Addresses, h.addressErr = address.List()
 	h.microShift, h.config, h.VIPs = microshift.Source{
-		Service: h.config, StateDir: o.StateDir, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
+		Service: h.config, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
 	}.Load(ctx, h.VIPs)
 	source := service.NewSource(ctx, o.StatusSocket, heldNow)
 	first := source.QueryOnce()
@@ -230,7 +230,7 @@ func (h *host) notApplicableReport() result.Report {
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
 		r.Advice = []string{
-			fmt.Sprintf("%s has no static pod of the API server. This is normal for a worker.", h.ManifestDir),
+			h.ManifestDir + " has no static pod of the API server. This is normal for a worker.",
 			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
 		}
 		return r

@@ -105,7 +105,7 @@ func vipsEntries() []Entry {
 			ID: IngressVIPMissing, Check: check, Level: Problem,
 			Symptom:     symptom,
 			Message:     "{path} has the API VIP {vip} but no ingress VIP, and keepalived's static pod names none",
-			Remediation: "Check that {manifest} has --ingress-vips." + explicit,
+			Remediation: "Check that {manifest} has --api-vips and --ingress-vips." + explicit,
 		},
 		{
 			ID: KubeVIPUnusable, Check: check, Level: Problem,

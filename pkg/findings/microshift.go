@@ -13,8 +13,6 @@ const (
 	MicroShiftRouterUnreachable    ID = "microshift-router-unreachable"
 
 	MicroShiftInternalAddressMissing ID = "microshift-internal-address-missing"
-	// MicroShiftInternalAddressWithheld: the service would add the address, but must not.
-	MicroShiftInternalAddressWithheld ID = "microshift-internal-address-withheld"
 	// MicroShiftAdvertiseAddressMissing: MicroShift adds a configured address to no link.
 	MicroShiftAdvertiseAddressMissing ID = "microshift-advertise-address-missing"
 	MicroShiftInternalAddressConflict ID = "microshift-internal-address-conflict"
@@ -23,8 +21,6 @@ const (
 	MicroShiftNameMissing                ID = "microshift-name-missing"
 	MicroShiftNamedCertificateIgnored    ID = "microshift-named-certificate-ignored"
 	MicroShiftExternalClientGetsInternal ID = "microshift-external-client-gets-internal"
-	MicroShiftInternalClientGetsExternal ID = "microshift-internal-client-gets-external"
-	MicroShiftServiceNameMissing         ID = "microshift-service-name-missing"
 	MicroShiftCertificateExpired         ID = "microshift-certificate-expired"
 	MicroShiftCertificateExpiresSoon     ID = "microshift-certificate-expires-soon"
 )
@@ -39,7 +35,7 @@ func microShiftEntries() []Entry {
 			Symptom: "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
 			Message: "The configuration in {dir} is rejected: {error}",
 			Remediation: "Correct the file. microshift show-config prints MicroShift's own reading. The service reloads it automatically. " +
-				"If a good configuration is in use meanwhile, the new one applies when MicroShift restarts.",
+				"MicroShift itself reads it when it restarts.",
 		},
 		{
 			ID: MicroShiftRouterRemoved, Check: check, Level: Problem,
@@ -64,8 +60,7 @@ func microShiftEntries() []Entry {
 			Symptom: "The state names a VIP that is not redirected.",
 			Message: "{vip} is the internal address of MicroShift's API server and is not redirected",
 			Remediation: "Set vips.api to the address by which clients reach the API. If that is {vip}, and MicroShift does not run on this host, " +
-				"add it to another link than lo and br-ex, or with its network's prefix length. " +
-				"After a removal of MicroShift, stop the service and delete microshift-in-force.json in /var/lib/http01-proxyd/state.",
+				"add it to another link than lo and br-ex, or with its network's prefix length.",
 		},
 		{
 			ID: MicroShiftNodeAddressInternal, Check: check, Level: Problem,
@@ -89,13 +84,6 @@ func internalAddressEntries() []Entry {
 			Message: "{address}, by which pods reach the API server, is neither on lo nor on br-ex",
 			Remediation: "Run systemctl status microshift. MicroShift adds the address when it starts. If the address disappears later, " +
 				"set microshift.manageAdvertiseAddress: true in /etc/http01-proxyd/config.yaml, so that this service keeps it on lo. If it is set already, http01-proxyd status shows the obstacle.",
-		},
-		{
-			ID: MicroShiftInternalAddressWithheld, Check: check, Level: Problem,
-			Symptom: symptom,
-			Message: "{address}, by which pods reach the API server, is neither on lo nor on br-ex. This service does not add it, " +
-				"because MicroShift would mistake {mistaken} for the node's address when it starts",
-			Remediation: "Set node.{key} in MicroShift's configuration, or run systemctl start microshift, which adds the address.",
 		},
 		{
 			ID: MicroShiftAdvertiseAddressMissing, Check: check, Level: Problem,
@@ -158,19 +146,6 @@ func microShiftCertificateEntries() []Entry {
 			Message: "External clients that connect to {server} as {requested} get a certificate for {domain} only, issued by {issuer}",
 			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own address, so that " +
 				"external and internal clients use different addresses." + restart,
-		},
-		{
-			ID: MicroShiftInternalClientGetsExternal, Check: check, Level: Problem,
-			Symptom: "Pods of a MicroShift host do not trust the API server (`certificate signed by unknown authority`, or valid for other names).",
-			Message: "Internal clients that connect to {server} as {requested} get a certificate for {domain}, issued by {issuer}",
-			Remediation: "Remove the address from apiServer.subjectAltNames and namedCertificates. Alternatively, remove apiServer.advertiseAddress, so that external and internal clients " +
-				"use different addresses." + restart,
-		},
-		{
-			ID: MicroShiftServiceNameMissing, Check: check, Level: Problem,
-			Symptom:     "Pods of a MicroShift host reject the API server's certificate because the name or the address does not match.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) does not contain that name",
-			Remediation: "network.serviceNetwork or apiServer.advertiseAddress has changed since it was created." + restart,
 		},
 		{
 			ID: MicroShiftCertificateExpired, Check: check, Level: Problem,

@@ -31,7 +31,8 @@ type observation struct {
 	kubeVIP     staticpod.Discovery
 	kubeVIPErr  error // why kubeVIP is incomplete or not the content of the static pods
 	microShift  microShift
-	// rememberedInternal are the internal addresses of the last MicroShift on this host.
+	// rememberedInternal are the internal addresses that MicroShift had since this process
+	// started.
 	rememberedInternal []netip.Addr
 	// defaultDirInternal are the internal addresses by the files in MicroShift's default
 	// directory, if another directory or none is configured.

@@ -11,62 +11,40 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestInternalAddressRemembered: the last internal address of MicroShift is excluded, also
-// after microshift.directory was removed, by this process and by the next.
+// after microshift.directory was removed.
 func TestInternalAddressRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := t.TempDir()
 		const given = "vips: {api: [10.97.0.0], ingress: [192.0.2.6]}\nmicroshift: {directory: \"\"}\n"
-		begin := func(config string) *fixture {
-			return startLoop(t, func(f *fixture) {
-				f.stateDir = state
-				f.configure(strings.ReplaceAll(config, "DIR", f.dir))
-				f.held = parsePrefixes("192.0.2.9/24 eth0", "10.97.0.0/32 lo")
-				f.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n")
-			})
-		}
-		leftAlone := func(f *fixture, when string) {
-			t.Helper()
-			f.expect(when, report.NoVIPs, "10.97.0.0 is on lo as a single address")
-		}
-		f := begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
+		f := startLoop(t, func(f *fixture) {
+			f.microShift("ms", "")
+			f.held = parsePrefixes("192.0.2.9/24 eth0", "10.97.0.0/32 lo")
+			f.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n")
+		})
+		defer f.stop()
 		if f.reason() != report.NotRequired {
 			t.Errorf("%s", f.reason())
-		}
-		if err := os.Remove(filepath.Join(state, "microshift-in-force.json")); err != nil {
-			t.Error(err)
 		}
 		f.configure(given)
 		f.fileEvents <- struct{}{}
 		idle(time.Second)
-		leftAlone(f, "not looked at any more")
-		f.stop()
-
-		f = begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
-		f.stop()
-		f = begin(given)
-		leftAlone(f, "in the next process")
-		f.stop()
+		f.expect("not looked at any more", report.NoVIPs, "10.97.0.0 is on lo as a single address")
 	})
 }
 
 // TestInternalAddressFromDefaultDirectory: the internal address of the default directory is
 // excluded even if another directory or none is configured.
 func TestInternalAddressFromDefaultDirectory(t *testing.T) {
-	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0", `"" # kept`: "10.99.0.0"} {
+	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := startLoop(t, func(f *fixture) {
 				f.held = parsePrefixes(vip + "/32 lo")
-				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16", "before": "10.98.0.0/16"} {
+				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16"} {
 					f.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
 				}
-				before := microshift.NewReader(filepath.Join(f.dir, "before"), f.dir, microshift.NewStateFile(f.stateDir))
-				before.Read(time.Now())
-				must(t, before.Unsaved()())
 				f.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", f.dir) + "\n")
 			})
 			defer f.stop()
@@ -105,7 +83,7 @@ func TestMicroShiftDirectoryChange(t *testing.T) {
 }
 
 // TestNodeAddressBesideVIPs: the node address is computed again even with configured VIPs,
-// because the addresses on lo depend on it. The end of its timeout causes no event.
+// because the addresses on lo depend on it. The end of a default route causes no event.
 func TestNodeAddressBesideVIPs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(f *fixture) {
@@ -115,7 +93,9 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 			f.write("route", defaultRoute)
 		})
 		defer f.stop()
-		idle(nodeAddressTimeout + 2*nodeAddressRetry)
+		idle(time.Second)
+		must(t, os.Remove(filepath.Join(f.dir, "route")))
+		idle(2 * nodeAddressRetry)
 		if c := f.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not added to lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}

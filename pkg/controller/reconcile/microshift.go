@@ -62,10 +62,6 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.
 func (o *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
 	dir := o.observation.config.MicroShift.Directory
-	if o.microShiftState == nil {
-		file := microshift.NewStateFile(o.StateDir)
-		o.microShiftState, o.observation.rememberedInternal = &file, file.InternalAddresses()
-	}
 	o.observation.defaultDirInternal = nil
 	if dir != o.DefaultMicroShiftDir {
 		o.observation.defaultDirInternal = microshift.ConfiguredInternalAddresses(o.DefaultMicroShiftDir)
@@ -75,20 +71,16 @@ func (o *observer) readMicroShift(now time.Time) (watch []string, again time.Dur
 		return nil, 0
 	}
 	if o.microShift == nil || o.microShiftDir != dir {
-		o.microShift, o.microShiftDir = microshift.NewReader(dir, o.UnitsDir, *o.microShiftState), dir
-		o.observation.microShift, o.nodeAddressWait = microShift{}, nodeAddressWait{}
+		o.microShift, o.microShiftDir = microshift.NewReader(dir, o.UnitsDir), dir
+		o.observation.microShift = microShift{}
 	}
 	answer := o.microShift.Read(now)
 	o.observation.microShift.Snapshot = answer
-	unused := answer.Err
-	if unused == nil {
-		unused = decision.PendingRestart(answer.ChangedSinceStart)
+	problem := answer.Err
+	if problem == nil {
+		problem = decision.PendingRestart(answer.Newer)
 	}
-	o.logOnChange("microshift", "MicroShift's configuration is not used as it is", unused)
-	o.logOnChange("microshift-kept", "cannot use MicroShift's configuration that an earlier process saved", answer.RestoreErr)
-	if write := o.microShift.Unsaved(); write != nil {
-		o.Save("microshift", "configuration that MicroShift has read", write)
-	}
+	o.logOnChange("microshift", "MicroShift's files are not what the running MicroShift uses", problem)
 	return answer.Watch, answer.RetryAfter
 }
 
@@ -102,9 +94,11 @@ func (o *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if err != nil {
 		return err
 	}
-	m.computed, m.err = o.nodeAddressWait.compute(m.Config, h, time.Now())
-	if len(m.computed.Internal) > 0 {
-		o.observation.rememberedInternal = m.computed.Internal
+	m.computed, m.err = m.Config.Compute(h)
+	for _, a := range m.computed.Internal {
+		if !slices.Contains(o.observation.rememberedInternal, a) {
+			o.observation.rememberedInternal = append(slices.Clip(o.observation.rememberedInternal), a)
+		}
 	}
 	return nil
 }
@@ -144,12 +138,22 @@ func (o observation) loopbackAddresses() (want, withheld []netip.Addr, known boo
 
 // retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
 // not return them: the configured advertiseAddress may be an address that the service has
-// added.
-func (o observation) retainedOnLoopback() []netip.Addr {
-	if o.config.MicroShift.ManageAdvertiseAddress && o.microShift.Present && o.microShift.computed.AdvertiseAddressGiven {
-		return o.microShift.computed.Internal
+// added. While the files are newer than the running MicroShift, all addresses stay, because it
+// uses those of its earlier configuration.
+func (o observation) retainedOnLoopback() (retained []netip.Addr) {
+	m := o.microShift
+	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present {
+		return nil
 	}
-	return nil
+	if m.computed.AdvertiseAddressGiven {
+		retained = slices.Clone(m.computed.Internal)
+	}
+	for _, a := range o.addresses {
+		if len(m.Newer) > 0 && o.hasInternalAddress(a.IP) {
+			retained = append(retained, a.IP)
+		}
+	}
+	return retained
 }
 
 // hasAddress reports whether the host has an address.
@@ -183,8 +187,9 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	}
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
 	for _, a := range withheld {
-		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: MicroShift would use it as the node address: "+
-			"set node.%s in MicroShift's configuration", a, decision.NodeKey(s.microShift.Config, s.microShift.computed, a)))
+		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: "+
+			"MicroShift would use it as the node address: set node.%s in MicroShift's configuration",
+			a, decision.NodeKey(s.microShift.Config, s.microShift.computed, a)))
 	}
 	if err != nil {
 		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -71,7 +73,7 @@ func TestDecideMicroShift(t *testing.T) {
 			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8080, 8443},
 		},
 		"changed since MicroShift was started": {
-			observed: func(s *observation) { s.microShift.ChangedSinceStart = []string{"/m/1"} },
+			observed: func(s *observation) { s.microShift.Newer = []string{"/m/1"} },
 			reason:   report.NotRequired, message: "(MicroShift's configuration: /m/1 changed since MicroShift was started",
 		},
 		"explicit VIPs win": {
@@ -316,9 +318,9 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 	})
 }
 
-// TestNodeAddressOnOtherLink: while the link of the default route has no address, the loop
-// waits, then uses the address of another link until the first link has one.
-func TestNodeAddressOnOtherLink(t *testing.T) {
+// TestNodeAddressMissing: while the link of the default route has no address, no address of another
+// link is used.
+func TestNodeAddressMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(f *fixture) {
 			f.microShift("ms", "")
@@ -327,46 +329,50 @@ func TestNodeAddressOnOtherLink(t *testing.T) {
 			f.write("route", defaultRoute)
 		})
 		defer f.stop()
-		idle(nodeAddressTimeout / 2)
+		idle(time.Second)
 		f.expect("no address", report.NoVIPs, "set node.nodeIP in")
-		idle(nodeAddressTimeout)
-		f.expect("another link's", report.NotRequired, "port 80 of 198.51.100.9")
 		f.withLock(func() { f.held = append(f.held, parsePrefixes("192.0.2.9/24 eth0")...) })
 		f.addressEvents <- struct{}{}
 		idle(time.Second)
 		f.expect("it comes", report.NotRequired, "port 80 of 192.0.2.9")
 		f.withLock(func() { f.held = f.held[:1] })
 		f.addressEvents <- struct{}{}
-		idle(nodeAddressTimeout / 2)
+		idle(time.Second)
 		f.expect("it goes", report.NoVIPs, "set node.nodeIP in")
+		must(t, os.Remove(filepath.Join(f.dir, "route")))
+		idle(nodeAddressRetry)
+		f.expect("no default route", report.NotRequired, "port 80 of 198.51.100.9")
 	})
 }
 
-// TestMicroShiftStart: the configuration that MicroShift has read at its start is used until
-// its next start, also for the addresses on lo.
-func TestMicroShiftStart(t *testing.T) {
+// TestMicroShiftNewer: files that are newer than the running MicroShift are used and named. The
+// internal address that it uses stays on lo until it is restarted.
+func TestMicroShiftNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const past, future = -1000 * 24 * time.Hour, 50 * 365 * 24 * time.Hour // from the time of a synctest bubble
 		var link string
-		starts := func(invocation string) {
+		starts := func(age time.Duration) {
 			t.Helper()
 			_ = os.Remove(link)
-			must(t, os.Symlink(invocation, link))
+			must(t, os.Symlink("1", link))
+			at := unix.NsecToTimespec(time.Now().Add(age).UnixNano())
+			must(t, unix.UtimesNanoAt(unix.AT_FDCWD, link, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW))
 		}
 		f := startLoop(t, func(f *fixture) {
 			link = filepath.Join(f.dir, "invocation:microshift.service")
 			f.microShift("ms", ", manageAdvertiseAddress: true")
-			f.held = parsePrefixes("192.0.2.9/24 eth0")
+			f.held = parsePrefixes("192.0.2.9/24 eth0", "10.44.0.0/32 lo")
 			f.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
-			starts("11")
+			starts(future)
 		})
 		defer f.stop()
-		step := func(when string, do func(), reason report.Reason, pending bool, lo string) {
+		step := func(when string, do func(), reason report.Reason, newer bool, lo string) {
 			t.Helper()
 			do()
 			f.fileEvents <- struct{}{}
 			idle(time.Second)
 			c := f.tracker.Report(report.Table{}).Condition()
-			if c.Reason != reason || strings.Contains(c.Message, "it takes effect after systemctl restart microshift") != pending {
+			if c.Reason != reason || strings.Contains(c.Message, "which reads it after systemctl restart microshift") != newer {
 				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 			}
 			f.withLock(func() {
@@ -376,12 +382,14 @@ func TestMicroShiftStart(t *testing.T) {
 			})
 		}
 		const elsewhere = "node: {nodeIP: 192.0.2.9}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
-		edit := func(text string) func() { return func() { f.write("ms/config.yaml", text) } }
-		step("edited", edit(elsewhere), report.NotRequired, true, "[10.44.0.0] []")
-		step("started", func() { starts("22") }, report.Serving, false, "[10.97.0.0] []")
-		step("forced", edit("node: {nodeIP: 192.0.2.9}\napiServer: {advertiseAddress: 10.97.0.0}\n"), report.Serving, true, "[10.97.0.0] []")
-		step("forced and started", func() { starts("33") }, report.NotRequired, false, "[] [10.97.0.0]")
-		step("edited again", edit(elsewhere), report.NotRequired, true, "[] [10.97.0.0]")
-		step("stopped", func() { _ = os.Remove(link) }, report.Serving, false, "[10.97.0.0] []")
+		edit := func(text string) func() { return func() { starts(past); f.write("ms/config.yaml", text) } }
+		step("at first", func() {}, report.NotRequired, false, "[10.44.0.0] []")
+		step("edited", edit(elsewhere), report.Serving, true, "[10.97.0.0] [10.44.0.0]")
+		step("started", func() { starts(future) }, report.Serving, false, "[10.97.0.0] []")
+		step("forced and started", func() {
+			edit("node: {nodeIP: 192.0.2.9}\napiServer: {advertiseAddress: 10.97.0.0}\n")()
+			starts(future)
+		}, report.NotRequired, false, "[] [10.97.0.0]")
+		step("stopped", func() { edit(elsewhere)(); _ = os.Remove(link) }, report.Serving, false, "[10.97.0.0] []")
 	})
 }

@@ -21,17 +21,15 @@ import (
 type observer struct {
 	Dependencies
 
-	configuration   configuration
-	keepalived      *keepalived.Reader
-	keepalivedPath  string // the file of keepalived
-	keepalivedPod   *staticpod.Reader
-	kubeVIP         *staticpod.Reader
-	microShiftState *microshift.StateFile // nil before the first readMicroShift
-	microShift      *microshift.Reader
-	microShiftDir   string          // the directory of microShift
-	nodeAddressWait nodeAddressWait // of MicroShift
-	observation     observation
-	logged          map[string]string // the last error by subject
+	configuration  configuration
+	keepalived     *keepalived.Reader
+	keepalivedPath string // the file of keepalived
+	keepalivedPod  *staticpod.Reader
+	kubeVIP        *staticpod.Reader
+	microShift     *microshift.Reader
+	microShiftDir  string // the directory of microShift
+	observation    observation
+	logged         map[string]string // the last error by subject
 }
 
 func newObserver(parts Dependencies) observer {

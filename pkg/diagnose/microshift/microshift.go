@@ -25,8 +25,7 @@ import (
 
 // Source is what MicroShift's state on this host is determined from.
 type Source struct {
-	Service    config.Config // of the service
-	StateDir   string
+	Service    config.Config     // of the service
 	Addresses  []address.Address // of this host
 	AddressErr error             // why the addresses are unknown
 	Privileged bool
@@ -63,27 +62,26 @@ func (e *missingError) Unwrap() error { return e.err }
 // routesDir is the directory of the kernel's route files.
 const routesDir = "/proc/net"
 
-// Load determines addresses, router and ports like the service does: from the configuration
-// at MicroShift's start, if the service has stored it. It returns the service's
+// Load determines addresses, router and ports like the service does. It returns the service's
 // configuration with the router's ports, and the VIPs.
 func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vips.VIPs) {
-	stored := microshift.NewStateFile(s.StateDir)
 	e := State{Source: s}
 	if dir := s.Service.MicroShift.Directory; dir != "" && microshift.Present(dir) {
 		e.Active = errors.Is(v.Err, vips.ErrNoNode)
-		e.Snapshot = readConfig(ctx, dir, stored)
+		e.Snapshot = readConfig(ctx, dir)
 	}
 	if e.Known {
 		e.Computed, e.ComputeErr = s.compute(e.Config)
 	}
 	own := OwnershipAddresses(s.Addresses)
 	if !e.Active {
-		last := append(stored.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...)
+		last := microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)
 		return e, s.Service, excludeInternal(v, decision.Excluded(e.State, own, last))
 	}
 	e.plan = decision.Decide(s.Service, e.State, decision.Excluded(e.State, own, nil), own)
 	d := e.plan.Decision
-	v = vips.VIPs{MicroShift: true, Decision: d, VIPs: keepalived.VIPs{Ingress: e.plan.Ingress, API: slices.Concat(d.Held, d.Standby, d.NotRequired)}}
+	v = vips.VIPs{MicroShift: true, Decision: d}
+	v.VIPs = keepalived.VIPs{Ingress: e.plan.Ingress, API: slices.Concat(d.Held, d.Standby, d.NotRequired)}
 	if len(v.API) == 0 {
 		v.Err = e.vipsError()
 	}
@@ -113,13 +111,13 @@ func OwnershipAddresses(addresses []address.Address) []ownership.Address {
 }
 
 // readConfig reads the files again while they are incomplete.
-func readConfig(ctx context.Context, dir string, stored microshift.StateFile) microshift.Snapshot {
+func readConfig(ctx context.Context, dir string) microshift.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, vips.SettleTimeout)
 	defer cancel()
 	tick := time.NewTicker(vips.ReadInterval)
 	defer tick.Stop()
 	for {
-		answer := microshift.NewReader(dir, microshift.UnitsDir, stored).Read(time.Now())
+		answer := microshift.NewReader(dir, microshift.UnitsDir).Read(time.Now())
 		if answer.Err == nil {
 			return answer
 		}
@@ -143,7 +141,6 @@ func (s Source) compute(c microshift.Config) (microshift.Computed, error) {
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on.AddressesSettled = true // there is only one reading
 	return c.Compute(on)
 }
 
@@ -170,9 +167,6 @@ func (s State) message() string { return s.plan.Message + s.plan.MessageSuffix }
 // configuration.
 func (s State) Fault(v vips.VIPs) (f findings.Finding, bad bool) {
 	dir := s.Service.MicroShift.Directory
-	if s.Known && s.Err != nil { // the last good one is in use
-		return findings.New(findings.MicroShiftConfigInvalid, findings.Values{"dir": dir, "error": s.Err.Error()}), true
-	}
 	var e *missingError
 	if !errors.As(v.Err, &e) || errors.Is(e, fs.ErrPermission) && !s.Privileged {
 		return f, false

@@ -25,7 +25,7 @@ func TestAdvertiseAddress(t *testing.T) {
 	s.Known = true
 	s.Computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, AdvertiseAddressGiven: true}
 	r := s.CheckInternalAddress()
-	if want := "127.0.0.1: on lo (apiServer.advertiseAddress); not redirected"; r.Text != want || len(r.Findings) > 0 || r.NotChecked != "" {
+	if want := "127.0.0.1: on this host (apiServer.advertiseAddress); not redirected"; r.Text != want || len(r.Findings) > 0 || r.NotChecked != "" {
 		t.Errorf("%+v", r)
 	}
 }

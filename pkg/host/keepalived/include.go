@@ -4,7 +4,6 @@ package keepalived
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -99,17 +98,8 @@ func (ld *loader) readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read keepalived's configuration: %w", err)
 	}
 	ld.bytes += len(data)
-	ld.addToDigest(path, data)
+	fmt.Fprintf(ld.sum, "%d %s %d %s ", len(path), path, len(data), data)
 	return data, nil
-}
-
-func (ld *loader) addToDigest(path string, data []byte) {
-	for _, part := range [][]byte{[]byte(path), data} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		ld.sum.Write(size[:])
-		ld.sum.Write(part)
-	}
 }
 
 func (ld *loader) include(from, pattern string) ([]source, error) {

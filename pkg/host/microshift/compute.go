@@ -17,19 +17,18 @@ const (
 
 // ErrNoNodeAddress means that the configuration sets no node address and the host has no
 // suitable one.
-var ErrNoNodeAddress = errors.New("this host has no address that MicroShift would detect as the node's: set node.nodeIP in MicroShift's configuration")
+var ErrNoNodeAddress = errors.New("this host has no address that MicroShift would detect as the node's: " +
+	"set node.nodeIP in MicroShift's configuration")
 
 // Computed holds the values that MicroShift computes from its Config on a host.
 type Computed struct {
-	NodeIPs        []netip.Addr   // one, or one per family
-	ServiceNetwork []netip.Prefix // one, or one per family
-	ServiceIP      netip.Addr     // of the service "kubernetes"
+	NodeIPs []netip.Addr // one, or one per family
 	// Internal are the addresses at which the API server is reached from inside the cluster.
 	// The first one is the address that the API server advertises. Packets to these addresses
 	// must never be redirected.
 	Internal              []netip.Addr
 	AdvertiseAddressGiven bool // the first Internal address is configured, and MicroShift does not assign it to a link
-	// MisdetectedAsNodeIP are those Internal addresses that MicroShift would detect as the
+	// MisdetectedAsNodeIP are those Internal addresses that MicroShift could detect as the
 	// node's own if they were on lo when it starts, because its configuration does not set
 	// the node's address.
 	MisdetectedAsNodeIP []netip.Addr
@@ -59,22 +58,20 @@ func (c Config) Compute(h Host) (Computed, error) {
 		own = own[1:] // the advertised address can be the node's address
 	}
 	base := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
-	node := c.NodeIP
+	node, certain := c.NodeIP, true
 	if !node.IsValid() {
-		node = base.nodeAddress()
+		node, certain = base.nodeAddress()
 	}
 	// Configured networks do not depend on the node's address, and they must be known even if
 	// the host has no such address.
-	if out.ServiceNetwork = c.ServiceNetwork; len(out.ServiceNetwork) == 0 && node.IsValid() {
-		out.ServiceNetwork = []netip.Prefix{defaultServiceNetwork(node)}
+	services := c.ServiceNetwork
+	if len(services) == 0 && node.IsValid() {
+		services = []netip.Prefix{defaultServiceNetwork(node)}
 	}
-	if out.Internal, err = c.internalAddresses(out.ServiceNetwork); err != nil {
+	if out.Internal, err = c.internalAddresses(services); err != nil {
 		return out, err
 	}
-	if len(out.ServiceNetwork) > 0 {
-		out.ServiceIP = out.ServiceNetwork[0].Addr().Next()
-	}
-	out.MisdetectedAsNodeIP = c.misdetected(base, node, out.Internal)
+	out.MisdetectedAsNodeIP = c.misdetected(node, certain, out.Internal)
 	if !node.IsValid() {
 		return out, ErrNoNodeAddress
 	}
@@ -96,15 +93,13 @@ func (c Config) Compute(h Host) (Computed, error) {
 	return out, nil
 }
 
-// misdetected returns the internal addresses that must not be on lo before MicroShift starts.
-// In a dual stack without node.nodeIPv6, MicroShift uses the host's first IPv6 address, and
-// lo is listed first (GetHostIPv6).
-func (c Config) misdetected(base Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
+// misdetected returns the internal addresses that must not be on lo before MicroShift starts. In a
+// dual stack without node.nodeIPv6, MicroShift uses the host's first IPv6 address, and lo is listed
+// first (GetHostIPv6).
+func (c Config) misdetected(node netip.Addr, certain bool, internal []netip.Addr) []netip.Addr {
 	v4, v6 := c.addressFamilies(node)
 	return slices.DeleteFunc(slices.Clone(internal), func(a netip.Addr) bool {
-		asNode := !c.NodeIP.IsValid() && base.withLoopbackAddress(a).nodeAddress() != node
-		asOther := v4 && v6 && a.Is6() && !c.NodeIPv6.IsValid()
-		return !asNode && !asOther
+		return certain && (!v4 || !v6 || a.Is4() || c.NodeIPv6.IsValid())
 	})
 }
 
@@ -159,7 +154,8 @@ func FirstAddressAfter(p netip.Prefix) (netip.Addr, error) {
 	end, _ := netip.AddrFromSlice(last)
 	next := end.Next()
 	if !next.IsValid() {
-		return netip.Addr{}, fmt.Errorf("no address follows network.serviceNetwork %v, so MicroShift has no internal API address: configure another network or apiServer.advertiseAddress", p)
+		return netip.Addr{}, fmt.Errorf("no address follows network.serviceNetwork %v, so MicroShift has no internal API address: "+
+			"configure another network or apiServer.advertiseAddress", p)
 	}
 	return next, nil
 }
@@ -187,11 +183,6 @@ func ConfiguredInternalAddresses(dir string) []netip.Addr {
 	if err != nil {
 		return nil
 	}
-	return c.configuredInternal()
-}
-
-// configuredInternal returns the internal addresses without the default ones.
-func (c Config) configuredInternal() []netip.Addr {
 	out, err := c.internalAddresses(c.ServiceNetwork)
 	if err != nil {
 		return nil

@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Config is the configuration in MicroShift's files, with those of its defaults that do not
@@ -45,8 +48,7 @@ type Ingress struct {
 	HTTP, HTTPS   uint16
 }
 
-// rawConfig holds the keys of the configuration that are used here. Keys match in any case,
-// as in MicroShift, which unmarshals JSON too.
+// rawConfig holds the keys of the configuration that are used here.
 type rawConfig struct {
 	DNS struct {
 		BaseDomain string `json:"baseDomain"`
@@ -89,71 +91,45 @@ func Read(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return parse(files)
+	return parse(dir, files)
 }
 
-func parse(files []file) (Config, error) {
-	_, c, err := parseRaw(files)
-	return c, err
-}
-
-// parseRaw is parse and also returns the merged keys. Every error is fatal for MicroShift, so
-// parseRaw stops at the first file that it cannot merge.
-func parseRaw(files []file) (rawConfig, Config, error) {
-	rejected := func(of string, err error) (rawConfig, Config, error) {
-		return rawConfig{}, Config{}, fmt.Errorf("MicroShift's %s is invalid: %w", of, err)
+// parse merges the files as MicroShift does. Keys match in any case, because it unmarshals JSON.
+func parse(dir string, files []file) (Config, error) {
+	merged := make(map[string]any)
+	for _, f := range files {
+		var keys map[string]any
+		loader, err := yaml.NewLoader(bytes.NewReader(f.text), yaml.WithUniqueKeys(false))
+		if err == nil {
+			err = loader.Load(&keys) // only the first document counts
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Config{}, fmt.Errorf("MicroShift's %s is invalid: %w", f.path, err)
+		}
+		merged = mergePatch(merged, keys)
 	}
-	files = slices.DeleteFunc(slices.Clone(files), func(f file) bool { return len(bytes.TrimSpace(f.text)) == 0 })
-	merged, of, err := mergeFiles(files)
-	if err != nil {
-		return rejected(of, err)
-	}
+	var raw rawConfig
+	var c Config
 	text, err := json.Marshal(merged)
+	if err == nil {
+		err = describeTypeError(json.Unmarshal(text, &raw))
+	}
+	if err == nil {
+		c, err = raw.validate()
+	}
 	if err != nil {
-		return rejected("configuration", err)
+		return Config{}, fmt.Errorf("MicroShift's configuration in %s is invalid: %w", dir, err)
 	}
-	var w rawConfig
-	if err = json.Unmarshal(text, &w); err != nil {
-		return rejected("configuration", addLocations(files, describeTypeError(err)))
-	}
-	c, err := w.validate()
-	if err != nil {
-		return rejected("configuration", addLocations(files, err))
-	}
-	return w, c, nil
+	return c, nil
 }
 
-// mergeFiles merges the files. With an error, of names the file that caused it. As in
-// MicroShift, a list in place of a mapping is an error only if no mapping follows it. Any
-// other value is an error unless it is the only one.
-func mergeFiles(files []file) (merged map[string]any, of string, err error) {
-	var p normalizer
-	var all any
-	for i, f := range files {
-		value, err := decode(f.text, &p)
-		_, isList := value.([]any)
-		keys, isMapping := value.(map[string]any)
-		switch {
-		case err != nil:
-		case value == nil && len(files) > 1:
-			err = errNoKeys
-		case i > 0 && isMapping:
-			before, _ := all.(map[string]any)
-			all = mergePatch(before, keys)
-		case i == 0 || isList:
-			all, of = value, f.path // including its null values
-		default:
-			err = errNotMapping
-		}
-		if err != nil {
-			return nil, f.path, err
-		}
+// describeTypeError adds the key to a JSON type error, whose text names Go types.
+func describeTypeError(err error) error {
+	var e *json.UnmarshalTypeError
+	if errors.As(err, &e) && e.Field != "" {
+		return fmt.Errorf("%s contains a value of type %s; it must be of type %v", e.Field, e.Value, e.Type.Kind())
 	}
-	merged, ok := all.(map[string]any)
-	if !ok && all != nil {
-		return nil, of, errNotMapping
-	}
-	return merged, "", nil
+	return err
 }
 
 // mergePatch applies a JSON merge patch (RFC 7386) to the content of earlier files. Mappings
@@ -176,43 +152,31 @@ func mergePatch(target, patch map[string]any) map[string]any {
 	return target
 }
 
-var errNotMapping = errors.New("the content is not a mapping: write keys and values")
-
-// errNoKeys applies to files that contain only comments, for example. MicroShift cannot merge
-// such a file with others (MergePatch of evanphx/json-patch). It accepts the file if no other
-// file has content.
-var errNoKeys = errors.New("the file has no keys, and MicroShift does not start with such a file beside others: delete it")
-
 // validate converts the keys to typed values. Empty values count as absent, as in MicroShift
 // (incorporateUserSettings).
 func (w *rawConfig) validate() (Config, error) {
 	c := Default()
-	c.HostnameOverride, c.SubjectAltNames, c.NamedCertificates = w.Node.HostnameOverride, w.APIServer.SubjectAltNames, w.APIServer.NamedCertificates
+	c.HostnameOverride = w.Node.HostnameOverride
+	c.SubjectAltNames, c.NamedCertificates = w.APIServer.SubjectAltNames, w.APIServer.NamedCertificates
 	if w.DNS.BaseDomain != "" {
 		c.BaseDomain = w.DNS.BaseDomain
 	}
 	var problems []error
-	address := func(into *netip.Addr, key, text string) {
+	address := func(into *netip.Addr, key, text string, reachable bool) {
 		if text == "" {
 			return
 		}
 		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" {
-			problems = append(problems, invalidValue(key, "%q, which is not an address", text))
-		}
-		*into = a.Unmap()
-	}
-	address(&c.NodeIP, "node.nodeIP", w.Node.NodeIP)
-	address(&c.NodeIPv6, "node.nodeIPv6", w.Node.NodeIPv6)
-	for _, node := range []struct {
-		key  string
-		addr netip.Addr
-	}{{"node.nodeIP", c.NodeIP}, {"node.nodeIPv6", c.NodeIPv6}} {
-		if node.addr.IsValid() && !node.addr.IsGlobalUnicast() {
-			problems = append(problems, invalidValue(node.key, "%v, which other hosts cannot reach", node.addr))
+		switch *into = a.Unmap(); {
+		case err != nil || a.Zone() != "":
+			problems = append(problems, fmt.Errorf("%s is %q, which is not an address", key, text))
+		case reachable && !into.IsGlobalUnicast():
+			problems = append(problems, fmt.Errorf("%s is %v, which other hosts cannot reach", key, *into))
 		}
 	}
-	address(&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress)
+	address(&c.NodeIP, "node.nodeIP", w.Node.NodeIP, true)
+	address(&c.NodeIPv6, "node.nodeIPv6", w.Node.NodeIPv6, true)
+	address(&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress, false)
 	var err error
 	if c.ServiceNetwork, err = parsePrefixes("network.serviceNetwork", w.Network.ServiceNetwork); err != nil {
 		problems = append(problems, err)
@@ -231,18 +195,18 @@ const maxNetworks = 2
 
 func parsePrefixes(key string, texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxNetworks {
-		return nil, &valueError{key, fmt.Sprintf("has %d entries; at most one per address family is allowed", len(texts))}
+		return nil, fmt.Errorf("%s has %d entries; at most one per address family is allowed", key, len(texts))
 	}
 	var out []netip.Prefix
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {
-			return nil, &valueError{key, fmt.Sprintf("contains %q, which is not a network such as 10.43.0.0/16", text)}
+			return nil, fmt.Errorf("%s contains %q, which is not a network such as 10.43.0.0/16", key, text)
 		}
 		out = append(out, p.Masked())
 	}
 	if len(out) == maxNetworks && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, &valueError{key, "has two networks of one address family"}
+		return nil, fmt.Errorf("%s has two networks of one address family", key)
 	}
 	return out, nil
 }
@@ -254,7 +218,7 @@ func (w *rawConfig) validateIngress() (Ingress, error) {
 	case "Removed":
 		in.Removed = true
 	default:
-		return in, invalidValue("ingress.status", "%q; allowed values are Managed and Removed", w.Ingress.Status)
+		return in, fmt.Errorf("ingress.status is %q; allowed values are Managed and Removed", w.Ingress.Status)
 	}
 	// A list that contains only empty strings equals an empty list.
 	in.ListenAddress = slices.DeleteFunc(slices.Clone(w.Ingress.ListenAddress), func(s string) bool { return s == "" })
@@ -270,7 +234,7 @@ func (w *rawConfig) validateIngress() (Ingress, error) {
 			continue
 		}
 		if *p.value < 1 || *p.value > 65535 {
-			return in, invalidValue("ingress.ports."+p.key, "%d; allowed values are 1 to 65535", *p.value)
+			return in, fmt.Errorf("ingress.ports.%s is %d; allowed values are 1 to 65535", p.key, *p.value)
 		}
 		*p.into = uint16(*p.value)
 	}

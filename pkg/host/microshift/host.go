@@ -34,9 +34,6 @@ type Host struct {
 	Addresses []address.Address // in the kernel's order
 	// The links of the default routes, in the order of the main routing table.
 	DefaultLinks4, DefaultLinks6 []string
-	// AddressesSettled means that no further address is expected on the link of a default
-	// route. At boot the route appears before the address, and MicroShift starts after both.
-	AddressesSettled bool
 }
 
 // NewHost returns the Host with these links and addresses. procNet is /proc/net, for the default routes.
@@ -51,9 +48,12 @@ func NewHost(links []address.Link, addresses []address.Address, procNet string) 
 
 // nodeAddress returns the address that MicroShift detects if none is configured. It is an
 // address on the link of a default route, IPv4 first (ChooseHostInterface of
-// k8s.io/apimachinery). If there is no default route, or no address on its link, it is the
-// first address of the links in the order of their creation (selectIPFromHostInterface).
-func (h Host) nodeAddress() netip.Addr {
+// k8s.io/apimachinery). Without a default route, it is the first address of the links in the
+// order of their creation (selectIPFromHostInterface). At boot the route appears before the
+// address, and MicroShift starts after both: an address of another link would be wrong then.
+// certain means that an address on lo cannot change the result.
+func (h Host) nodeAddress() (addr netip.Addr, certain bool) {
+	certain = true
 	for _, family := range []struct {
 		is     func(netip.Addr) bool
 		routes []string
@@ -63,17 +63,16 @@ func (h Host) nodeAddress() netip.Addr {
 			if !found || !link.Up {
 				continue
 			}
-			for _, name := range []string{link.Name, loopback} { // hosts that route to themselves have their address on lo
-				if a := h.globalAddress(name, family.is); a.IsValid() {
-					return a
-				}
+			if a := h.globalAddress(name, family.is); a.IsValid() {
+				return a, certain
 			}
+			certain = false // MicroShift looks for one on lo
 		}
 	}
-	if len(h.DefaultLinks4)+len(h.DefaultLinks6) > 0 && !h.AddressesSettled {
-		return netip.Addr{}
+	if len(h.DefaultLinks4)+len(h.DefaultLinks6) > 0 {
+		return netip.Addr{}, false
 	}
-	return h.firstAddress()
+	return h.firstAddress(), false
 }
 
 func (h Host) firstAddress() netip.Addr {
@@ -99,22 +98,6 @@ func (h Host) withoutAddresses(own []netip.Addr) Host {
 	h.Addresses = slices.DeleteFunc(slices.Clone(h.Addresses), func(a address.Address) bool {
 		return a.Bits == a.IP.BitLen() && slices.Contains(own, a.IP)
 	})
-	return h
-}
-
-// withLoopbackAddress returns the host with one more address on lo, in the position where the
-// kernel lists it. A new IPv6 address precedes others of its scope, a new IPv4 address
-// follows them.
-func (h Host) withLoopbackAddress(addr netip.Addr) Host {
-	a := address.Address{IP: addr, Bits: addr.BitLen()}
-	if lo, found := h.linkByName(loopback); found {
-		a.Link = lo.Index
-	}
-	at := len(h.Addresses)
-	if addr.Is6() {
-		at = 0
-	}
-	h.Addresses = slices.Insert(slices.Clone(h.Addresses), at, a)
 	return h
 }
 

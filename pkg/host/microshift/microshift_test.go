@@ -142,12 +142,12 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"not YAML":                   {"a: [", "config.yaml is invalid: invalid YAML"},
-		"a list":                     {"- a", "the content is not a mapping"},
-		"a string":                   {"node", "the content is not a mapping"},
-		"a number for a string":      {"node: {nodeIP: 7}", "node.nodeIP is a number; it must be a string: correct it in "},
-		"a string for a list":        {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a string; it must be a list: correct it in "},
-		"a string for a port":        {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a string; it must be an integer: correct it in "},
+		"not YAML":                   {"a: [", "config.yaml is invalid: "},
+		"a list":                     {"- a", "config.yaml is invalid: "},
+		"a string":                   {"node", "config.yaml is invalid: "},
+		"a number for a string":      {"node: {nodeIP: 7}", " is invalid: node.nodeIP contains a value of type number; it must be of type string"},
+		"a string for a list":        {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames contains a value of type string; it must be of type slice"},
+		"a string for a port":        {"ingress: {ports: {http: '80'}}", "ingress.ports.http contains a value of type string; it must be of type int"},
 		"port 0":                     {"ingress: {ports: {http: 0}}", "ingress.ports.http is 0"},
 		"port 65536":                 {"ingress: {ports: {https: 65536}}", "ingress.ports.https is 65536"},
 		"a status":                   {"ingress: {status: removed}", `ingress.status is "removed"; allowed values are Managed and Removed`},
@@ -159,17 +159,12 @@ func TestReadErrors(t *testing.T) {
 		"not a network":              {"network: {serviceNetwork: [10.43.0.0]}", "not a network such as 10.43.0.0/16"},
 		"three networks":             {"network: {serviceNetwork: [10.43.0.0/16, fd02::/112, 10.45.0.0/16]}", "has 3 entries"},
 		"two networks of one family": {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one address family"},
-		"not a number":               {"a: .nan", "that JSON cannot represent"},
-		"too deep":                   {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "nested too deep"},
-		"too many values":            {"a: [" + strings.Repeat("1,", 1<<16) + "]", "too many values"},
-		"a key in two notations":     {"a: {1: b, '1': c}", "duplicate key 1: "},
-		"a key that is null":         {"a: {~: b}", "invalid key null: "},
+		"not a number":               {"a: .nan", "unsupported value: NaN"},
 		"an alias bomb": {
 			"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 				"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "excessive aliasing",
 		},
-		"an alias bomb of one string": {"a: &a " + strings.Repeat("x", 1<<16) + "\nb: [" + strings.Repeat("*a,", 1<<10) + "]\n", "too many values"},
-		"a large file":                {"a: " + strings.Repeat("x", 256<<10), "longer than the 262144 bytes"},
+		"a large file": {"a: " + strings.Repeat("x", 256<<10), "longer than the 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,18 +178,11 @@ func TestReadErrors(t *testing.T) {
 
 func TestReadBounds(t *testing.T) {
 	t.Parallel()
-	many := make(map[string]string)
-	for i := range 129 {
-		many[fmt.Sprintf("config.d/%d.yaml", i)] = ""
-	}
-	if _, err := microshift.Read(writeFiles(t, many)); err == nil || !strings.Contains(err.Error(), "more than 128 files") {
-		t.Errorf("many files: %v", err)
-	}
 	large := make(map[string]string)
 	for i := range 5 {
 		large[fmt.Sprintf("config.d/%d.yaml", i)] = "# " + strings.Repeat("x", 250<<10)
 	}
-	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes in total") {
+	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "have more than 1048576 bytes in total") {
 		t.Errorf("large files: %v", err)
 	}
 }
@@ -221,16 +209,13 @@ func TestReadUnusualFiles(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(dir, "config.d")), unix.Mkfifo(filepath.Join(dir, "config.d"), 0o600))
 		}, ""},
 		"many entries": {func(dir string) error {
-			for i := range 4097 {
+			for i := range 1025 {
 				if err := os.Mkdir(filepath.Join(dir, "config.d", fmt.Sprintf("%d.not", i)), 0o700); err != nil {
 					return err
 				}
 			}
 			return nil
-		}, "more than 4096 entries"},
-		"deep directories": {func(dir string) error {
-			return os.MkdirAll(filepath.Join(dir, "config.d", strings.Repeat("d/", 129)), 0o700)
-		}, "more than 128 directories"},
+		}, "more than 1024 entries"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,53 +312,39 @@ func compute(t *testing.T, text string, change func(*microshift.Host)) (microshi
 func TestCompute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		config           string
-		host             func(*microshift.Host)
-		nodes, internal  string
-		service, address string // IP of the service; addresses of the router
-		err              string
+		config          string
+		host            func(*microshift.Host)
+		nodes, internal string
+		address         string // of the router
+		err             string
 	}{
-		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
+		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
 		"the route on another link": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth1"} },
-			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"a link that is down": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth2", "eth0"} },
-			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"the node's address on the bridge": {
 			host: func(h *microshift.Host) {
 				h.DefaultLinks4 = []string{"br-ex"}
 				h.Addresses = append(h.Addresses, address.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
 			},
-			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
+			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
 		},
 		"IPv6 only": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = nil },
-			nodes: "[2001:db8:1::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
+			nodes: "[2001:db8:1::9]", internal: "[fd02::1:0]", address: "[2001:db8::9 2001:db8:1::9]",
 		},
 		"no default route": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = nil, nil },
-			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"no address yet on the link of the route": {
 			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil },
 			err:  "set node.nodeIP",
-		},
-		"no address expected there": {
-			host: func(h *microshift.Host) {
-				h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
-			},
-			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
-		},
-		"no address expected anywhere": {
-			host: func(h *microshift.Host) { h.Addresses, h.AddressesSettled = nil, true },
-			err:  "set node.nodeIP",
-		},
-		"settled, with an address": {
-			host:  func(h *microshift.Host) { h.DefaultLinks4, h.AddressesSettled = []string{"eth1"}, true },
-			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"no addresses yet": {
 			host: func(h *microshift.Host) { h.Addresses = nil },
@@ -382,58 +353,58 @@ func TestCompute(t *testing.T) {
 		"no address yet, network configured": {
 			config: "network: {serviceNetwork: [172.30.0.0/16]}",
 			host:   func(h *microshift.Host) { h.Addresses = nil },
-			err:    "set node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
+			err:    "set node.nodeIP", internal: "[172.31.0.0]",
 		},
 		"node IP configured": {
 			config: "node: {nodeIP: 198.51.100.9}",
-			nodes:  "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes:  "[198.51.100.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"IPv6 configured": {
 			config: "node: {nodeIP: '2001:db8::9'}",
-			nodes:  "[2001:db8::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
+			nodes:  "[2001:db8::9]", internal: "[fd02::1:0]", address: "[2001:db8::9 2001:db8:1::9]",
 		},
 		"dual stack": {
 			config: "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}",
-			nodes:  "[192.0.2.9 2001:db8:1::9]", internal: "[10.44.0.0 fd02::1:0]", service: "10.43.0.1",
+			nodes:  "[192.0.2.9 2001:db8:1::9]", internal: "[10.44.0.0 fd02::1:0]",
 			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
 		},
 		"dual stack, IPv6 first": {
 			config: "node: {nodeIP: '2001:db8::9', nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [fd01::/48, 10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}",
-			nodes:  "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]", service: "fd02::1",
+			nodes:  "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]",
 			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
 		},
 		"dual stack, IPv6 configured": {
 			config: "node: {nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\ningress: {listenAddress: [eth0]}",
-			nodes:  "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", service: "10.43.0.1", address: "[192.0.2.9 2001:db8::9]",
+			nodes:  "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", address: "[192.0.2.9 2001:db8::9]",
 		},
 		"advertised": {
 			config: "apiServer: {advertiseAddress: 192.0.2.77}",
-			nodes:  "[192.0.2.9]", internal: "[192.0.2.77]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.77]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"the node's address advertised": {
 			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
-			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"the node's address advertised, with a /32 prefix": {
 			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
 			host:   func(h *microshift.Host) { h.Addresses[1].Bits = 32 },
-			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"an address to listen on": {
 			config: "ingress: {listenAddress: [198.51.100.9]}",
-			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[198.51.100.9]",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", address: "[198.51.100.9]",
 		},
 		"a link to listen on": {
 			config: "ingress: {listenAddress: [eth1]}",
-			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[198.51.100.9]",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", address: "[198.51.100.9]",
 		},
 		"addresses on which the router never listens": {
 			config: "ingress: {listenAddress: [lo, 127.0.0.1, ovn-k8s-mp0, 10.42.0.2, 169.254.169.2, eth9, 192.0.2.99]}",
-			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", address: "[]",
 		},
 		"removed": {
 			config: "ingress: {status: Removed}",
-			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", address: "[]",
 		},
 		"no address after the network": {
 			config: "network: {serviceNetwork: [255.255.0.0/16]}",
@@ -449,7 +420,6 @@ func TestCompute(t *testing.T) {
 			for what, pair := range map[string][2]string{
 				"nodes":    {tt.nodes, fmt.Sprint(got.NodeIPs)},
 				"internal": {tt.internal, fmt.Sprint(got.Internal)},
-				"service":  {tt.service, got.ServiceIP.String()},
 				"router":   {tt.address, fmt.Sprint(got.Router.Addresses)},
 			} {
 				if pair[0] != pair[1] && (err == nil || pair[0] != "") {
@@ -474,27 +444,18 @@ func TestMisdetectedAsNodeIP(t *testing.T) {
 		host   func(*microshift.Host)
 		want   string
 	}{
-		"a default route":                      {"", nil, "[]"},
-		"no default route":                     {"", offline, "[10.44.0.0]"},
-		"no default route, node IP configured": {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
-		"no address yet":                       {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
-		"no address on the link of the route":  {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
-		"no address expected there": {"", func(h *microshift.Host) {
-			h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
-		}, "[10.44.0.0]"},
-		"IPv6 only":                        {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
-		"a dual stack":                     {dual, nil, "[fd02::1:0]"},
-		"dual stack, node IPv6 configured": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
-		"a dual stack without a route":     {dual, offline, "[10.44.0.0 fd02::1:0]"},
-		"already on lo, without a route":   {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
-		"another address on lo":            {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[]"},
-		"another IPv6 address on lo, which is listed later": {
-			"node: {nodeIP: ''}\n" + "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}",
-			func(h *microshift.Host) {
-				offline(h)
-				h.Addresses = []address.Address{{IP: addr("::1"), Bits: 128, Link: 1}, {IP: addr("2001:db8::1"), Bits: 128, Link: 1}}
-			}, "[fd02::1:0]",
-		},
+		"a default route":                          {"", nil, "[]"},
+		"no default route":                         {"", offline, "[10.44.0.0]"},
+		"no default route, node IP configured":     {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
+		"no address yet":                           {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
+		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
+		"IPv6 only":                                {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
+		"a dual stack":                             {dual, nil, "[fd02::1:0]"},
+		"dual stack, node IPv6 configured":         {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
+		"a dual stack without a route":             {dual, offline, "[10.44.0.0 fd02::1:0]"},
+		"already on lo, without a route":           {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
+		"another address on lo":                    {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[10.44.0.0]"},
+		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []string{"br-ex"} }, "[fd02::1:0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -547,57 +508,43 @@ func TestDefaultRouteLinks(t *testing.T) {
 	}
 }
 
-// TestReaderFollowsInvocations: changed files take effect at MicroShift's next start.
-func TestReaderFollowsInvocations(t *testing.T) {
+// TestNewer: files that were written after MicroShift was started are used and named.
+func TestNewer(t *testing.T) {
 	t.Parallel()
-	dir, units := t.TempDir(), t.TempDir()
+	dir, units := writeFiles(t, map[string]string{"config.d/10.yaml": ""}), t.TempDir()
 	link := filepath.Join(units, "invocation:microshift.service")
 	now := time.Now()
-	write := func(node string, age time.Duration) {
+	r := microshift.NewReader(dir, units)
+	age := func(path string, age time.Duration) {
 		t.Helper()
-		path := microshift.ConfigFile(dir)
-		must(t, errors.Join(os.WriteFile(path, []byte(node), 0o600), os.Chtimes(path, now, now.Add(-age))))
+		at := unix.NsecToTimespec(now.Add(-age).UnixNano())
+		must(t, unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW))
 	}
-	start := func(invocation string) {
+	expect := func(when, node string, newer ...string) {
 		t.Helper()
-		_ = os.Remove(link)
-		must(t, os.Symlink(invocation, link))
-	}
-	write("node: {nodeIP: 192.0.2.9}\n", -time.Hour) // in the future: after the start
-	start("1")
-	r := microshift.NewReader(dir, units, microshift.NewStateFile(t.TempDir()))
-	step := func(when, node string, pending, broken bool) {
-		t.Helper()
+		now = now.Add(time.Minute)
 		r.Read(now)
 		now = now.Add(time.Minute)
-		a := r.Read(now)
-		if a.Config.NodeIP != addr(node) || (len(a.ChangedSinceStart) > 0) != pending || (a.Err != nil) != broken || a.RetryAfter > 0 || !slices.Contains(a.Watch, link) {
-			t.Errorf("%s: %+v", when, a)
+		if s := r.Read(now); s.Err != nil || s.Config.NodeIP != addr(node) || !slices.Equal(s.Newer, newer) {
+			t.Errorf("%s: %+v", when, s)
 		}
 	}
-	step("written after the start", "192.0.2.9", true, false)
-	start("2")
-	step("restarted", "192.0.2.9", false, false)
-	write("node: {nodeIP: 192.0.2.10}\n", 0)
-	step("edited", "192.0.2.9", true, false)
-	write("node: [", 0)
-	step("broken", "192.0.2.9", false, true)
-	start("3")
-	step("started with invalid files", "192.0.2.9", false, true)
-	write("node: {nodeIP: 192.0.2.11}\n", 0)
-	step("corrected, which that start may have read", "192.0.2.11", true, false)
-	start("4")
-	step("started with the corrected file", "192.0.2.11", false, false)
-	write("node: {nodeIP: 192.0.2.9}\n", 0)
-	step("edited once more", "192.0.2.11", true, false)
-	write("node: {nodeIP: 192.0.2.11}\n", 0)
-	step("restored", "192.0.2.11", false, false)
-	write("node: {nodeIP: 192.0.2.12}\n", 0)
-	step("edited again", "192.0.2.11", true, false)
-	must(t, os.Remove(link))
-	step("stopped", "192.0.2.12", false, false)
-	write("node: {nodeIP: 192.0.2.13}\n", 0)
-	step("edited while it is stopped", "192.0.2.13", false, false)
+	main, dropIn := microshift.ConfigFile(dir), filepath.Join(dir, "config.d", "10.yaml")
+	must(t, os.WriteFile(main, []byte("node: {nodeIP: 192.0.2.9}\n"), 0o600))
+	expect("it does not run", "192.0.2.9")
+	for _, path := range []string{main, dropIn, filepath.Dir(dropIn)} {
+		age(path, time.Hour)
+	}
+	must(t, os.Symlink("1", link))
+	age(link, time.Hour)
+	expect("started after that", "192.0.2.9")
+	must(t, os.WriteFile(main, []byte("node: {nodeIP: 192.0.2.10}\n"), 0o600))
+	expect("edited", "192.0.2.10", main)
+	age(main, 2*time.Hour)
+	must(t, os.Remove(dropIn))
+	expect("a drop-in is removed", "192.0.2.10", filepath.Dir(dropIn))
+	age(link, -time.Hour)
+	expect("restarted", "192.0.2.10")
 }
 
 // TestReader: a file that is being written removes nothing.
@@ -609,7 +556,7 @@ func TestReader(t *testing.T) {
 		must(t, os.WriteFile(microshift.ConfigFile(dir), []byte(text), 0o600))
 	}
 	now := time.Now()
-	r := microshift.NewReader(dir, t.TempDir(), microshift.NewStateFile(t.TempDir()))
+	r := microshift.NewReader(dir, t.TempDir())
 	step := func(when string, after time.Duration, node string, broken bool, again bool) {
 		t.Helper()
 		now = now.Add(after)

@@ -34,8 +34,6 @@ type faultCase struct {
 func TestFaults(t *testing.T) {
 	on := open(t, lab.LinkNIC)
 	must(t, on.Internet.SetName(t.Context(), apiName, lab.Pair{V4: on.v4()}))
-	// The host has no route to the services, and gets an error at once.
-	on.run("route add unreachable 10.43.0.0/16", "route del unreachable 10.43.0.0/16")
 	node, node6 := on.v4().String(), on.v6().String()
 	admins := func(issuer string, names, explicit []string, left time.Duration, ignored bool) func(*host, *servingCertificates) {
 		return func(h *host, s *servingCertificates) {
@@ -87,15 +85,6 @@ func TestFaults(t *testing.T) {
 			secondTexts: []string{node + " (without SNI)", "for the service network only", "kube-apiserver-service-network-signer"},
 		},
 		{
-			name: "the node's address is the internal one, and among the external names",
-			// MicroShift would not start with that address in subjectAltNames; certificates
-			// of an earlier start remain.
-			config:     "apiServer: {advertiseAddress: " + node + "}\n",
-			edit:       func(_ *host, s *servingCertificates) { s.service = append(s.service, node) },
-			want:       []string{"microshift-internal-client-gets-external"},
-			firstTexts: []string{"10.43.0.1 (without SNI)", "for external clients, issued by \"kube-apiserver-external-signer\""},
-		},
-		{
 			name:       "a name that is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
 			want:       []string{"microshift-name-missing"},
@@ -124,27 +113,15 @@ func TestFaults(t *testing.T) {
 			firstTexts: []string{apiName, "for localhost only, issued by \"kube-apiserver-localhost-signer\""},
 		},
 		{
-			name:       "the service's address is missing",
-			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "10.43.0.1") },
-			want:       []string{"microshift-service-name-missing"},
-			firstTexts: []string{"10.44.0.0:6443 presents for 10.43.0.1 (without SNI)"},
-		},
-		{
-			name:       "the service's name is missing",
-			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "kubernetes.default.svc") },
-			want:       []string{"microshift-service-name-missing"},
-			firstTexts: []string{"kubernetes.default.svc"},
-		},
-		{
 			name:       "expired certificates of MicroShift",
 			edit:       func(_ *host, s *servingCertificates) { s.left = -time.Hour },
-			want:       []string{"microshift-certificate-expired", "microshift-certificate-expired"},
-			firstTexts: []string{"kube-apiserver-external-signer", "kube-apiserver-service-network-signer", "systemctl restart microshift"},
+			want:       []string{"microshift-certificate-expired"},
+			firstTexts: []string{"kube-apiserver-external-signer", "systemctl restart microshift"},
 		},
 		{
 			name: "certificates of MicroShift that were not renewed",
 			edit: func(_ *host, s *servingCertificates) { s.left = 60 * day },
-			want: []string{"microshift-certificate-expires-soon", "microshift-certificate-expires-soon"},
+			want: []string{"microshift-certificate-expires-soon"},
 		},
 		{
 			name: "an administrator's certificate by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),
@@ -225,7 +202,7 @@ func TestAPIServerSilent(t *testing.T) {
 	h.addInternal("10.44.0.0")
 	h.start(h.config(""), "NotRequired")
 	r := h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "(also 10.44.0.0:6443)", "systemctl status microshift")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "systemctl status microshift")
 }
 
 // TestNamedCertificateRenewed renews a certificate while the API server runs. The server
@@ -256,42 +233,22 @@ func TestNamedCertificateRenewed(t *testing.T) {
 }
 
 // TestServersSilent holds that check queries all servers in time when none answers and
-// reports each once. Only pods need the services.
+// reports each once.
 func TestServersSilent(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 	h.writeMicroShiftFile("config.d/names.yaml", fmt.Sprintf("apiServer: {subjectAltNames: [%s, '%s', a.edge.test, b.edge.test, c.edge.test, d.edge.test, e.edge.test]}\n", apiName, h.v6()))
 	h.addInternal("10.44.0.0")
 	h.addInternal("fd02::1:0")
-	_, err := h.node().Input(t.Context(), "table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; "+
-		"chain output { type filter hook output priority 0; ip daddr 10.43.0.1 drop; }; }\n", "nft", "-f", "-")
+	_, err := h.node().Input(t.Context(), "table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; }\n", "nft", "-f", "-")
 	must(t, err)
 	h.start(h.config(""), "NotRequired")
 	r := h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "(also ["+h.v6().String()+"]:6443)", "(also 10.44.0.0:6443)")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "(also ["+h.v6().String()+"]:6443)")
 	if c := r.Check("certificate"); strings.Contains(c.Text+c.NotChecked, "time") {
 		t.Errorf("not enough time: %+v", c)
 	}
 	_, err = h.node().Run(t.Context(), "nft", "delete table inet silent")
-	must(t, err)
-}
-
-// TestServiceAddress holds that check also queries the service's address when the host has
-// a route to it. A rule replaces those of OVN-Kubernetes.
-func TestServiceAddress(t *testing.T) {
-	h := open(t, lab.LinkNIC)
-	h.addInternal("10.44.0.0")
-	serveAPI(t, h.node(), h.healthyCertificates())
-	_, err := h.node().Input(t.Context(), "table ip services { chain output { type nat hook output priority -100; "+
-		"ip daddr 10.43.0.1 tcp dport 443 dnat to 10.44.0.0:6443; }; }\n", "nft", "-f", "-")
-	must(t, err)
-	h.start(h.config(""), "NotRequired")
-	r := h.check()
-	h.expectCheckText(r, "certificate", `10.43.0.1 (without SNI): issued by "kube-apiserver-service-network-signer"`)
-	if text := r.Check("certificate").Text; strings.Contains(text, "not checked") {
-		t.Errorf("the address was not queried: %s", text)
-	}
-	_, err = h.node().Run(t.Context(), "nft", "delete table ip services")
 	must(t, err)
 }
 

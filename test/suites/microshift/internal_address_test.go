@@ -91,40 +91,25 @@ func TestOtherPrefix(t *testing.T) {
 	}
 }
 
-// TestInternalAddressKept holds that the service keeps a nondefault internal
-// address after the configuration no longer names MicroShift's directory.
-func TestInternalAddressKept(t *testing.T) {
-	h := open(t, lab.LinkNIC)
-	h.writeMicroShiftFile("config.yaml", "network: {serviceNetwork: [10.96.0.0/16]}\n")
-	h.addInternal("10.97.0.0")
-	s := h.start(h.config(""), "NotRequired")
-	must(t, s.Stop(t.Context()))
-	s = h.start("vips: {api: [10.97.0.0], ingress: [192.0.2.40]}\nmicroshift: {directory: \"\"}\n", "NoVIPs")
-	h.awaitMessage(s, "NoVIPs", "10.97.0.0 is on lo as a single address")
-}
-
-// TestInvalidConfigAtStart holds that the service and check use the last good configuration
-// when MicroShift's is invalid at the start.
-func TestInvalidConfigAtStart(t *testing.T) {
+// TestInvalidConfig holds that the service and check use the last good configuration while
+// MicroShift's is invalid.
+func TestInvalidConfig(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: 8080}}\n")
 	h.restartRouter(lab.RouterOptions{Port: 8080})
 	h.addInternal("10.44.0.0")
 	serveAPI(t, h.node(), h.healthyCertificates())
 	s := h.start(h.config(""), "Serving")
-	must(t, s.Stop(t.Context()))
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
-	s = h.start(h.config(""), "Serving")
-	h.awaitMessage(s, "Serving", "ingress.ports.http is a string; it must be an integer: correct it in "+h.dir()+"/config.yaml, line 1; MicroShift's last good configuration stays in use")
+	h.awaitMessage(s, "Serving", "MicroShift's configuration in "+h.dir()+" is invalid: ingress.ports.http contains a value of type string; "+
+		"it must be of type int; MicroShift's last good configuration stays in use")
 	if text := h.request(h.v4()); !strings.Contains(text, rejection) {
 		t.Errorf("the node's port 80: %.200q", text)
 	}
 	r, _, err := h.node().Check(t.Context(), shared.binary)
 	must(t, err)
-	h.expectFinding(r, "microshift-config-invalid", "ingress.ports.http is a string")
+	h.expectFinding(r, "microshift-config-invalid", "ingress.ports.http contains a value of type string")
 	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
 	must(t, s.Stop(t.Context()))
-	r, _, err = h.node().Check(t.Context(), shared.binary)
-	must(t, err)
-	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
+	h.start(h.config(""), "NoVIPs")
 }

@@ -37,12 +37,12 @@ type Plan struct {
 }
 
 // Decide returns the plan. excluded are the addresses of [Excluded]. The message always
-// names files that are not in effect.
+// names files that MicroShift has not read or would reject.
 func Decide(c config.Config, s State, excluded []netip.Addr, addresses []ownership.Address) Plan {
 	p := decide(c, s, excluded, addresses)
 	if s.Known && s.Err != nil {
 		p.MessageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in use)", s.Err)
-	} else if err := PendingRestart(s.ChangedSinceStart); err != nil {
+	} else if err := PendingRestart(s.Newer); err != nil {
 		p.MessageSuffix = fmt.Sprintf(" (MicroShift's configuration: %v)", err)
 	}
 	return p
@@ -114,17 +114,17 @@ func Serving(d ownership.Decision, kind string) (report.Reason, string) {
 // maxFilesNamed bounds the files in a message.
 const maxFilesNamed = 3
 
-// PendingRestart returns an error that names the files that changed after MicroShift has
-// read them, or nil.
-func PendingRestart(changed []string) error {
-	if len(changed) == 0 {
+// PendingRestart returns an error that names the files that are newer than the running MicroShift,
+// or nil.
+func PendingRestart(newer []string) error {
+	if len(newer) == 0 {
 		return nil
 	}
-	names := strings.Join(changed[:min(len(changed), maxFilesNamed)], ", ")
-	if more := len(changed) - maxFilesNamed; more > 0 {
+	names := strings.Join(newer[:min(len(newer), maxFilesNamed)], ", ")
+	if more := len(newer) - maxFilesNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("%s changed since MicroShift was started: it takes effect after systemctl restart microshift", names)
+	return fmt.Errorf("%s changed since MicroShift was started, which reads it after systemctl restart microshift", names)
 }
 
 // absentNodeAddressFix is the remediation for a node address that the host does not have.

@@ -160,8 +160,8 @@ func TestDecide(t *testing.T) {
 			reason: report.UpstreamUnreachable, message: "(it is broken; MicroShift's last good configuration stays in use)",
 		},
 		"changed since MicroShift was started": {
-			state:  func(s *decision.State) { s.ChangedSinceStart = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
-			reason: report.NotRequired, message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: it takes effect after systemctl restart microshift)",
+			state:  func(s *decision.State) { s.Newer = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
+			reason: report.NotRequired, message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started, which reads it after systemctl restart microshift)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
