@@ -228,7 +228,8 @@ func (h *host) notApplicableReport() result.Report {
 	const onControlPlane = "oc debug node/NODE -- chroot /host http01-proxyd check"
 	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
-		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and only control-plane nodes hold the API's virtual IP.", h.name)
+		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, "+
+			"and only control-plane nodes hold the API's virtual IP.", h.name)
 		r.Advice = []string{
 			h.ManifestDir + " has no static pod of the API server. This is normal for a worker.",
 			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
@@ -237,7 +238,8 @@ func (h *host) notApplicableReport() result.Report {
 	}
 	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
 	r.Advice = []string{
-		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, where keepalived or kube-vip manages the virtual IP of the API. " +
+		"http01-proxyd runs on the control-plane nodes of a bare-metal OpenShift cluster, " +
+			"where keepalived or kube-vip manages the virtual IP of the API. " +
 			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
 				h.config.VIPs.KeepalivedConfig, staticpod.KeepalivedPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,

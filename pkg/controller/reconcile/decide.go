@@ -96,7 +96,8 @@ func decide(s observation) plan {
 	case len(d.Held)+len(d.Standby) > 0:
 		p.setServing("")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
-		return plan{reason: report.NoVIPs, message: s.describeInternal(internal) + ": set vips.api to the address that clients use for the API" + s.internalRemediation(internal)}
+		message := s.describeInternal(internal) + ": set vips.api to the address that clients use for the API"
+		return plan{reason: report.NoVIPs, message: message + s.internalRemediation(internal)}
 	default:
 		p.reason = report.NotRequired
 		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", address.Join(d.NotRequired))
@@ -157,41 +158,34 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	path, vips, err := s.config.VIPs.KeepalivedConfig, s.keepalived.Discovery.VIPs, s.keepalived.Err
 	switch {
 	case s.userManaged:
-		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer")
+		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: "+
+			"forward port 80 of the API address to the ingress on that load balancer")
 	case s.pod.HasVIPs():
 		return s.pod.VIPs, nil
-	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
+	case s.hasNoKeepalivedConfig() && s.staticPod != "":
 		return none(report.NoVIPs, "%s does not exist, although keepalived's static pod does (%s): "+
-			"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration", path, s.staticPod)
-	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.config.MicroShift.ManageAdvertiseAddress:
-		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, but MicroShift's directory %s does not exist or cannot be read: correct microshift.directory, "+
-			"or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
-	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
-		return none(report.NotRequired, "%s does not exist and no VIPs are configured: this platform has no virtual IPs", path)
+			"find out why that pod has not written the file, or %s", path, s.staticPod, explicit)
+	case s.hasNoKeepalivedConfig() && s.config.MicroShift.ManageAdvertiseAddress:
+		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, "+
+			"but MicroShift's directory %s does not exist or cannot be read: correct microshift.directory, or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
+	case s.hasNoKeepalivedConfig():
+		return none(report.NotRequired, "%s does not exist and no VIPs are configured: "+
+			"this platform has no virtual IPs", path)
 	case len(vips.API) == 0 && errors.Is(err, keepalived.ErrUnsupported):
 		return none(report.NoVIPs, "%v", err)
-	case len(vips.API) == 0 && err != nil:
+	case len(vips.API) == 0 && err != nil, len(vips.Ingress) == 0 && s.keepalived.Stale:
 		return none(report.NoVIPs, "%v: %s", err, fix)
 	case len(vips.API) == 0:
 		return none(report.NoVIPs, "%s has no API VIP: %s", path, fix)
-	}
-	orphan, found := apiWithoutIngress(vips)
-	switch {
-	case found && s.keepalived.Stale: // the previous content has no ingress VIP either
-		return none(report.NoVIPs, "%v: %s", err, fix)
-	case found:
-		return none(report.NoVIPs, "%s has API VIP %v but no ingress VIP: %s", path, orphan, fix)
+	case len(vips.Ingress) == 0: // one of the other family is sufficient, because the proxy falls back to it
+		return none(report.NoVIPs, "%s has API VIP %v but no ingress VIP: %s", path, vips.API[0], fix)
 	}
 	return vips, nil
 }
 
-// apiWithoutIngress returns an API VIP if there is no ingress VIP. An ingress VIP of the
-// other family is sufficient: the proxy falls back to it.
-func apiWithoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
-	if len(vips.Ingress) == 0 && len(vips.API) > 0 {
-		return vips.API[0], true
-	}
-	return netip.Addr{}, false
+// hasNoKeepalivedConfig reports whether the file of keepalived does not exist.
+func (o observation) hasNoKeepalivedConfig() bool {
+	return o.keepalived.Known && !o.keepalived.Stale && errors.Is(o.keepalived.Err, fs.ErrNotExist)
 }
 
 // reportVIPs returns the API VIPs for a report, sorted by state.

@@ -5,7 +5,6 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -34,7 +33,7 @@ func (m microShift) state() decision.State {
 // configured VIPs.
 func (o observation) isMicroShift() bool {
 	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.isBGP() && !o.userManaged && o.staticPod == "" &&
-		o.keepalived.Known && !o.keepalived.Stale && errors.Is(o.keepalived.Err, fs.ErrNotExist)
+		o.hasNoKeepalivedConfig()
 }
 
 // needsNodeAddress reports whether the plan depends on the node address that MicroShift
@@ -194,7 +193,8 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	if err != nil {
 		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		if next.message != l.loopback.message {
-			l.Log.Error("MicroShift's internal API address is not on lo", slog.String("event", "advertise-address"), slog.Any("error", err))
+			l.Log.Error("MicroShift's internal API address is not on lo",
+				slog.String("event", "advertise-address"), slog.Any("error", err))
 		}
 	}
 	l.loopback = next

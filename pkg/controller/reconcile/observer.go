@@ -37,8 +37,10 @@ func newObserver(parts Dependencies) observer {
 		Dependencies:  parts,
 		keepalivedPod: staticpod.NewKeepalivedReader(parts.StaticPodDir),
 		kubeVIP:       staticpod.NewKubeVIPReader(parts.StaticPodDir),
-		configuration: configuration{path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log},
-		logged:        make(map[string]string),
+		configuration: configuration{
+			path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log,
+		},
+		logged: make(map[string]string),
 	}
 }
 

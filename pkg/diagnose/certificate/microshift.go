@@ -126,7 +126,8 @@ func (m MicroShift) Check(ctx context.Context, request Request) result.Result {
 // clients are all clients to check, and the ones that are left out.
 func (m MicroShift) clients() (all []certificateClient, omitted []string) {
 	add := func(at netip.Addr, name string, hasCertificate bool) {
-		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, prober.APIPort), Name: name}, hasCertificate}
+		request := protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, prober.APIPort), Name: name}
+		c := certificateClient{request, hasCertificate}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -171,7 +172,8 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 		return findings.Finding{}, false
 	}
 	f := findings.New(id, findings.Values{
-		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer), "domain": by.clientGroup(),
+		"server": c.Addr.String(), "requested": c.displayName(),
+		"issuer": strconv.Quote(got.Issuer), "domain": by.clientGroup(),
 	})
 	if c.isAddress() {
 		f.Level = findings.Warning // clients have names too

@@ -45,7 +45,8 @@ func judgeInternalAddress(addr netip.Addr, all *result.Subjects) {
 	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
-		all.Find(findings.New(findings.MicroShiftInternalAddressConflict, findings.Values{"address": addr.String(), "why": taken.Reason}))
+		values := findings.Values{"address": addr.String(), "why": taken.Reason}
+		all.Find(findings.New(findings.MicroShiftInternalAddressConflict, values))
 	case err != nil:
 		all.Skip(addr, "%v", err)
 	case link == "":

@@ -166,12 +166,13 @@ func (s State) message() string { return s.plan.Message + s.plan.MessageSuffix }
 // Fault is the reason for missing VIPs, if it is a fault of MicroShift or its
 // configuration.
 func (s State) Fault(v vips.VIPs) (f findings.Finding, bad bool) {
-	dir := s.Service.MicroShift.Directory
 	var e *missingError
 	if !errors.As(v.Err, &e) || errors.Is(e, fs.ErrPermission) && !s.Privileged {
 		return f, false
 	}
-	return findings.New(e.id, findings.Values{"dir": dir, "error": fmt.Sprint(e.err), "node": result.JoinAddresses(s.Computed.NodeIPs)}), true
+	return findings.New(e.id, findings.Values{
+		"dir": s.Service.MicroShift.Directory, "error": fmt.Sprint(e.err), "node": result.JoinAddresses(s.Computed.NodeIPs),
+	}), true
 }
 
 // CheckVIPs evaluates the addresses that serve as VIPs on a MicroShift host. port is that
@@ -180,11 +181,13 @@ func (s State) CheckVIPs(v vips.VIPs, port uint16) result.Result {
 	if f, bad := s.Fault(v); bad {
 		return result.Of(f)
 	}
+	dir := s.Service.MicroShift.Directory
 	switch {
 	case v.Err != nil:
 		return result.Skip("%v", v.Err)
 	case s.plan.Reason == report.NotRequired:
-		return result.Pass("%s (from %s)", s.message(), s.Service.MicroShift.Directory)
+		return result.Pass("%s (from %s)", s.message(), dir)
 	}
-	return result.Pass("%s; its router is at %s, port %d (from %s)", s.message(), result.JoinAddresses(v.Ingress), port, s.Service.MicroShift.Directory)
+	return result.Pass("%s; its router is at %s, port %d (from %s)",
+		s.message(), result.JoinAddresses(v.Ingress), port, dir)
 }

@@ -31,7 +31,8 @@ func (v VIPs) Check(s Source) result.Result {
 	}
 	var matches []findings.Finding
 	if len(v.Internal) > 0 {
-		matches = append(matches, findings.New(findings.MicroShiftInternalAddressAsVIP, findings.Values{"vip": result.JoinAddresses(v.Internal)}))
+		values := findings.Values{"vip": result.JoinAddresses(v.Internal)}
+		matches = append(matches, findings.New(findings.MicroShiftInternalAddressAsVIP, values))
 	}
 	switch {
 	case errors.Is(v.Err, ErrInternalVIP):
@@ -39,7 +40,8 @@ func (v VIPs) Check(s Source) result.Result {
 	case v.Err != nil:
 		return result.Skip("%v", v.Err)
 	case len(v.NotRequired) > 0:
-		return result.Of(append(matches, findings.New(findings.VIPsShared, findings.Values{"vip": result.JoinAddresses(v.NotRequired)}))...)
+		shared := findings.New(findings.VIPsShared, findings.Values{"vip": result.JoinAddresses(v.NotRequired)})
+		return result.Of(append(matches, shared)...)
 	case s.AddressErr != nil:
 		return result.Skip("%v", s.AddressErr)
 	}
@@ -59,7 +61,8 @@ func (v VIPs) Check(s Source) result.Result {
 	if len(v.Standby) > 0 {
 		parts = append(parts, "not on this host: "+result.JoinAddresses(v.Standby))
 	}
-	return result.PassUnless(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), result.JoinAddresses(v.Ingress), where)
+	return result.PassUnless(matches, "%s; ingress %s (from %s)",
+		strings.Join(parts, ", "), result.JoinAddresses(v.Ingress), where)
 }
 
 // Fault is the reason for missing VIPs, if it is a fault of keepalived, kube-vip or their
@@ -68,7 +71,8 @@ func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 	var id findings.ID
 	manifest := staticpod.KeepalivedPath(s.Manifests.Active)
 	switch err := v.Err; {
-	case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrWorker), errors.Is(err, ErrInternalVIP), errors.Is(err, fs.ErrPermission) && !s.Privileged:
+	case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrWorker), errors.Is(err, ErrInternalVIP),
+		errors.Is(err, fs.ErrPermission) && !s.Privileged:
 		return f, false
 	case errors.Is(err, ErrKubeVIP):
 		id = findings.KubeVIPUnusable
@@ -85,5 +89,8 @@ func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 	default:
 		id = findings.KeepalivedConfigUnreadable
 	}
-	return findings.New(id, findings.Values{"path": s.Config.KeepalivedConfig, "manifest": manifest, "manifests": s.Manifests.Active, "error": fmt.Sprint(v.Err), "vip": result.JoinAddresses(v.API)}), true
+	return findings.New(id, findings.Values{
+		"path": s.Config.KeepalivedConfig, "manifest": manifest, "manifests": s.Manifests.Active,
+		"error": fmt.Sprint(v.Err), "vip": result.JoinAddresses(v.API),
+	}), true
 }

@@ -110,7 +110,8 @@ func (v *VIPs) discoverKeepalived(ctx context.Context, dirs ManifestDirs, c conf
 // kube-apiserver. kube-apiserver-pod.yaml is OpenShift's.
 func hasNoAPIServer(dir string) bool {
 	pods, err := os.ReadDir(dir)
-	return err == nil && !slices.ContainsFunc(pods, func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") })
+	isAPIServer := func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") }
+	return err == nil && !slices.ContainsFunc(pods, isAPIServer)
 }
 
 // readKeepalived reads the file again while it is incomplete.

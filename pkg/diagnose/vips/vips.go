@@ -63,7 +63,8 @@ func (v VIPs) Holds(vip netip.Addr) bool { return slices.Contains(v.Held, vip) }
 // checks use these VIPs.
 func (v VIPs) WithLastGood(reported report.Report) VIPs {
 	switch reported.Condition().Reason {
-	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
+	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse,
+		report.NftablesUnavailable, report.InvalidConfig:
 	default:
 		return v
 	}

@@ -154,8 +154,8 @@ func FirstAddressAfter(p netip.Prefix) (netip.Addr, error) {
 	end, _ := netip.AddrFromSlice(last)
 	next := end.Next()
 	if !next.IsValid() {
-		return netip.Addr{}, fmt.Errorf("no address follows network.serviceNetwork %v, so MicroShift has no internal API address: "+
-			"configure another network or apiServer.advertiseAddress", p)
+		return netip.Addr{}, fmt.Errorf("no address follows network.serviceNetwork %v, "+
+			"so MicroShift has no internal API address: configure another network or apiServer.advertiseAddress", p)
 	}
 	return next, nil
 }

@@ -62,8 +62,8 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 			return nil, watch, fmt.Errorf("read MicroShift's configuration: %w", explainPermission(err))
 		}
 		if total += len(text); total > maxBytes {
-			return nil, watch, fmt.Errorf("read MicroShift's configuration: the files in %s have more than %d bytes in total: remove unneeded content",
-				dir, maxBytes)
+			return nil, watch, fmt.Errorf("read MicroShift's configuration: "+
+				"the files in %s have more than %d bytes in total: remove unneeded content", dir, maxBytes)
 		}
 		files = append(files, file{path, text})
 	}

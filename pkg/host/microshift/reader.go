@@ -81,7 +81,8 @@ func (r *Reader) Read(now time.Time) Snapshot {
 		r.files.Take(found, c, err)
 	}
 	s := Snapshot{
-		Present: Present(r.dir), Err: r.files.Err(), Newer: r.newerThanStart(files), Watch: append(watch, r.link), RetryAfter: wait,
+		Present: Present(r.dir), Err: r.files.Err(), Newer: r.newerThanStart(files),
+		Watch: append(watch, r.link), RetryAfter: wait,
 	}
 	s.Config, s.Known = r.files.Value()
 	return s

@@ -35,8 +35,8 @@ func UserManaged(dir string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	default:
-		return false, fmt.Errorf("check for keepalived's disabled static pod in %s, which this service must be able to search: %w",
-			dir, err)
+		return false, fmt.Errorf("check for keepalived's disabled static pod in %s, "+
+			"which this service must be able to search: %w", dir, err)
 	}
 }
 

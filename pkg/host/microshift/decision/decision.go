@@ -58,11 +58,13 @@ func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownersh
 	case m.ComputeErr != nil:
 		return none(report.NoVIPs, "MicroShift: %v", m.ComputeErr)
 	case m.Computed.Router.Removed:
-		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so no router can answer challenges: "+
-			"set it to Managed, or set vips.api and vips.ingress for your own router")
+		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, "+
+			"so no router can answer challenges: set it to Managed, or set vips.api and vips.ingress for your own router")
 	}
 	nodes, router := m.Computed.NodeIPs, m.Computed.Router
-	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.ListensOn(a, microshift.ChallengePort) })
+	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool {
+		return router.ListensOn(a, microshift.ChallengePort)
+	})
 	redirected := address.Exclude(free, excluded)
 	absent := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool {
 		return slices.ContainsFunc(addresses, func(own ownership.Address) bool { return own.IP == a })
@@ -72,25 +74,31 @@ func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownersh
 	case len(free) == 0:
 		p.Reason = report.NotRequired
 		p.Decision = ownership.Decide(nodes, nodes, nil)
-		p.Message = fmt.Sprintf("MicroShift's router serves %s, according to its configuration", describePort(nodes, router.HTTP))
+		p.Message = fmt.Sprintf("MicroShift's router serves %s, according to its configuration",
+			describePort(nodes, router.HTTP))
 	case len(redirected) == 0 && !m.Computed.AdvertiseAddressGiven:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first address after the service network, which is never redirected: "+
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, "+
+			"the first address after the service network, which is never redirected: "+
 			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration", address.Join(free))
 	case len(redirected) == 0:
-		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: "+
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server "+
+			"(apiServer.advertiseAddress), which is never redirected: "+
 			"delete that key, or configure the router to listen there on port 80", address.Join(free))
 	case len(address.Exclude(redirected, absent)) == 0:
-		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s", address.Join(absent), absentNodeAddressFix)
+		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s",
+			address.Join(absent), absentNodeAddressFix)
 	case len(p.Ingress) == 0:
-		return none(report.UpstreamUnreachable, "MicroShift's router has no listen address: this host has no address of ingress.listenAddress: correct it in MicroShift's configuration")
+		return none(report.UpstreamUnreachable, "MicroShift's router has no listen address: "+
+			"this host has no address of ingress.listenAddress: correct it in MicroShift's configuration")
 	default:
 		p.Decision = ownership.Decide(redirected, nil, addresses)
 		p.Decision.NotRequired = address.Exclude(nodes, free)
 		p.Serves = true
 		p.Reason, p.Message = Serving(p.Decision, " (MicroShift's node address)")
 		at := p.WithRouterPorts(c)
-		p.UnreachableMessage = fmt.Sprintf("MicroShift's router accepts no connections on %s: oc get pod,service -n openshift-ingress shows whether "+
-			"router-default runs and has that address; http01-proxyd check queries it", describePort(p.Ingress, at.Upstream.InitialPort()))
+		p.UnreachableMessage = fmt.Sprintf("MicroShift's router accepts no connections on %s: "+
+			"oc get pod,service -n openshift-ingress shows whether router-default runs and has that address; "+
+			"http01-proxyd check queries it", describePort(p.Ingress, at.Upstream.InitialPort()))
 		if len(p.Decision.Standby) > 0 {
 			p.Message += ": " + absentNodeAddressFix
 		}
@@ -129,7 +137,8 @@ func PendingRestart(newer []string) error {
 
 // absentNodeAddressFix is the remediation for a node address that the host does not have.
 // No other host takes over a node address.
-const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link"
+const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, " +
+	"or add that address to a link"
 
 func describePort(addrs []netip.Addr, port uint16) string {
 	return fmt.Sprintf("port %d of %s", port, address.Join(addrs))
