@@ -32,7 +32,8 @@ func (o observation) describeInternal(internal []netip.Addr) string {
 	for i, a := range internal {
 		places[i] = fmt.Sprintf("%v is on %s as a single address", a, o.linkName(a))
 	}
-	return strings.Join(places, " and ") + ", where MicroShift has the internal address of its API server, which is never redirected"
+	return strings.Join(places, " and ") + ", where MicroShift has the internal address of its API server, " +
+		"which is never redirected"
 }
 
 // internalRemediation returns the remediation for a VIP that looks like such an address.
@@ -40,13 +41,8 @@ func (o observation) internalRemediation(internal []netip.Addr) string {
 	if o.microShift.Present {
 		return ""
 	}
-	var lengths []string
-	for _, a := range internal {
-		if length := fmt.Sprintf("/%d", a.BitLen()); !slices.Contains(lengths, length) {
-			lengths = append(lengths, length)
-		}
-	}
-	return fmt.Sprintf("; if %s is a VIP, move it to another link, or replace its prefix length %s by that of its network", address.Join(internal), strings.Join(lengths, " and "))
+	return fmt.Sprintf("; if %s is a VIP, move it to another link, or add it with the prefix length of its network",
+		address.Join(internal))
 }
 
 // linkName returns the link because of which an address is excluded.

@@ -112,7 +112,7 @@ func TestDecideMicroShift(t *testing.T) {
 			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason:   report.NoVIPs,
 			message: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, which is never redirected: " +
-				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or replace its prefix length /32 by that of its network",
+				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or add it with the prefix length of its network",
 		},
 		"not looked at, and two of both families are alone on lo and br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
@@ -124,7 +124,7 @@ func TestDecideMicroShift(t *testing.T) {
 			reason: report.NoVIPs,
 			message: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
 				"which is never redirected: set vips.api to the address that clients use for the API; if 10.44.0.0, fd02::1:0 is a VIP, " +
-				"move it to another link, or replace its prefix length /32 and /128 by that of its network",
+				"move it to another link, or add it with the prefix length of its network",
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,

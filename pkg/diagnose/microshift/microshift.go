@@ -47,18 +47,6 @@ func (s State) has(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.Addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
-// missingError is the reason why MicroShift's configuration leaves the service without a
-// task.
-type missingError struct {
-	id   findings.ID
-	text string
-	err  error
-}
-
-func (e *missingError) Error() string { return e.text }
-
-func (e *missingError) Unwrap() error { return e.err }
-
 // routesDir is the directory of the kernel's route files.
 const routesDir = "/proc/net"
 
@@ -68,7 +56,10 @@ func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vi
 	e := State{Source: s}
 	if dir := s.Service.MicroShift.Directory; dir != "" && microshift.Present(dir) {
 		e.Active = errors.Is(v.Err, vips.ErrNoNode)
-		e.Snapshot = readConfig(ctx, dir)
+		vips.ReadUntilComplete(ctx, func() (complete bool) {
+			e.Snapshot = microshift.NewReader(dir, microshift.UnitsDir).Read(time.Now())
+			return e.Err == nil
+		})
 	}
 	if e.Known {
 		e.Computed, e.ComputeErr = s.compute(e.Config)
@@ -83,7 +74,7 @@ func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vi
 	v = vips.VIPs{MicroShift: true, Decision: d}
 	v.VIPs = keepalived.VIPs{Ingress: e.plan.Ingress, API: slices.Concat(d.Held, d.Standby, d.NotRequired)}
 	if len(v.API) == 0 {
-		v.Err = e.vipsError()
+		v.Err = errors.New(e.message())
 	}
 	return e, e.plan.WithRouterPorts(s.Service), v
 }
@@ -110,25 +101,6 @@ func OwnershipAddresses(addresses []address.Address) []ownership.Address {
 	return ownership.FromAddresses(addresses, links)
 }
 
-// readConfig reads the files again while they are incomplete.
-func readConfig(ctx context.Context, dir string) microshift.Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, vips.SettleTimeout)
-	defer cancel()
-	tick := time.NewTicker(vips.ReadInterval)
-	defer tick.Stop()
-	for {
-		answer := microshift.NewReader(dir, microshift.UnitsDir).Read(time.Now())
-		if answer.Err == nil {
-			return answer
-		}
-		select {
-		case <-ctx.Done():
-			return answer
-		case <-tick.C:
-		}
-	}
-}
-
 func (s Source) compute(c microshift.Config) (microshift.Computed, error) {
 	if s.AddressErr != nil {
 		return microshift.Computed{}, s.AddressErr
@@ -144,34 +116,29 @@ func (s Source) compute(c microshift.Config) (microshift.Computed, error) {
 	return c.Compute(on)
 }
 
-// vipsError is the reason why there are no VIPs.
-func (s State) vipsError() error {
-	e := &missingError{text: s.message(), err: errors.Join(s.Err, s.ComputeErr), id: findings.MicroShiftConfigInvalid}
-	switch {
-	case e.err != nil:
-	case s.Computed.Router.Removed:
-		e.id = findings.MicroShiftRouterRemoved
-	case s.plan.Reason == report.UpstreamUnreachable:
-		e.id = findings.MicroShiftRouterNoAddress
-	case !slices.ContainsFunc(s.Computed.NodeIPs, s.has):
-		e.id = findings.MicroShiftNodeAddressMissing
-	default:
-		e.id = findings.MicroShiftNodeAddressInternal
-	}
-	return e
-}
-
 func (s State) message() string { return s.plan.Message + s.plan.MessageSuffix }
 
 // Fault is the reason for missing VIPs, if it is a fault of MicroShift or its
 // configuration.
 func (s State) Fault(v vips.VIPs) (f findings.Finding, bad bool) {
-	var e *missingError
-	if !errors.As(v.Err, &e) || errors.Is(e, fs.ErrPermission) && !s.Privileged {
+	problem := errors.Join(s.Err, s.ComputeErr)
+	var id findings.ID
+	switch {
+	case v.Err == nil, errors.Is(problem, fs.ErrPermission) && !s.Privileged:
 		return f, false
+	case problem != nil:
+		id = findings.MicroShiftConfigInvalid
+	case s.Computed.Router.Removed:
+		id = findings.MicroShiftRouterRemoved
+	case s.plan.Reason == report.UpstreamUnreachable:
+		id = findings.MicroShiftRouterNoAddress
+	case !slices.ContainsFunc(s.Computed.NodeIPs, s.has):
+		id = findings.MicroShiftNodeAddressMissing
+	default:
+		id = findings.MicroShiftNodeAddressInternal
 	}
-	return findings.New(e.id, findings.Values{
-		"dir": s.Service.MicroShift.Directory, "error": fmt.Sprint(e.err), "node": result.JoinAddresses(s.Computed.NodeIPs),
+	return findings.New(id, findings.Values{
+		"dir": s.Service.MicroShift.Directory, "error": fmt.Sprint(problem), "node": result.JoinAddresses(s.Computed.NodeIPs),
 	}), true
 }
 

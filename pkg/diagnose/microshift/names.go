@@ -55,7 +55,8 @@ func (s State) ExternalNames(hostName string, known []string) (all []Name, unrea
 			add(name, true)
 		}
 	}
-	for _, name := range slices.Concat(known, c.SubjectAltNames, []string{cmp.Or(c.HostnameOverride, hostName), apiPrefix + c.BaseDomain}) {
+	own := []string{cmp.Or(c.HostnameOverride, hostName), apiPrefix + c.BaseDomain}
+	for _, name := range slices.Concat(known, c.SubjectAltNames, own) {
 		add(name, false)
 	}
 	return all, unreadable
@@ -84,26 +85,14 @@ func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 
 // ChallengeNames are the names that may have challenges. MicroShift's other
 // names are usually in no DNS.
-func (s State) ChallengeNames() []string {
-	var names []string
-	add := func(more ...string) {
-		for _, name := range more {
-			name = strings.ToLower(name)
-			_, notAddress := netip.ParseAddr(name)
-			if notAddress != nil && config.IsHostName(name) && strings.Contains(name, ".") && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+func (s State) ChallengeNames() (names []string) {
+	all, _ := s.ExternalNames(s.Config.HostnameOverride, nil)
+	for _, n := range all {
+		_, notAddress := netip.ParseAddr(n.Name)
+		isOther := n.Name == apiPrefix+defaultBaseDomain || strings.EqualFold(n.Name, s.Config.HostnameOverride)
+		if notAddress != nil && strings.Contains(n.Name, ".") && !isOther {
+			names = append(names, n.Name)
 		}
-	}
-	c := s.Config
-	for _, n := range c.NamedCertificates {
-		if found, err := certificateNames(n); err == nil {
-			add(found...)
-		}
-	}
-	add(c.SubjectAltNames...)
-	if c.BaseDomain != defaultBaseDomain && c.BaseDomain != "" {
-		add(apiPrefix + c.BaseDomain)
 	}
 	return names
 }

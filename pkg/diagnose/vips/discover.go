@@ -34,11 +34,10 @@ var (
 )
 
 const (
-	// SettleTimeout is the time in which an incomplete file must become complete.
+	// settleTimeout is the time in which an incomplete file must become complete.
 	// keepalived.conf is not replaced atomically.
-	SettleTimeout = time.Second
-	// ReadInterval is the time between two readings of an incomplete file.
-	ReadInterval = 100 * time.Millisecond
+	settleTimeout = time.Second
+	readInterval  = 100 * time.Millisecond
 )
 
 // ManifestDirs are the kubelet's directories of static pods.
@@ -91,7 +90,12 @@ func (v *VIPs) discoverKeepalived(ctx context.Context, dirs ManifestDirs, c conf
 		}
 		return
 	}
-	found, err := readKeepalived(ctx, c.KeepalivedConfig)
+	var found keepalived.Discovery
+	var err error
+	ReadUntilComplete(ctx, func() (complete bool) {
+		found, err = keepalived.Read(c.KeepalivedConfig)
+		return !errors.Is(err, keepalived.ErrIncomplete)
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !pod.Present:
 		v.Err = ErrNoNode
@@ -114,20 +118,16 @@ func hasNoAPIServer(dir string) bool {
 	return err == nil && !slices.ContainsFunc(pods, isAPIServer)
 }
 
-// readKeepalived reads the file again while it is incomplete.
-func readKeepalived(ctx context.Context, path string) (keepalived.Discovery, error) {
-	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
+// ReadUntilComplete reads files again while they are incomplete.
+func ReadUntilComplete(ctx context.Context, read func() (complete bool)) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	tick := time.NewTicker(ReadInterval)
+	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
-	for {
-		found, err := keepalived.Read(path)
-		if !errors.Is(err, keepalived.ErrIncomplete) {
-			return found, err
-		}
+	for !read() {
 		select {
 		case <-ctx.Done():
-			return found, err
+			return
 		case <-tick.C:
 		}
 	}

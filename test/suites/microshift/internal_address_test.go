@@ -45,7 +45,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			}
 			s := h.start(given("10.44.0.0"), "NoVIPs")
 			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is on "+name+" as a single address, where MicroShift has the internal address of its API server, which is never redirected: "+
-				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or replace its prefix length /32 by that of its network")
+				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or add it with the prefix length of its network")
 			h.expectNotRedirected()
 			r, _, err := h.node().Check(t.Context(), shared.binary)
 			must(t, err)
