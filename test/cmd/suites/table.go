@@ -124,7 +124,7 @@ func table() map[string]suite {
 			},
 		},
 		"test/suites/microshift": {
-			each: true, main: []string{"TestNotRequired", "TestOtherPort", "TestInvalidConfigAtStart"},
+			each: true, main: []string{"TestNotRequired", "TestOtherPort", "TestInvalidConfig"},
 			seconds: map[string]int{"TestFaults": 47, "TestInternalAddressNotRedirected": 31, "TestManaged": 10},
 		},
 		"test/suites/monitoring": {onlyAll: true},

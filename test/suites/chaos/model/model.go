@@ -379,7 +379,7 @@ func (m *Model) delayOf(k Keepalived, settles bool) time.Duration {
 }
 
 // loses reports whether an API VIP or an ingress VIP is gone. That is not less than what
-// keepalived.findLoss compares.
+// keepalived.VIPs.FewerThan compares.
 func loses(before, after Keepalived) bool {
 	gone := func(was, is Set) bool {
 		return slices.ContainsFunc(was.List(), func(a netip.Addr) bool { return !is.Has(a) })
