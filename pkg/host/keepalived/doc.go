@@ -5,7 +5,7 @@
 //
 // It reads what OpenShift renders: comments, quoted strings, nested blocks, and include lines.
 // Conditions (@id), definitions ($NAME, ~SEQ, ~LST) and include patterns that need keepalived's
-// preprocessor are errors, because only keepalived knows what it makes of them. So are
+// preprocessor are errors, because only keepalived can evaluate them. So are
 // unbalanced braces, unterminated quotes and entries that are no addresses. Blocks are
 // recognised by their braces alone, so unknown blocks of later keepalived versions are skipped.
 //
