@@ -27,7 +27,6 @@ const maxNamedFolders = 3
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
 	pool, format string
-	strict       bool
 	text         cli.TextFlags
 }
 
@@ -81,7 +80,6 @@ is missing. With 1 or 2, nothing was examined.`,
 	}
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
 	c.Flags().StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-	c.Flags().BoolVar(&f.strict, "strict", false, "reject unknown fields; default: ignore them with a warning")
 	f.text.Add(c)
 	return c
 }
@@ -107,12 +105,9 @@ func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, er
 	if err != nil {
 		return report.Preflight{}, err
 	}
-	objects, warnings, err := preflight.Parse(files, f.strict)
+	objects, err := preflight.Parse(files)
 	if err != nil {
 		return report.Preflight{}, err
-	}
-	for _, w := range warnings {
-		fmt.Fprintln(s.Err, "warning: "+w)
 	}
 	result := preflight.Check(objects, f.pool)
 	if f.format == cli.Text {
