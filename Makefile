@@ -279,7 +279,6 @@ docs:
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
-	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
 	cd test && $(GO) test ./suites/fleets -run TestFigures -count=1 -update
 

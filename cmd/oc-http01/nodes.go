@@ -21,7 +21,7 @@ import (
 // image must be pulled.
 const defaultTimeout = 2 * time.Minute
 
-// nodeFlags select the nodes of status, check and verify.
+// nodeFlags select the nodes of status, check and condition.
 type nodeFlags struct {
 	oc              nodes.OC
 	names, selector string

@@ -25,7 +25,6 @@ type HostReport struct {
 	Remediation string
 	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
 	Reported    time.Time // time in the report, by the host's clock; zero if missing
-	stale       bool      // the report was too old; Problem names the host
 }
 
 // reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),
@@ -149,8 +148,6 @@ func (h HostReport) vipSince(vip netip.Addr) time.Time {
 // problemText describes a host that is not ready.
 func (h HostReport) problemText() string {
 	switch {
-	case h.stale:
-		return h.Problem
 	case h.Problem != "":
 		return h.Name + ": " + h.Problem
 	case h.Condition.Message != "":

@@ -89,11 +89,15 @@ func difference(id findings.ID, values findings.Values, hosts []HostReport) prob
 	return problem{string(f.ID), string(f.Level), strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, hosts}
 }
 
+// maxClockSkew is the difference between the clocks of two machines that is not
+// reported.
+const maxClockSkew = time.Minute
+
 // clockProblems names the hosts whose clock is ahead. That does not change the
 // condition: their own state is correct, whenever it was reported.
 func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 	for _, h := range hosts {
-		if by := h.clockAhead(now); by > 0 {
+		if by := h.Reported.Sub(now).Round(time.Second); by > maxClockSkew {
 			all = append(all, problem{
 				string(findings.ClockOffset), report.LevelWarning,
 				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by),

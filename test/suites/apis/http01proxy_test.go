@@ -3,9 +3,6 @@
 package apis
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -198,11 +195,9 @@ func TestHTTP01ProxyRevisions(t *testing.T) {
 // TestHTTP01ProxyCondition holds that the printed status is valid in each revision, and that
 // the printed object cannot be created: it could enable another proxy.
 func TestHTTP01ProxyCondition(t *testing.T) {
-	program := must1(lab.BuildCommand(t.Context(), "oc-http01"))(t)
-	report := filepath.Join(t.TempDir(), "status-master0.json")
-	must(t, os.WriteFile(report, []byte(`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving",
-		"message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "state": "Held"}]}`), 0o600))
-	out, err := exec.CommandContext(t.Context(), program, "condition", "--kind", "HTTP01Proxy", "-o", "yaml", "--max-age", "0", report).Output()
+	reports := map[string]string{"master0": `{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving",
+		"message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "state": "Held"}]}`}
+	out, _, err := lab.ClusterCondition(t.Context(), t.TempDir(), reports, "--kind", "HTTP01Proxy", "-o", "yaml")
 	must(t, err)
 	for revision, server := range proxyServers(t) {
 		object, spec := string(out), "spec: {mode: DefaultDeployment}\n"
