@@ -96,7 +96,9 @@ type http01ProxyStatus struct {
 
 func newHTTP01Proxy(conditions []report.Condition) http01Proxy {
 	return http01Proxy{
-		"operator.openshift.io/v1alpha1", kindHTTP01Proxy, http01ProxyMeta{operatorv1alpha1.NameCluster}, http01ProxyStatus{conditions},
+		"operator.openshift.io/v1alpha1", kindHTTP01Proxy, http01ProxyMeta{
+			operatorv1alpha1.NameCluster,
+		}, http01ProxyStatus{conditions},
 	}
 }
 

@@ -88,18 +88,30 @@ machine-config-operator. If there is a problem, no file is written.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.image, "image", "", "container image with the binary, by digest: `REF` is registry/name@sha256:...")
-	flags.StringVar(&f.config, "config", "", "`FILE` with the configuration of the service (- is standard input); default: mode: DefaultDeployment")
-	flags.StringVar(&f.trustedCA, "trusted-ca", "", "`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
-	flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
-	flags.StringVar(&f.domain, "cluster-domain", "", "domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
-	flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
-	flags.StringVar(&f.http01Proxy, "http01proxy", "", "`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
-	flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; default: none")
-	flags.BoolVar(&f.allowDisabled, "allow-disabled", false, "accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
+	flags.StringVar(&f.config, "config", "",
+		"`FILE` with the configuration of the service (- is standard input); default: mode: DefaultDeployment")
+	flags.StringVar(&f.trustedCA, "trusted-ca", "",
+		"`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
+	flags.StringVar(&f.proxy, "proxy", "",
+		"`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
+	flags.StringVar(&f.domain, "cluster-domain", "",
+		"domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
+	flags.StringVar(&f.apiServer, "apiserver", "",
+		"`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+	flags.StringVar(&f.http01Proxy, "http01proxy", "",
+		"`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
+	flags.StringVar(&f.infrastructure, "infrastructure", "",
+		"`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; "+
+			"default: none")
+	flags.BoolVar(&f.allowDisabled, "allow-disabled", false,
+		"accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
 	flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-	flags.StringVar(&f.sums, "sums", "", "`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
-	flags.StringVar(&f.out, "output-dir", "machineconfigs", "`DIR` to write to; - prints the MachineConfigs without the policy")
-	flags.BoolVar(&f.allowTag, "allow-tag", false, "accept an image by tag: each host runs the image that the tag named when it pulled")
+	flags.StringVar(&f.sums, "sums", "",
+		"`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
+	flags.StringVar(&f.out, "output-dir", "machineconfigs",
+		"`DIR` to write to; - prints the MachineConfigs without the policy")
+	flags.BoolVar(&f.allowTag, "allow-tag", false,
+		"accept an image by tag: each host runs the image that the tag named when it pulled")
 	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
 	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
@@ -199,7 +211,10 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	case f.image == machineconfig.ExampleImage:
 		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
 	case f.layered:
-		fmt.Fprintln(w, `note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there is no http01-proxyd-install.service to restart`)
+		fmt.Fprintln(w,
+			`note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in `+
+				`force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, `+
+				`because there is no http01-proxyd-install.service to restart`)
 	}
 }
 
@@ -209,7 +224,9 @@ func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
 	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
 	cluster, clusterErr := f.readCluster(in)
-	site := machineconfig.Site{Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster}
+	site := machineconfig.Site{
+		Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster,
+	}
 	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
@@ -274,7 +291,10 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes
 	// the policy, because tools for GitOps apply folders recursively.
-	return append([]outputFile{policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script())}, outputs...), nil
+	return append([]outputFile{
+		policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script()),
+	},
+		outputs...), nil
 }
 
 // policyOutput returns a file that is not a MachineConfig.

@@ -56,7 +56,8 @@ func newCondition(conditionType string, hosts []HostReport, v result, now time.T
 	}
 	return report.Condition{
 		Type: conditionType, Status: v.status, Reason: v.reason,
-		Message: printable.Truncate(strings.Join(parts, "; "), report.MaxMessage), LastTransitionTime: at.UTC().Truncate(time.Second),
+		Message: printable.Truncate(strings.Join(parts, "; "),
+			report.MaxMessage), LastTransitionTime: at.UTC().Truncate(time.Second),
 	}
 }
 
@@ -98,7 +99,10 @@ func evaluate(hosts []HostReport) result {
 	if len(vips) == 0 && len(failing) > 0 {
 		if len(failing) == len(hosts) && sameCondition(failing) {
 			v := hostFailure(failing[0])
-			v.message, v.mentioned = []string{fmt.Sprintf("%s: %s", joinNames(failing), cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason)))}, failing
+			v.message, v.mentioned = []string{
+				fmt.Sprintf("%s: %s", joinNames(failing),
+					cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason))),
+			}, failing
 			return v
 		}
 		return hostFailure(mostSevere(failing))

@@ -25,12 +25,15 @@ func AggregateHTTP01Proxy(hosts []HostReport, now time.Time) []report.Condition 
 // the administrator has disabled, is not degraded.
 func degraded(hosts []HostReport, ready result) result {
 	isFailure := func(reason report.Reason) bool { return reason != report.Disabled && reason != report.Starting }
-	failing := filter(hosts, func(h HostReport) bool { return h.answered() && !h.ready() && isFailure(h.Condition.Reason) })
+	failing := filter(hosts,
+		func(h HostReport) bool { return h.answered() && !h.ready() && isFailure(h.Condition.Reason) })
 	switch {
 	case ready.status == "False" && isFailure(ready.reason):
 		return result{"True", ready.reason, ready.message, ready.since, ready.mentioned}
 	case len(failing) > 0:
-		return result{"True", mostSevere(failing).Condition.Reason, problemTexts(failing), latest(failing, HostReport.since), failing}
+		return result{
+			"True", mostSevere(failing).Condition.Reason, problemTexts(failing), latest(failing, HostReport.since), failing,
+		}
 	case ready.status == "Unknown":
 		return ready
 	}

@@ -56,7 +56,8 @@ func maybeHeld(vip netip.Addr, hosts []HostReport) problem {
 func notReady(h HostReport) problem {
 	return problem{
 		string(findings.ServiceNotReady), report.LevelProblem,
-		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)),
+		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable),
+			cmp.Or(h.Problem, h.Condition.Message)),
 		fmt.Sprintf("Run http01-proxyd check on %s.", h.Name),
 		[]HostReport{h},
 	}
@@ -100,7 +101,8 @@ func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 		if by := h.Reported.Sub(now).Round(time.Second); by > maxClockSkew {
 			all = append(all, problem{
 				string(findings.ClockOffset), report.LevelWarning,
-				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by),
+				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name,
+					h.Reported.UTC().Format(time.RFC3339), by),
 				"Check the time servers of both: chronyc tracking.",
 				[]HostReport{h},
 			})

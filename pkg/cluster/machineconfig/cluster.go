@@ -128,7 +128,9 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 		case found[o.Kind] != nil:
 			problems = append(problems, o.problem("", "a second "+o.Kind, "give one"))
 		case !slices.Contains(names, o.Name):
-			problems = append(problems, o.problem("metadata.name", fmt.Sprintf("%.100q, but a cluster has only the %s %q", o.Name, o.Kind, names), "export the object of the cluster"))
+			problems = append(problems,
+				o.problem("metadata.name", fmt.Sprintf("%.100q, but a cluster has only the %s %q", o.Name, o.Kind, names),
+					"export the object of the cluster"))
 		}
 		found[o.Kind] = &o
 	}
@@ -142,11 +144,14 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 	if o := found[kindInfrastructure]; o != nil {
 		problems = append(problems, w.readInfrastructure(*o))
 	} else {
-		const remediation = "give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of \"oc get infrastructure cluster -o yaml\""
+		const remediation = "give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of \"oc get " +
+			"infrastructure cluster -o yaml\""
 		problems = append(problems, problem(files[0].Name, "contains no "+kindInfrastructure, remediation))
 	}
 	if owner := openShiftPorts()[w.proxy.port()]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file, w.proxy.port(), owner))
+		w.warnings = append(w.warnings,
+			fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file,
+				w.proxy.port(), owner))
 	}
 	return w, joinProblems(problems)
 }
@@ -185,7 +190,8 @@ func (c ClusterObjects) readProxy(found map[string]*ReadObject) (p proxySettings
 		p = proxySettings{file: c.HTTP01Proxy.Name, absence: "contains no " + kindHTTP01Proxy}
 	}
 	if p.absence != "" && !c.AllowDisabled {
-		const remediation = "give the object with its mode; to disable the proxy, give --allow-disabled (ALLOW_DISABLED=1 of make)"
+		const remediation = "give the object with its mode; to disable the proxy, give --allow-disabled " +
+			"(ALLOW_DISABLED=1 of make)"
 		return p, problem(p.file, p.absence+", which would disable the proxy", remediation)
 	}
 	return p, nil
@@ -233,7 +239,8 @@ func readHTTP01Proxy(o ReadObject) (proxySettings, error) {
 		return p, err
 	}
 	if p.Mode != nil && *p.Mode == string(config.ModeDisabled) {
-		return p, field.problem("mode", "is empty", "write DefaultDeployment or CustomDeployment; to disable the proxy, delete the object")
+		return p, field.problem("mode", "is empty",
+			"write DefaultDeployment or CustomDeployment; to disable the proxy, delete the object")
 	}
 	if p.Mode == nil { // the defaults of the CRD
 		p.Mode = new(string(config.ModeDefault))
@@ -247,7 +254,9 @@ func readSettings(field ReadObject) (proxySettings, error) {
 	err := field.loadStrict(&p)
 	if err == nil && p.CustomDeployment != nil && p.CustomDeployment.InternalPort == nil {
 		if field.Kind == kindAPIServer {
-			err = field.problem("customDeployment.internalPort", "Required value", fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort))
+			err = field.problem("customDeployment.internalPort", "Required value",
+				fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort,
+					configv1.HTTP01ChallengeProxyMaxInternalPort))
 		}
 	}
 	return p, err
@@ -296,14 +305,19 @@ func (w clusterSettings) notes() []string {
 	case w.proxy.absence != "":
 		return []string{w.proxy.absenceMessage()}
 	case w.proxy.disabled():
-		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.proxy.file, challengeProxyField)}
+		return []string{
+			fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.proxy.file, challengeProxyField),
+		}
 	}
 	from := ""
 	if w.vipsSource != w.proxy.file {
 		from = w.vipsSource + ": "
 	}
 	api, ingress := w.vips.api, w.vips.ingress
-	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode(), w.proxy.port(), from, strings.Join(api, " and "), strings.Join(ingress, " and "))}
+	notes := []string{
+		fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode(), w.proxy.port(), from,
+			strings.Join(api, " and "), strings.Join(ingress, " and ")),
+	}
 	if w.vips.bgp {
 		notes[0] += ", announced by BGP"
 	}
@@ -313,7 +327,9 @@ func (w clusterSettings) notes() []string {
 		if len(shared) == len(api) {
 			result = "hosts report NotRequired"
 		}
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: %s", w.vipsSource, strings.Join(shared, " and "), result))
+		notes = append(notes,
+			fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: %s", w.vipsSource,
+				strings.Join(shared, " and "), result))
 	}
 	return notes
 }

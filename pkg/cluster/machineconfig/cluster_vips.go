@@ -53,16 +53,26 @@ func keepalivedPlatforms() []string {
 // unsupportedPlatforms maps the other platforms to the reason why they are not
 // supported, and the remediation.
 func unsupportedPlatforms() map[string][2]string {
-	cloud := [2]string{"the API's address belongs to a load balancer of the cloud, not to a host", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"}
+	cloud := [2]string{
+		"the API's address belongs to a load balancer of the cloud, not to a host",
+		"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
+	}
 	own := [2]string{
 		"no keepalived runs on the hosts, and there are no VIPs",
-		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your load balancer to the routers",
+		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your " +
+			"load balancer to the routers",
 	}
-	bare := [2]string{"no keepalived runs on the hosts", "forward port 80 of the API's address to the routers, on the machine with that address"}
+	bare := [2]string{
+		"no keepalived runs on the hosts",
+		"forward port 80 of the API's address to the routers, on the machine with that address",
+	}
 	return map[string][2]string{
 		"AWS": cloud, "Azure": cloud, "GCP": cloud, "IBMCloud": cloud, "PowerVS": cloud, "AlibabaCloud": cloud,
 		"None": own, "External": own, "EquinixMetal": bare, "Libvirt": bare,
-		"KubeVirt": {"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"},
+		"KubeVirt": {
+			"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster",
+			"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
+		},
 	}
 }
 
@@ -118,13 +128,16 @@ func (w *clusterSettings) readInfrastructure(o ReadObject) error {
 	return checkValues(section, w.vips.settings(o.File))
 }
 
-const noVIPsRemediation = "a cluster without VIPs has a load balancer of your own: forward port 80 of the API's address to the routers there"
+const noVIPsRemediation = "a cluster without VIPs has a load balancer of your own: forward port 80 of the API's " +
+	"address to the routers there"
 
 // section returns the section of a platform whose hosts run keepalived.
 func (i infrastructure) section(o ReadObject) (ReadObject, error) {
 	if i.Status.ControlPlaneTopology == externalControlPlane {
-		return o, o.problem("status.controlPlaneTopology", externalControlPlane+": the API server runs outside this cluster, and no host has the API's address",
-			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name")
+		return o, o.problem("status.controlPlaneTopology", externalControlPlane+": the API server runs outside this "+
+			"cluster, and no host has the API's address",
+			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the "+
+				"API's name")
 	}
 	var platform string
 	if text := i.Status.PlatformStatus["type"]; !isAbsent(text) {
@@ -135,11 +148,14 @@ func (i infrastructure) section(o ReadObject) (ReadObject, error) {
 	why, known := unsupportedPlatforms()[platform]
 	switch {
 	case platform == "":
-		return o, o.problem(platformPath+".type", "absent", `give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`)
+		return o, o.problem(platformPath+".type", "absent",
+			`give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`)
 	case known:
 		return o, o.problem(platformPath, "platform "+platform+": "+why[0], why[1])
 	case !slices.Contains(keepalivedPlatforms(), platform):
-		return o, o.problem(platformPath, fmt.Sprintf("platform %.100q is not known to this release", platform), "supported platforms are "+strings.Join(keepalivedPlatforms(), ", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
+		return o, o.problem(platformPath, fmt.Sprintf("platform %.100q is not known to this release", platform),
+			"supported platforms are "+strings.Join(keepalivedPlatforms(),
+				", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
 	}
 	key := strings.ToLower(platform)
 	section := o.field(platformPath+"."+key, i.Status.PlatformStatus[key])
@@ -153,14 +169,17 @@ func (i infrastructure) section(o ReadObject) (ReadObject, error) {
 func (v platformVIPs) checkManagement(section ReadObject) error {
 	reject := func(field, value string) error {
 		if value == managedByUser {
-			return section.problem(field, managedByUser+": the VIPs belong to a load balancer of your own, not to a host", "forward port 80 of the API's address to the routers on that load balancer")
+			return section.problem(field, managedByUser+": the VIPs belong to a load balancer of your own, not to a host",
+				"forward port 80 of the API's address to the routers on that load balancer")
 		}
-		return section.problem(field, fmt.Sprintf("%.100q, which this release does not support", value), "use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
+		return section.problem(field, fmt.Sprintf("%.100q, which this release does not support", value),
+			"use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
 	}
 	if t := v.LoadBalancer.Type; t != "" && t != managedByOpenShift {
 		return reject("loadBalancer.type", t)
 	}
-	if m := v.VIPManagement; !slices.Contains([]string{"", string(config.ManagementKeepalived), string(config.ManagementBGP)}, m) {
+	if m := v.VIPManagement; !slices.Contains(
+		[]string{"", string(config.ManagementKeepalived), string(config.ManagementBGP)}, m) {
 		return reject("vipManagement", m)
 	}
 	return nil

@@ -43,7 +43,9 @@ func compose(configuration Input, given bool, settings []setting) (Input, error)
 			at, present = entry(at, key)
 		}
 		if present && given && s.from != "" {
-			problems = append(problems, problemAt(configuration.Name, at, fmt.Sprintf("%s is also set by %s", strings.Join(s.keys, "."), s.from), "remove one of the two"))
+			problems = append(problems,
+				problemAt(configuration.Name, at, fmt.Sprintf("%s is also set by %s", strings.Join(s.keys, "."), s.from),
+					"remove one of the two"))
 		}
 		problems = append(problems, at.Encode(s.value))
 	}
@@ -52,7 +54,8 @@ func compose(configuration Input, given bool, settings []setting) (Input, error)
 		return configuration, err
 	}
 	if len(sources) > 0 {
-		text = fmt.Appendf(nil, "# With settings of %s: change these files, and render again.\n%s", strings.Join(sources, " and "), text)
+		text = fmt.Appendf(nil, "# With settings of %s: change these files, and render again.\n%s",
+			strings.Join(sources, " and "), text)
 	}
 	_, err = config.Parse(configuration.Name, text)
 	return Input{Name: configuration.Name, Text: text}, err

@@ -45,7 +45,9 @@ func (p egressProxySpec) hasCredentials() bool {
 }
 
 func (p egressProxySpec) settings(from string) (all []setting) {
-	for _, one := range []struct{ key, value string }{{"httpProxy", p.HTTP}, {"httpsProxy", p.HTTPS}, {"noProxy", p.NoProxy}} {
+	for _, one := range []struct{ key, value string }{
+		{"httpProxy", p.HTTP}, {"httpsProxy", p.HTTPS}, {"noProxy", p.NoProxy},
+	} {
 		if one.value != "" {
 			all = append(all, setting{[]string{"egressProxy", one.key}, one.value, from})
 		}
@@ -68,7 +70,8 @@ func readManifest(in Input, apiVersion, kind string, into any, examples ...strin
 
 func bundleFromConfigMap(in Input) ([]byte, error) {
 	var m configMap
-	err := readManifest(in, "v1", "ConfigMap", &m, "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
+	err := readManifest(in, "v1", "ConfigMap", &m, "oc get configmap NAME -n NAMESPACE -o yaml",
+		"oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +81,11 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	_, binary := m.BinaryData[bundleKey]
 	switch {
 	case binary:
-		return nil, problem(in.Name, bundleKey+" is binary, probably a certificate in DER", "convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt")
+		return nil, problem(in.Name, bundleKey+" is binary, probably a certificate in DER",
+			"convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt")
 	case len(others) > 0:
-		return nil, problem(in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]), "keep only the key "+bundleKey+", with all CAs in PEM")
+		return nil, problem(in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]),
+			"keep only the key "+bundleKey+", with all CAs in PEM")
 	case !is:
 		return nil, problem(in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key "+bundleKey)
 	case strings.TrimSpace(text) == "":
@@ -100,14 +105,18 @@ func readEgressProxy(in Input) (egressProxySpec, error) {
 	p := m.Status
 	switch {
 	case p.isEmpty() && !m.Spec.isEmpty():
-		return egressProxySpec{}, problem(in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`)
+		return egressProxySpec{}, problem(in.Name, "the cluster has not accepted the proxy of its spec: the status has none",
+			`check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`)
 	case p.isEmpty():
-		return egressProxySpec{}, problem(in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out")
+		return egressProxySpec{}, problem(in.Name, "the cluster has no egress proxy: the status has none",
+			"leave --proxy out")
 	}
 	var problems []error
 	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
 		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
-			problems = append(problems, problem(in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; percent-encode special characters in user and password"))
+			problems = append(problems,
+				problem(in.Name, fmt.Sprintf("status.%s %v", key, err),
+					"correct the cluster's Proxy; percent-encode special characters in user and password"))
 		}
 	}
 	return p, errors.Join(problems...)

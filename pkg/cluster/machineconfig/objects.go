@@ -81,7 +81,8 @@ func ReadObjects(files []Input, kinds map[string]string, remediation string) (Ob
 			read.EmptyLists++
 		}
 		for i, item := range items {
-			_, err := read.add(ReadObject{File: in.Name, InList: lists, path: fmt.Sprintf("items[%d]", i), text: item}, kinds, remediation)
+			_, err := read.add(ReadObject{File: in.Name, InList: lists, path: fmt.Sprintf("items[%d]", i), text: item}, kinds,
+				remediation)
 			problems = append(problems, err)
 		}
 	}

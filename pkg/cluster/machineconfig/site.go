@@ -77,8 +77,10 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 // would trust none of the certificates.
 func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
-	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
-		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA, "remove that key: the bundle is written to "+bundlePath)
+	if accepted, err := config.Parse(configuration.Name,
+		configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
+		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA,
+			"remove that key: the bundle is written to "+bundlePath)
 	}
 	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
@@ -133,9 +135,14 @@ func (s Site) settings(configuration Input, cluster clusterSettings, found *reso
 	case len(given) > 0:
 	case names == "" && withTLS && cluster.domain != "":
 		names = appsWildcard(cluster.domain)
-		found.notes = append(found.notes, fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain", cluster.vipsSource, names, apiServerURLPath))
+		found.notes = append(found.notes,
+			fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN "+
+				"of make) for another domain",
+				cluster.vipsSource, names, apiServerURLPath))
 	case names == "" && withTLS:
-		found.notes = append(found.notes, "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
+		found.notes = append(found.notes,
+			"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the "+
+				"cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
 	if len(accepted.Upstream.VerifyNames) == 0 && names != "" {
 		all = append(all, setting{keys: []string{"upstream", "verifyNames"}, value: []string{names}})
@@ -151,13 +158,17 @@ func (s Site) egressProxySettings(accepted config.Config, found *resolvedSite) (
 		return nil, err
 	}
 	if accepted.EgressProxy.Upstream == config.EgressNever {
-		found.notes = append(found.notes, "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
+		found.notes = append(found.notes,
+			"hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
 	}
 	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
-		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
+		found.notes = append(found.notes,
+			"the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
 	}
 	if proxy.hasCredentials() {
-		found.notes = append(found.notes, "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env")
+		found.notes = append(found.notes,
+			"the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the "+
+				"same settings from /etc/mco/proxy.env")
 	}
 	return proxy.settings(s.Proxy.Name), nil
 }
@@ -168,7 +179,9 @@ func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
 		if !isClusterDomain(domain) {
-			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it")
+			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster",
+				"give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o "+
+					"jsonpath={.spec.baseDomain}\" prints it")
 		}
 		return appsWildcard(domain), nil
 	}

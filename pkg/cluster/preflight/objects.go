@@ -103,7 +103,8 @@ func (o *Objects) addConfiguration(object machineconfig.ReadObject) error {
 	}
 	if object.Name != "cluster" {
 		return config.Problem{
-			Where: object.File, Message: fmt.Sprintf("the MachineConfiguration is %q, but the operator reads only \"cluster\"", object.Name),
+			Where: object.File, Message: fmt.Sprintf("the MachineConfiguration is %q, but the operator reads only \"cluster\"",
+				object.Name),
 			Remediation: `give the output of "oc get machineconfiguration cluster -o yaml"`,
 		}
 	}
@@ -123,7 +124,11 @@ func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
 	const get = `give the output of "oc get apiserver cluster -o yaml"`
 	switch {
 	case object.Name != "cluster":
-		return config.Problem{Where: object.File, Message: fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name), Remediation: get}
+		return config.Problem{
+			Where:       object.File,
+			Message:     fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name),
+			Remediation: get,
+		}
 	case o.apiServer != nil:
 		return config.Problem{Where: object.File, Message: "a second APIServer", Remediation: "give one"}
 	}

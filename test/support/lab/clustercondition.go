@@ -24,7 +24,9 @@ exit 1
 
 // ClusterCondition runs `oc-http01 condition` with the reports of hosts by name, in a
 // directory. It returns what the program prints, and its exit code.
-func ClusterCondition(ctx context.Context, dir string, reports map[string]string, flags ...string) (out []byte, code int, err error) {
+func ClusterCondition(
+	ctx context.Context, dir string, reports map[string]string, flags ...string,
+) (out []byte, code int, err error) {
 	program, err := BuildCommand(ctx, "oc-http01")
 	if err != nil {
 		return nil, 0, err
@@ -36,7 +38,8 @@ func ClusterCondition(ctx context.Context, dir string, reports map[string]string
 	}
 	slices.Sort(nodes)
 	list := `{"kind": "List", "items": [` + strings.Join(nodes, ",") + "]}"
-	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "nodes"), []byte(list), 0o600), os.WriteFile(filepath.Join(dir, "oc"), []byte(ocOfReports), 0o700)) //nolint:gosec // a program
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "nodes"), []byte(list), 0o600),
+		os.WriteFile(filepath.Join(dir, "oc"), []byte(ocOfReports), 0o700)) //nolint:gosec // a program
 	if err != nil {
 		return nil, 0, fmt.Errorf("write the reports: %w", err)
 	}
