@@ -27,7 +27,9 @@ type fakeManager struct {
 	fails   error  // of each query
 	start   func() // of the main process
 	step    func() // before each call, if there is one
-	calls   []string
+
+	stopFails error // of QueueStop
+	calls     []string
 }
 
 func (m *fakeManager) Unit(context.Context, string) (systemd.Unit, error) {
@@ -62,7 +64,7 @@ func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
 func (m *fakeManager) Stop(_ context.Context, name string) error { return m.called("stop " + name) }
 
 func (m *fakeManager) QueueStop(_ context.Context, name string) error {
-	return m.called("queue stop " + name)
+	return errors.Join(m.called("queue stop "+name), m.stopFails)
 }
 
 func (m *fakeManager) called(call string) error {
@@ -169,6 +171,64 @@ func TestUpgradeAndRollback(t *testing.T) {
 
 	if text := read(t, r.paths.remover); text != Remover {
 		t.Errorf("the unit for the removal is %q", text)
+	}
+}
+
+// TestResults has the results that end a run after a power loss, or without a ready service.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	const restart, endTimer = "restart " + service, "queue stop " + timer
+	dead, failing := systemd.Unit{ActiveState: "failed"}, systemd.Unit{ActiveState: "activating", Result: "exit-code"}
+	for name, tt := range map[string]struct {
+		rejected, required string // images
+		program, previous  string
+		unit               systemd.Unit
+		ready              bool
+		code               int
+		log, end           string // the binary at the end
+		calls              []string
+	}{
+		"back after a power loss":      {image, image, "second", "first", failing, true, ExitFailed, "with " + image + ": the previous binary is restored and serves", "first", []string{restart, endTimer}},
+		"back, another image by now":   {image, otherImage, "second", "first", failing, true, ExitFailed, "with " + image + ": the previous binary", "first", []string{restart}},
+		"neither is ready":             {image, image, "second", "first", failing, false, ExitFailed, "neither with " + image + " nor with the previous binary", "first", []string{restart, endTimer}},
+		"stopped while going back":     {image, image, "second", "first", dead, false, ExitFailed, "was stopped before it became ready", "first", []string{restart}},
+		"stopped":                      {"", byTag, "second", "", dead, false, ExitFailed, "was stopped before it became ready with " + byTag, "second", []string{restart}},
+		"not ready, nothing to go to":  {"", byTag, "second", "", failing, false, ExitFailed, "does not become ready: see", "second", []string{restart}},
+		"rejected, and not ready now":  {image, image, "first", "", failing, false, ExitFailed, "does not become ready: see", "first", []string{restart}},
+		"no such unit on the host":     {"", byTag, "second", "", systemd.Unit{LoadState: "not-found"}, false, ExitFailed, "is not installed on this host", "second", nil},
+		"another checksum than before": {"", otherImage, "second", "", failing, false, ExitFailed, "not that of an earlier pull", "second", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeManager{unit: tt.unit, restart: func() bool { return tt.ready }}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": tt.required, "TRIGGER_UNIT": timer})
+			if tt.unit.LoadState != "" {
+				m.unit.LoadState = tt.unit.LoadState
+			}
+			write(t, r.paths.remover, Remover)
+			for path, text := range map[string]string{r.paths.program: tt.program, r.paths.previous: tt.previous, r.paths.next: "second"} {
+				if text != "" {
+					write(t, path, text)
+				}
+			}
+			r.Candidate = r.paths.next
+			state := State{Installed: Binary{otherImage, "first"}, Boot: Boot{ID: r.boot}}
+			if tt.rejected != "" {
+				state.Rejected = Binary{tt.rejected, sumOf(t, r.paths.next)}
+			}
+			if err := (&stateFile{path: r.paths.state}).save(state); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.run(t.Context()); code != tt.code || !strings.Contains(log.String(), tt.log) {
+				t.Errorf("exit code %d with %q, want %d with %q", code, log, tt.code, tt.log)
+			}
+			if got := read(t, r.paths.program); got != tt.end {
+				t.Errorf("the binary is %q, want %q", got, tt.end)
+			}
+			if diff := cmp.Diff(tt.calls, m.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -354,6 +414,39 @@ func TestLabels(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("SELinux %v (-want +got):\n%s", on, diff)
 		}
+	}
+}
+
+// TestWarnings: an unreadable state, an SELinux type that cannot be set and a timer that does not stop
+// do not prevent an installation. A binary that does not run does.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	m := &fakeManager{stopFails: errors.New("no timer"), unit: systemd.Unit{ActiveState: "active"}}
+	environment := map[string]string{"HTTP01_PROXYD_IMAGE": image, "JOURNAL_STREAM": "8:1"}
+	r, log := newRun(t, m, environment)
+	r.selinux, r.Candidate = true, r.paths.next
+	write(t, r.paths.state, "{")
+	write(t, r.Candidate, "second")
+	works := r.command
+	r.command = func(ctx context.Context, name string, args ...string) (string, error) {
+		if name == "restorecon" {
+			return "", errors.New("no policy")
+		}
+		return works(ctx, name, args...)
+	}
+	if code := r.run(t.Context()); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{"<4>read the state in ", "<4>cannot set the SELinux type of ", "no policy\n", "is installed: version", "<4>no timer\n"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in %s", want, log)
+		}
+	}
+	environment["HTTP01_PROXYD_IMAGE"] = otherImage
+	write(t, r.Candidate, "third")
+	r.command = func(context.Context, string, ...string) (string, error) { return "", errors.New("exec format error") }
+	if code := r.run(t.Context()); code != ExitFailed || !strings.Contains(log.String(), "does not run on this x86_64 host: exec format error") {
+		t.Errorf("exit code %d with %s", code, log)
 	}
 }
 
