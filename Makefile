@@ -10,7 +10,7 @@
 # make test-host       ... the unit, and its delivery, on hosts that boot
 # make test-release    ... image, release and `make install`
 # make flakes          the tests of SET N times under load: N=5 LOAD=4 SET=main or all
-# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE STRICT ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT LAYERED FCOS
+# make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER HTTP01PROXY INFRASTRUCTURE ALLOW_DISABLED TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT LAYERED FCOS
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
@@ -259,7 +259,7 @@ machineconfigs:
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
 		$(call given,PROXY,--proxy) $(call given,CLUSTER_DOMAIN,--cluster-domain) \
 		$(call given,APISERVER,--apiserver) $(call given,HTTP01PROXY,--http01proxy) $(call given,INFRASTRUCTURE,--infrastructure) \
-		$(if $(call yes,$(STRICT)),--strict) $(if $(call yes,$(ALLOW_DISABLED)),--allow-disabled) $(if $(call yes,$(LAYERED)),--layered) \
+		$(if $(call yes,$(ALLOW_DISABLED)),--allow-disabled) $(if $(call yes,$(LAYERED)),--layered) \
 		$(if $(call yes,$(FCOS)),--fcos --binary $(BIN)/http01-proxyd) --output-dir '$(OUT)'
 
 # The schema of pkg/apis, as a patch. A test fails if it is not current. The test finds
@@ -279,7 +279,6 @@ docs:
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
-	$(GO) test ./pkg/cluster/verify -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
 	cd test && $(GO) test ./suites/fleets -run TestFigures -count=1 -update
 

@@ -15,7 +15,7 @@ import (
 )
 
 // TestClusterObjects reads the objects from two files, or from one List on standard
-// input, and reports unknown fields.
+// input.
 func TestClusterObjects(t *testing.T) {
 	t.Parallel()
 	files := []string{"testdata/apiserver.yaml", "testdata/infrastructure.yaml"}
@@ -26,7 +26,6 @@ func TestClusterObjects(t *testing.T) {
 		b.WriteString("- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n")
 	}
 	list := b.String()
-	const unknown = `unknown field "spec.http01ChallengeProxy.customDeployment.externalPort": did you mean internalPort?`
 	for name, tt := range map[string]struct {
 		in   string
 		args []string
@@ -35,40 +34,37 @@ func TestClusterObjects(t *testing.T) {
 		"two files": {
 			"",
 			[]string{"--apiserver", files[0], "--infrastructure", files[1]},
-			"warning: testdata/apiserver.yaml:12:7: " + unknown + "\n" +
-				"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List as oc prints it": {
 			"",
-			[]string{"--strict", "--apiserver", "testdata/cluster.yaml"},
+			[]string{"--apiserver", "testdata/cluster.yaml"},
 			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"an HTTP01Proxy": {
 			"",
-			[]string{"--strict", "--http01proxy", "testdata/http01proxy.yaml", "--infrastructure", files[1]},
+			[]string{"--http01proxy", "testdata/http01proxy.yaml", "--infrastructure", files[1]},
 			"note: testdata/http01proxy.yaml: CustomDeployment, port 8888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"no HTTP01Proxy, allowed": {
 			"{apiVersion: v1, kind: List, items: []}",
-			[]string{"--strict", "--allow-disabled", "--http01proxy", "-", "--infrastructure", files[1]},
+			[]string{"--allow-disabled", "--http01proxy", "-", "--infrastructure", files[1]},
 			"note: standard input: contains no HTTP01Proxy: the configuration disables the proxy\n",
 		},
 		"one file, called in two ways": {
 			"",
-			[]string{"--strict", "--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
+			[]string{"--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
 			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List for both": {
 			list,
 			[]string{"--apiserver", "-", "--infrastructure", "-"},
-			"warning: standard input:15:9: " + unknown + "\n" +
-				"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List for one": {
 			list,
 			[]string{"--infrastructure", "-"},
-			"warning: standard input:15:9: " + unknown + "\n" +
-				"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +92,7 @@ func TestHelpExampleEnables(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	got := runLine(t, "", "render", "--image", image, "--strict", "--http01proxy", filepath.Join(dir, "http01proxy.yaml"),
+	got := runLine(t, "", "render", "--image", image, "--http01proxy", filepath.Join(dir, "http01proxy.yaml"),
 		"--infrastructure", "testdata/infrastructure.yaml", "--output-dir", filepath.Join(dir, "rendered"))
 	if want := "http01proxy.yaml: DefaultDeployment, port 8888; "; got.code != cli.OK || !strings.Contains(got.err, want) {
 		t.Errorf("%+v", got)

@@ -43,7 +43,6 @@ func TestMake(t *testing.T) {
 			"",
 		},
 		"an HTTP01Proxy":         {nil, []string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"}, []string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"}, ""},
-		"strictly":               {nil, []string{"IMAGE=i", "APISERVER=list", "STRICT=1", "OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--strict", "--output-dir", "o"}, ""},
 		"a List, exported":       {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--output-dir", "o"}, ""},
 		"no objects":             {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"}, ""},
 		"exported":               {[]string{"IMAGE=i", "OUT=o"}, nil, []string{"--image", "i", "--output-dir", "o"}, ""},
@@ -53,7 +52,7 @@ func TestMake(t *testing.T) {
 		"empty, for the example": {[]string{"IMAGE="}, nil, nil, empty},
 		"empty, not used":        {[]string{"IMAGE="}, []string{"LAYERED=yes", "OUT=o"}, []string{"--layered", "--output-dir", "o"}, ""},
 		"layered":                {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--output-dir", "o"}, ""},
-		"not layered":            {nil, []string{"IMAGE=i", "LAYERED=no", "STRICT=0", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--output-dir", "o"}, ""},
+		"not layered":            {nil, []string{"IMAGE=i", "LAYERED=no", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--output-dir", "o"}, ""},
 		"fcos":                   {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--output-dir", "o"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // image must be pulled.
 const defaultTimeout = 2 * time.Minute
 
-// nodeFlags select the nodes of status, check and verify.
+// nodeFlags select the nodes of status, check and condition.
 type nodeFlags struct {
 	oc              nodes.OC
 	names, selector string
@@ -38,9 +38,11 @@ func (f *nodeFlags) add(c *cobra.Command) {
 func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas; default: those of --selector")
-	flags.StringVar(&f.selector, "selector", "", "`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
+	flags.StringVar(&f.selector, "selector", "",
+		"`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "maximal `DURATION` for each node")
-	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "", "`FILE` for the connection of oc to the cluster; default: that of oc")
+	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "",
+		"`FILE` for the connection of oc to the cluster; default: that of oc")
 	flags.StringVar(&f.oc.Context, "context", "", "`NAME` of the context in the kubeconfig; default: the current one")
 	cli.Advanced(flags, "kubeconfig", "context")
 }

@@ -214,3 +214,16 @@ func TestNoOC(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// inOrder reports whether the text contains the pieces between the stars, in that
+// order.
+func inOrder(text, pieces string) bool {
+	for piece := range strings.SplitSeq(pieces, "*") {
+		_, rest, found := strings.Cut(text, piece)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
+}

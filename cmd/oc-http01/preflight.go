@@ -27,7 +27,6 @@ const maxNamedFolders = 3
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
 	pool, format string
-	strict       bool
 	text         cli.TextFlags
 }
 
@@ -59,7 +58,8 @@ own, even if it is an empty List. From OpenShift 4.20, the file is optional. Ope
 
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but an object
 is missing. With 1 or 2, nothing was examined.`,
-		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster -o yaml > cluster.yaml
+		Example: `  oc get machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster \
+    -o yaml > cluster.yaml
   oc get machineosconfig -o yaml > machineosconfigs.yaml
   oc get mc --selector=machineconfiguration.openshift.io/role=master -o yaml > machineconfigs.yaml
   oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml rendered
@@ -81,7 +81,6 @@ is missing. With 1 or 2, nothing was examined.`,
 	}
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
 	c.Flags().StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-	c.Flags().BoolVar(&f.strict, "strict", false, "reject unknown fields; default: ignore them with a warning")
 	f.text.Add(c)
 	return c
 }
@@ -95,7 +94,8 @@ func validatePreflight(names []string) error {
 	}
 	switch {
 	case len(names) == 0:
-		return cli.UsageError("no file given: name the objects of the cluster and the rendered files, or - for standard input")
+		return cli.UsageError("no file given: name the objects of the cluster and the rendered files, or - for standard " +
+			"input")
 	case fromStdin > 1:
 		return cli.UsageError("only one file can be read from standard input")
 	}
@@ -107,12 +107,9 @@ func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, er
 	if err != nil {
 		return report.Preflight{}, err
 	}
-	objects, warnings, err := preflight.Parse(files, f.strict)
+	objects, err := preflight.Parse(files)
 	if err != nil {
 		return report.Preflight{}, err
-	}
-	for _, w := range warnings {
-		fmt.Fprintln(s.Err, "warning: "+w)
 	}
 	result := preflight.Check(objects, f.pool)
 	if f.format == cli.Text {
@@ -197,7 +194,8 @@ func noRenderedFiles(dir string) error {
 	if len(below) == 0 {
 		return fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", dir)
 	}
-	return fmt.Errorf("%s has no rendered files, but folders in it have: name one of them, such as %s", dir, strings.Join(below, " or "))
+	return fmt.Errorf("%s has no rendered files, but folders in it have: name one of them, such as %s", dir,
+		strings.Join(below, " or "))
 }
 
 func preflightExitCode(outcome report.ClusterOutcome) error {

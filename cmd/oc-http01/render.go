@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ type renderFlags struct {
 	apiServer, http01Proxy, infrastructure         string
 	layout, cliImage                               string
 	clusters                                       []string
-	allowTag, allowDisabled, layered, fcos, strict bool
+	allowTag, allowDisabled, layered, fcos         bool
 }
 
 func renderCommand() *cobra.Command {
@@ -89,25 +88,36 @@ machine-config-operator. If there is a problem, no file is written.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.image, "image", "", "container image with the binary, by digest: `REF` is registry/name@sha256:...")
-	flags.StringVar(&f.config, "config", "", "`FILE` with the configuration of the service (- is standard input); default: mode: DefaultDeployment")
-	flags.StringVar(&f.trustedCA, "trusted-ca", "", "`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
-	flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
-	flags.StringVar(&f.domain, "cluster-domain", "", "domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
-	flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
-	flags.StringVar(&f.http01Proxy, "http01proxy", "", "`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
-	flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; default: none")
-	flags.BoolVar(&f.strict, "strict", false, "reject unknown fields in the cluster's objects; default: ignore them with a warning")
-	flags.BoolVar(&f.allowDisabled, "allow-disabled", false, "accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
+	flags.StringVar(&f.config, "config", "",
+		"`FILE` with the configuration of the service (- is standard input); default: mode: DefaultDeployment")
+	flags.StringVar(&f.trustedCA, "trusted-ca", "",
+		"`FILE` of a ConfigMap with the CAs of the ingress certificate in the key ca-bundle.crt; default: none")
+	flags.StringVar(&f.proxy, "proxy", "",
+		"`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
+	flags.StringVar(&f.domain, "cluster-domain", "",
+		"domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
+	flags.StringVar(&f.apiServer, "apiserver", "",
+		"`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+	flags.StringVar(&f.http01Proxy, "http01proxy", "",
+		"`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
+	flags.StringVar(&f.infrastructure, "infrastructure", "",
+		"`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; "+
+			"default: none")
+	flags.BoolVar(&f.allowDisabled, "allow-disabled", false,
+		"accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
 	flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-	flags.StringVar(&f.sums, "sums", "", "`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
-	flags.StringVar(&f.out, "output-dir", "machineconfigs", "`DIR` to write to; - prints the MachineConfigs without the policy")
-	flags.BoolVar(&f.allowTag, "allow-tag", false, "accept an image by tag: each host runs the image that the tag named when it pulled")
+	flags.StringVar(&f.sums, "sums", "",
+		"`FILE` with the output of sha256sum for the release binaries, which the installer verifies; default: none")
+	flags.StringVar(&f.out, "output-dir", "machineconfigs",
+		"`DIR` to write to; - prints the MachineConfigs without the policy")
+	flags.BoolVar(&f.allowTag, "allow-tag", false,
+		"accept an image by tag: each host runs the image that the tag named when it pulled")
 	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
 	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
 	f.layoutFlags(flags)
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
-	cli.Advanced(flags, "allow-tag", "binary", "cli-image", "cluster-domain", "fcos", "layered", "strict", "sums")
+	cli.Advanced(flags, "allow-tag", "binary", "cli-image", "cluster-domain", "fcos", "layered", "sums")
 	return c
 }
 
@@ -130,8 +140,6 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 		return cli.UsageError("--fcos requires --binary FILE")
 	case !f.fcos && f.binary != "":
 		return cli.UsageError("--binary requires --fcos")
-	case f.strict && !f.givesObjects():
-		return cli.UsageError("--strict requires --apiserver, --http01proxy or --infrastructure")
 	case f.allowDisabled && !f.givesObjects():
 		return cli.UsageError("--allow-disabled requires --apiserver, --http01proxy or --infrastructure")
 	case f.stdinCount() > 1:
@@ -203,7 +211,10 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	case f.image == machineconfig.ExampleImage:
 		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
 	case f.layered:
-		fmt.Fprintln(w, `note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there is no http01-proxyd-install.service to restart`)
+		fmt.Fprintln(w,
+			`note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in `+
+				`force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, `+
+				`because there is no http01-proxyd-install.service to restart`)
 	}
 }
 
@@ -213,18 +224,10 @@ func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
 	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
 	cluster, clusterErr := f.readCluster(in)
-	site := machineconfig.Site{Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster}
-	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
-}
-
-// sameFile reports whether both names are given and name one file.
-func sameFile(a, b string) bool {
-	if a == "" || b == "" || a == stdin || b == stdin {
-		return a != "" && a == b
+	site := machineconfig.Site{
+		Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster,
 	}
-	infoA, errA := os.Stat(a)
-	infoB, errB := os.Stat(b)
-	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
 // readCluster reads the cluster's objects. A file that is given for several objects is
@@ -233,22 +236,18 @@ func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, e
 	if !f.givesObjects() {
 		return nil, nil //nolint:nilnil // not requested
 	}
-	c := machineconfig.ClusterObjects{Strict: f.strict, AllowDisabled: f.allowDisabled}
+	read := make(map[string]*machineconfig.Input)
 	var problems []error
-	var names []string
-	var inputs []*machineconfig.Input
-	for _, object := range []struct {
-		name string
-		into **machineconfig.Input
-	}{{f.apiServer, &c.APIServer}, {f.http01Proxy, &c.HTTP01Proxy}, {f.infrastructure, &c.Infrastructure}} {
-		if i := slices.IndexFunc(names, func(name string) bool { return sameFile(name, object.name) }); i >= 0 {
-			*object.into = inputs[i]
-			continue
+	for _, name := range []string{f.apiServer, f.http01Proxy, f.infrastructure} {
+		if _, done := read[name]; !done {
+			input, err := readInput(in, name, machineconfig.MaxObject)
+			read[name], problems = input, append(problems, err)
 		}
-		input, err := readInput(in, object.name, machineconfig.MaxObject)
-		*object.into, names, inputs, problems = input, append(names, object.name), append(inputs, input), append(problems, err)
 	}
-	return &c, errors.Join(problems...)
+	return &machineconfig.ClusterObjects{
+		APIServer: read[f.apiServer], HTTP01Proxy: read[f.http01Proxy], Infrastructure: read[f.infrastructure],
+		AllowDisabled: f.allowDisabled,
+	}, errors.Join(problems...)
 }
 
 // render creates all files in memory.
@@ -292,7 +291,10 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes
 	// the policy, because tools for GitOps apply folders recursively.
-	return append([]outputFile{policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script())}, outputs...), nil
+	return append([]outputFile{
+		policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script()),
+	},
+		outputs...), nil
 }
 
 // policyOutput returns a file that is not a MachineConfig.

@@ -3,13 +3,10 @@
 package main
 
 import (
-	"encoding/base64"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/schematest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -33,10 +30,8 @@ func TestSchemas(t *testing.T) {
 		output(map[string]string{"master0": checkedProblem, "master1": checkedOK}, "check"),
 		output(map[string]string{"master0": ""}, "check"))
 	dir := t.TempDir()
-	path := filepath.Join(dir, "status-m0.json")
-	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
 	schematest.Check[report.ClusterCondition](t, *update, "cluster-condition", "ClusterCondition", nil,
-		output(nil, "condition", path), output(nil, "condition", path+".absent"))
+		output(map[string]string{"master0": serving}, "condition"), output(map[string]string{"master0": ""}, "condition"))
 	full := filepath.Join(dir, "full.yaml")
 	must(t, os.WriteFile(full, []byte(clusterList(policyLists(t))), 0o600))
 	pool := filepath.Join(dir, "pool.yaml")
@@ -45,8 +40,6 @@ func TestSchemas(t *testing.T) {
 	must(t, os.WriteFile(patched, []byte(clusterList("    files: []\n")), 0o600))
 	schematest.Check[report.Preflight](t, *update, "preflight", "Preflight", nil,
 		output(nil, "preflight", full), output(nil, "preflight", pool), output(nil, "preflight", patched))
-	schematest.Check[report.Verification](t, *update, "verification", "Verification", nil,
-		output(map[string]string{"master0": fmt.Sprintf(`{"status": %q, "B2": ""}`, base64.StdEncoding.EncodeToString([]byte(serving))), "master1": "hello"}, "verify"))
 	schematest.Check[renderedFiles](t, *update, "rendered-files", "RenderedFiles", []string{"cmd/oc-http01"},
 		output(nil, "render", "--image", image, "--output-dir", dir),
 		output(nil, "render", "--layered", "--output-dir", dir))

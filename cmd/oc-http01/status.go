@@ -43,7 +43,7 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 				return err
 			}
 			now := time.Now()
-			s := clusterStatus(outputs, now)
+			s := condition.ClusterStatus(hostReports(outputs), now)
 			switch format {
 			case cli.JSON, cli.YAML:
 				err = cli.WriteDocument(c.OutOrStdout(), format, s)
@@ -64,12 +64,13 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 	return c
 }
 
-func clusterStatus(outputs []nodes.Output, now time.Time) report.ClusterStatus {
+// hostReports reads the reports of the nodes.
+func hostReports(outputs []nodes.Output) []condition.HostReport {
 	hosts := make([]condition.HostReport, len(outputs))
 	for i, o := range outputs {
 		hosts[i] = hostReport(o)
 	}
-	return condition.ClusterStatus(hosts, now)
+	return hosts
 }
 
 // hostReport reads the report of a node. A node without a readable report has not

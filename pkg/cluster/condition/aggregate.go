@@ -21,80 +21,44 @@ const (
 	VIPNotHeld   report.Reason = "VIPNotHeld"   // no host holds a VIP
 )
 
-// Expectation describes the expected reports. The zero value expects nothing.
-type Expectation struct {
-	Count  int           // number of hosts
-	Names  []string      // names of the hosts
-	MaxAge time.Duration // maximal age of a report
+// Aggregate combines the reports of all hosts, which were just queried, into one condition.
+// It is True when every API VIP is held and served by exactly one host, or when none is
+// required. Where BGP announces a VIP, several hosts hold it at once, and each of them must
+// serve it. The transition time is that of the hosts, never after now, and now if it is
+// unknown.
+func Aggregate(hosts []HostReport, now time.Time) report.Condition {
+	hosts = sortedByName(hosts)
+	return newCondition(report.ConditionType, hosts, evaluate(hosts), now)
 }
 
-// Aggregate combines the reports of all hosts into one condition. It is True when every
-// API VIP is held and served by exactly one host, or when none is required. Where BGP
-// announces a VIP, several hosts hold it at once, and each of them must serve it. A host that
-// is expected but has no report, or an old report, counts as not reachable. previous is
-// the condition of an earlier run, or nil. The transition time is never after now, and
-// is now if it is unknown.
-func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condition, now time.Time) report.Condition {
-	s := expected.apply(hosts, now)
-	return s.condition(report.ConditionType, evaluate(s.hosts), previous)
+func sortedByName(hosts []HostReport) []HostReport {
+	return slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// snapshot contains all hosts at one time.
-type snapshot struct {
-	hosts    []HostReport // sorted by name, with those that are missing
-	coverage []string     // how many hosts have reported
-	now      time.Time
-}
-
-// apply adds the missing hosts and drops reports that are too old.
-func (e Expectation) apply(hosts []HostReport, now time.Time) snapshot {
-	hosts = applyMaxAges(hosts, e.MaxAge, now)
-	reports := len(filter(hosts, HostReport.answered))
-	missing := e.missingHosts(hosts)
-	total := max(len(hosts)+len(missing), e.Count)
-	hosts = slices.SortedFunc(slices.Values(slices.Concat(hosts, missing)), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
-	return snapshot{hosts, coverageRemark(reports, total), now}
-}
-
-// condition returns the condition of this type for a result.
-func (s snapshot) condition(conditionType string, v result, previous *report.Condition) report.Condition {
+// newCondition returns the condition of this type for a result. Its message ends with how
+// many hosts have reported: nothing is known about the others.
+func newCondition(conditionType string, hosts []HostReport, v result, now time.Time) report.Condition {
+	parts := slices.Concat(v.message, remarks(hosts, v.mentioned, now))
+	switch reports, total := len(filter(hosts, HostReport.answered)), len(hosts); {
+	case reports < total:
+		parts = append(parts, fmt.Sprintf("%d of %d hosts have reported", reports, total))
+	case total == 1:
+		parts = append(parts, "1 host has reported")
+	case total > 1:
+		parts = append(parts, fmt.Sprintf("%d hosts have reported", total))
+	}
+	at := v.since
+	if at.IsZero() {
+		at = latest(hosts, HostReport.since)
+	}
+	if at.IsZero() || at.After(now) { // the clock of a host may be ahead
+		at = now
+	}
 	return report.Condition{
 		Type: conditionType, Status: v.status, Reason: v.reason,
-		Message:            printable.Truncate(strings.Join(slices.Concat(v.message, remarks(s.hosts, v.mentioned, s.now), s.coverage), "; "), report.MaxMessage),
-		LastTransitionTime: transitionTime(v, s.hosts, previous, s.now),
+		Message: printable.Truncate(strings.Join(parts, "; "),
+			report.MaxMessage), LastTransitionTime: at.UTC().Truncate(time.Second),
 	}
-}
-
-// missingHosts returns the hosts without a report. For a count of hosts the names are
-// unknown, and one entry stands for all of them.
-func (e Expectation) missingHosts(hosts []HostReport) (all []HostReport) {
-	const problem = "no report was given"
-	for _, name := range e.Names {
-		if !slices.ContainsFunc(hosts, func(h HostReport) bool { return h.Name == name }) {
-			all = append(all, HostReport{Name: name, Problem: problem})
-		}
-	}
-	switch more := e.Count - len(hosts); {
-	case more == 1:
-		all = append(all, HostReport{Name: "another host", Problem: problem})
-	case more > 1:
-		all = append(all, HostReport{Name: fmt.Sprintf("%d other hosts", more), Problem: problem})
-	}
-	return all
-}
-
-// coverageRemark returns how many hosts have reported: nothing is known about the
-// others.
-func coverageRemark(reports, total int) []string {
-	switch {
-	case total == 0:
-		return nil
-	case reports < total:
-		return []string{fmt.Sprintf("%d of %d hosts have reported", reports, total)}
-	case total == 1:
-		return []string{"1 host has reported"}
-	}
-	return []string{fmt.Sprintf("%d hosts have reported", total)}
 }
 
 // result is a condition before its time is determined.
@@ -135,7 +99,10 @@ func evaluate(hosts []HostReport) result {
 	if len(vips) == 0 && len(failing) > 0 {
 		if len(failing) == len(hosts) && sameCondition(failing) {
 			v := hostFailure(failing[0])
-			v.message, v.mentioned = []string{fmt.Sprintf("%s: %s", joinNames(failing), cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason)))}, failing
+			v.message, v.mentioned = []string{
+				fmt.Sprintf("%s: %s", joinNames(failing),
+					cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason))),
+			}, failing
 			return v
 		}
 		return hostFailure(mostSevere(failing))
@@ -265,31 +232,6 @@ func formatGroups(groups map[string][]HostReport) string {
 	return strings.Join(all, ", ")
 }
 
-// transitionTime returns the time of the last change of the status. It is the previous
-// time while the status is the same, and otherwise the time that the hosts report. If
-// that is before the previous transition, something else has changed, and the
-// transition was found when the reports were written.
-func transitionTime(v result, hosts []HostReport, previous *report.Condition, clock time.Time) time.Time {
-	known := previous != nil && !previous.LastTransitionTime.IsZero()
-	if known && previous.Status == v.status {
-		return earlier(previous.LastTransitionTime, clock).UTC().Truncate(time.Second)
-	}
-	at := v.since
-	if at.IsZero() {
-		at = latest(hosts, HostReport.since)
-	}
-	if at.IsZero() || known && !at.After(previous.LastTransitionTime) {
-		at = latest(hosts, func(h HostReport) time.Time { return h.Observed })
-	}
-	if at.IsZero() {
-		at = clock
-	}
-	if known && at.Before(previous.LastTransitionTime) {
-		at = previous.LastTransitionTime
-	}
-	return earlier(at, clock).UTC().Truncate(time.Second) // the clock of a host may be ahead
-}
-
 func latest(hosts []HostReport, when func(HostReport) time.Time) (at time.Time) {
 	for _, h := range hosts {
 		at = later(at, when(h))
@@ -299,13 +241,6 @@ func latest(hosts []HostReport, when func(HostReport) time.Time) (at time.Time) 
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
 		return b
 	}
 	return a

@@ -57,12 +57,6 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 	return h
 }
 
-// observedAt sets the minute of the query.
-func observedAt(h condition.HostReport, minute int) condition.HostReport {
-	h.Observed = at(minute)
-	return h
-}
-
 // TestAggregate: the condition of the cluster, and its transition time.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
@@ -179,13 +173,13 @@ func TestAggregate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := report.Condition{Type: "HTTP01ChallengeProxyReady", Status: tt.status, Reason: tt.reason, Message: tt.message + coverage(tt.hosts), LastTransitionTime: at(tt.minute)}
-			got := condition.Aggregate(tt.hosts, condition.Expectation{}, nil, at(59))
+			got := condition.Aggregate(tt.hosts, at(59))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			reversed := slices.Clone(tt.hosts)
 			slices.Reverse(reversed)
-			if diff := cmp.Diff(got, condition.Aggregate(reversed, condition.Expectation{}, &got, at(59))); diff != "" {
+			if diff := cmp.Diff(got, condition.Aggregate(reversed, at(59))); diff != "" {
 				t.Errorf("again, in another order (-first +second):\n%s", diff)
 			}
 		})
@@ -211,72 +205,15 @@ func coverage(hosts []condition.HostReport) string {
 	return fmt.Sprintf("; %d hosts have reported", said)
 }
 
-// TestExpected: hosts without a report count as not reachable, and known problems are
-// still named.
-func TestExpected(t *testing.T) {
-	t.Parallel()
-	serving, standby := host(t, "m0", report.Serving, 1, vip4+" Held"), host(t, "m1", report.Standby, 2, vip4+" Standby")
-	for name, tt := range map[string]struct {
-		hosts    []condition.HostReport
-		expected condition.Expectation
-		status   string
-		message  string
-	}{
-		"all, counted":      {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 2}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
-		"all, by name":      {[]condition.HostReport{serving, standby}, condition.Expectation{Names: []string{"m0", "m1"}}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
-		"one is missing":    {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 3}, "Unknown", "another host: no report was given; 2 of 3 hosts have reported"},
-		"two are missing":   {[]condition.HostReport{standby}, condition.Expectation{Count: 3}, "Unknown", "2 other hosts: no report was given; 1 of 3 hosts have reported"},
-		"missing, by name":  {[]condition.HostReport{serving}, condition.Expectation{Names: []string{"m0", "m1"}}, "Unknown", "m1: no report was given; 1 of 2 hosts have reported"},
-		"missing, and down": {[]condition.HostReport{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, condition.Expectation{Names: []string{"m0", "m1"}}, "False", "m0: reason PortInUse; m1 is not ready (NotReachable): no report was given; 1 of 2 hosts have reported"},
-	} {
-		got := condition.Aggregate(tt.hosts, tt.expected, nil, at(59))
-		if got.Status != tt.status || got.Message != tt.message {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
-// TestClockAhead: no transition is in the future.
+// TestClockAhead: no transition is in the future, and the clock is named.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
-	hosts := []condition.HostReport{host(t, "m0", report.Serving, 50, vip4+" Held")}
-	first := condition.Aggregate(hosts, condition.Expectation{}, nil, at(10))
-	if !first.LastTransitionTime.Equal(at(10)) {
-		t.Errorf("%+v", first)
-	}
-	first.LastTransitionTime = at(50)
-	if again := condition.Aggregate(hosts, condition.Expectation{}, &first, at(11)); !again.LastTransitionTime.Equal(at(11)) {
-		t.Errorf("again: %+v", again)
-	}
-}
-
-// TestTransitions: over several runs, the time changes with the status, to the time of
-// the change on the hosts, and never backwards.
-func TestTransitions(t *testing.T) {
-	t.Parallel()
-	var previous *report.Condition
-	for i, s := range []struct {
-		host   condition.HostReport
-		status string
-		minute int
-	}{
-		{host(t, "m0", report.Serving, 1, vip4+" Held"), "True", 1},
-		{host(t, "m0", report.Serving, 4, vip4+" Held"), "True", 1}, // it was down and up between two runs
-		{host(t, "m0", report.PortInUse, 6, vip4+" Held"), "False", 6},
-		{host(t, "m0", report.InvalidConfig, 6, vip4+" Held"), "False", 6},
-		{host(t, "m0", report.Standby, 5, vip4+" Standby"), "False", 6},
-		{host(t, "m0", report.Serving, 5, vip4+" Held 8"), "True", 8},                    // the VIP came; its host was ready before
-		{observedAt(host(t, "m0", report.Standby, 5, vip4+" Standby"), 12), "False", 12}, // of an earlier version, without the time of the VIP
-		{observedAt(host(t, "m0", report.Standby, 5, vip4+" Standby"), 13), "False", 12},
-		{observedAt(condition.HostReport{Name: "m0", Problem: "x"}, 14), "Unknown", 14},
-		{observedAt(host(t, "m0", report.Serving, 5, vip4+" Held 8"), 20), "True", 20}, // it was there all the time
-		{condition.HostReport{Name: "m0", Problem: "x"}, "Unknown", 50},
-	} {
-		got := condition.Aggregate([]condition.HostReport{s.host}, condition.Expectation{}, previous, at(50))
-		if got.Status != s.status || !got.LastTransitionTime.Equal(at(s.minute)) {
-			t.Errorf("step %d: %+v, want %s since minute %d", i, got, s.status, s.minute)
-		}
-		previous = &got
+	h := host(t, "m0", report.Serving, 50, vip4+" Held")
+	h.Reported = at(50)
+	got := condition.Aggregate([]condition.HostReport{h}, at(10))
+	const want = "192.0.2.5 is held and served by m0; the report of m0 is from 2026-01-02T03:50:00Z: its clock is ahead by 40m0s, or the clock of this machine is behind; 1 host has reported"
+	if got.Status != "True" || got.Message != want || !got.LastTransitionTime.Equal(at(10)) {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -303,7 +240,7 @@ func TestParse(t *testing.T) {
 // TestLongMessage: the limit of Kubernetes.
 func TestLongMessage(t *testing.T) {
 	t.Parallel()
-	got := condition.Aggregate([]condition.HostReport{{Name: "m0", Problem: strings.Repeat("é", 40000)}}, condition.Expectation{}, nil, at(0)).Message
+	got := condition.Aggregate([]condition.HostReport{{Name: "m0", Problem: strings.Repeat("é", 40000)}}, at(0)).Message
 	if len(got) > 32<<10 || !strings.HasSuffix(got, "é…") {
 		t.Errorf("%d bytes", len(got))
 	}

@@ -25,7 +25,6 @@ type HostReport struct {
 	Remediation string
 	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
 	Reported    time.Time // time in the report, by the host's clock; zero if missing
-	stale       bool      // the report was too old; Problem names the host
 }
 
 // reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),
@@ -56,13 +55,16 @@ func Parse(name string, text []byte) (HostReport, error) {
 		return HostReport{}, errors.New("the report is empty: the service has not answered")
 	}
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return HostReport{}, fmt.Errorf("not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
+		return HostReport{}, fmt.Errorf(
+			"not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
 	}
 	switch {
 	case parsed.Kind == "Error":
 		return HostReport{}, errors.New(printable.Truncate(parsed.Message, report.MaxMessage))
 	case parsed.Kind != "" && parsed.Kind != "Status":
-		return HostReport{}, fmt.Errorf("not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"", parsed.Kind)
+		return HostReport{}, fmt.Errorf(
+			"not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"",
+			parsed.Kind)
 	case len(parsed.VIPs) > maxVIPs:
 		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs", len(parsed.VIPs))
 	}
@@ -79,7 +81,10 @@ func Parse(name string, text []byte) (HostReport, error) {
 		if v.Management == report.ManagementBGP {
 			management = report.ManagementBGP // another value is one of a newer version
 		}
-		h.VIPs[i] = report.VIP{Management: management, Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address), State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since}
+		h.VIPs[i] = report.VIP{
+			Management: management, Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address),
+			State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since,
+		}
 	}
 	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
 		return HostReport{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
@@ -87,7 +92,8 @@ func Parse(name string, text []byte) (HostReport, error) {
 	switch h.Condition.Status {
 	case "True", "False":
 		if h.Condition.Reason == "" {
-			return HostReport{}, errors.New("not a report of the service: its condition " + report.ConditionType + " has no reason")
+			return HostReport{}, errors.New(
+				"not a report of the service: its condition " + report.ConditionType + " has no reason")
 		}
 	default:
 		if h.Condition.Reason == "" {
@@ -149,8 +155,6 @@ func (h HostReport) vipSince(vip netip.Addr) time.Time {
 // problemText describes a host that is not ready.
 func (h HostReport) problemText() string {
 	switch {
-	case h.stale:
-		return h.Problem
 	case h.Problem != "":
 		return h.Name + ": " + h.Problem
 	case h.Condition.Message != "":

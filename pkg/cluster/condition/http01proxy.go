@@ -3,7 +3,6 @@
 package condition
 
 import (
-	"slices"
 	"time"
 
 	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
@@ -12,21 +11,13 @@ import (
 
 // AggregateHTTP01Proxy combines the reports of all hosts into the conditions Ready and
 // Degraded of an HTTP01Proxy. Ready is the condition that Aggregate returns. Degraded is
-// also True while all VIPs are served, if a host could not serve one. previous are the
-// conditions of an earlier run, or nil.
-func AggregateHTTP01Proxy(hosts []HostReport, expected Expectation, previous []report.Condition, now time.Time) []report.Condition {
-	before := func(conditionType string) *report.Condition {
-		i := slices.IndexFunc(previous, func(c report.Condition) bool { return c.Type == conditionType })
-		if i < 0 {
-			return nil
-		}
-		return &previous[i]
-	}
-	s := expected.apply(hosts, now)
-	ready := evaluate(s.hosts)
+// also True while all VIPs are served, if a host could not serve one.
+func AggregateHTTP01Proxy(hosts []HostReport, now time.Time) []report.Condition {
+	hosts = sortedByName(hosts)
+	ready := evaluate(hosts)
 	return []report.Condition{
-		s.condition(operatorv1alpha1.ConditionReady, ready, before(operatorv1alpha1.ConditionReady)),
-		s.condition(operatorv1alpha1.ConditionDegraded, degraded(s.hosts, ready), before(operatorv1alpha1.ConditionDegraded)),
+		newCondition(operatorv1alpha1.ConditionReady, hosts, ready, now),
+		newCondition(operatorv1alpha1.ConditionDegraded, hosts, degraded(hosts, ready), now),
 	}
 }
 
@@ -34,12 +25,15 @@ func AggregateHTTP01Proxy(hosts []HostReport, expected Expectation, previous []r
 // the administrator has disabled, is not degraded.
 func degraded(hosts []HostReport, ready result) result {
 	isFailure := func(reason report.Reason) bool { return reason != report.Disabled && reason != report.Starting }
-	failing := filter(hosts, func(h HostReport) bool { return h.answered() && !h.ready() && isFailure(h.Condition.Reason) })
+	failing := filter(hosts,
+		func(h HostReport) bool { return h.answered() && !h.ready() && isFailure(h.Condition.Reason) })
 	switch {
 	case ready.status == "False" && isFailure(ready.reason):
 		return result{"True", ready.reason, ready.message, ready.since, ready.mentioned}
 	case len(failing) > 0:
-		return result{"True", mostSevere(failing).Condition.Reason, problemTexts(failing), latest(failing, HostReport.since), failing}
+		return result{
+			"True", mostSevere(failing).Condition.Reason, problemTexts(failing), latest(failing, HostReport.since), failing,
+		}
 	case ready.status == "Unknown":
 		return ready
 	}

@@ -81,7 +81,7 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := condition.AggregateHTTP01Proxy(tt.hosts, condition.Expectation{}, nil, at(59))
+			all := condition.AggregateHTTP01Proxy(tt.hosts, at(59))
 			var got []string
 			for _, c := range all {
 				got = append(got, fmt.Sprintf("%s %s %s %d %s", c.Type, c.Status, c.Reason, c.LastTransitionTime.Minute(), c.Message))
@@ -89,31 +89,6 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(all, condition.AggregateHTTP01Proxy(tt.hosts, condition.Expectation{}, all, at(59))); diff != "" {
-				t.Errorf("again (-first +second):\n%s", diff)
-			}
 		})
-	}
-}
-
-// TestHTTP01ProxyTransitions: each condition has its own transition time.
-func TestHTTP01ProxyTransitions(t *testing.T) {
-	t.Parallel()
-	const held, standby = vip4 + " Held", vip4 + " Standby"
-	serving := host(t, "m0", report.Serving, 1, held)
-	var previous []report.Condition
-	for i, s := range []struct {
-		other           condition.HostReport
-		ready, degraded int
-	}{
-		{host(t, "m1", report.Standby, 2, standby), 1, 2},
-		{host(t, "m1", report.PortInUse, 5, standby), 1, 5},
-		{host(t, "m1", report.InvalidConfig, 6, standby), 1, 5},
-		{host(t, "m1", report.Standby, 9, standby), 1, 9},
-	} {
-		previous = condition.AggregateHTTP01Proxy([]condition.HostReport{serving, s.other}, condition.Expectation{}, previous, at(50))
-		if got := []int{previous[0].LastTransitionTime.Minute(), previous[1].LastTransitionTime.Minute()}; got[0] != s.ready || got[1] != s.degraded {
-			t.Errorf("step %d: since %v, want %d and %d", i, got, s.ready, s.degraded)
-		}
 	}
 }

@@ -56,7 +56,8 @@ func maybeHeld(vip netip.Addr, hosts []HostReport) problem {
 func notReady(h HostReport) problem {
 	return problem{
 		string(findings.ServiceNotReady), report.LevelProblem,
-		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)),
+		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable),
+			cmp.Or(h.Problem, h.Condition.Message)),
 		fmt.Sprintf("Run http01-proxyd check on %s.", h.Name),
 		[]HostReport{h},
 	}
@@ -89,14 +90,19 @@ func difference(id findings.ID, values findings.Values, hosts []HostReport) prob
 	return problem{string(f.ID), string(f.Level), strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, hosts}
 }
 
+// maxClockSkew is the difference between the clocks of two machines that is not
+// reported.
+const maxClockSkew = time.Minute
+
 // clockProblems names the hosts whose clock is ahead. That does not change the
 // condition: their own state is correct, whenever it was reported.
 func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 	for _, h := range hosts {
-		if by := h.clockAhead(now); by > 0 {
+		if by := h.Reported.Sub(now).Round(time.Second); by > maxClockSkew {
 			all = append(all, problem{
 				string(findings.ClockOffset), report.LevelWarning,
-				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by),
+				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name,
+					h.Reported.UTC().Format(time.RFC3339), by),
 				"Check the time servers of both: chronyc tracking.",
 				[]HostReport{h},
 			})

@@ -3,7 +3,6 @@
 package condition
 
 import (
-	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -16,11 +15,11 @@ import (
 // ClusterStatus combines the reports of all hosts, which were just queried, into the
 // status of the cluster.
 func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
-	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
+	hosts = sortedByName(hosts)
 	s := report.ClusterStatus{
 		Header:    report.NewHeader("ClusterStatus"),
 		Time:      now.UTC().Truncate(time.Second),
-		Condition: Aggregate(hosts, Expectation{}, nil, now),
+		Condition: Aggregate(hosts, now),
 		VIPs:      []report.ClusterVIP{},
 		Nodes:     make([]report.NodeStatus, len(hosts)),
 		Problems:  []report.ClusterProblem{},

@@ -3,20 +3,32 @@
 package machineconfig
 
 import (
-	"cmp"
-	"errors"
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
+	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+const (
+	configGroup        = "config.openshift.io/v1"
+	operatorGroup      = "operator.openshift.io/v1alpha1"
+	kindAPIServer      = "APIServer"
+	kindHTTP01Proxy    = "HTTP01Proxy"
+	kindInfrastructure = "Infrastructure"
+	singleton          = "cluster" // the name of the platform's objects
+)
+
+// The field of the APIServer.
+const (
+	challengeProxyField  = "spec.http01ChallengeProxy"
+	challengeProxyAbsent = challengeProxyField + " is absent"
 )
 
 // ClusterObjects are objects of the cluster, as "oc get -o yaml" prints them. One file
@@ -24,220 +36,300 @@ import (
 type ClusterObjects struct {
 	APIServer, HTTP01Proxy *Input // one of both provides the mode
 	Infrastructure         *Input // provides the VIPs
-	// Strict rejects unknown fields. Otherwise they are left out with a warning.
-	Strict bool
 	// AllowDisabled accepts that no object has the settings of the proxy, which
 	// disables it.
 	AllowDisabled bool
 }
 
-// A givenFile is a file and the kind of object that it was given for.
-type givenFile struct {
-	in   *Input
-	kind string
-}
-
-// files returns the files that were given.
-func (c ClusterObjects) files() []givenFile {
-	return slices.DeleteFunc([]givenFile{{c.APIServer, kindAPIServer}, {c.HTTP01Proxy, kindHTTP01Proxy}, {c.Infrastructure, kindInfrastructure}},
-		func(f givenFile) bool { return f.in == nil })
+// files returns the files that were given, each once: a file may have several names.
+func (c ClusterObjects) files() (all []Input) {
+	for _, in := range []*Input{c.APIServer, c.HTTP01Proxy, c.Infrastructure} {
+		if in != nil && !slices.ContainsFunc(all, func(other Input) bool { return bytes.Equal(other.Text, in.Text) }) {
+			all = append(all, *in)
+		}
+	}
+	return all
 }
 
 // fileNames returns the names of the files, without their folders.
-func (c ClusterObjects) fileNames() []string {
-	var all []string
-	for _, f := range c.files() {
-		all = append(all, path.Base(f.in.Name))
+func (c ClusterObjects) fileNames() (all []string) {
+	for _, in := range c.files() {
+		all = append(all, path.Base(in.Name))
 	}
-	return slices.Compact(all)
+	return all
 }
 
+// clusterSettings are the settings in the objects of a cluster.
 type clusterSettings struct {
-	proxy challengeProxy
-	vips  clusterVIPs
-	apiDomain
-	vipsSource    string // the file with the VIPs, for messages
-	warnings      []string
-	maybeMisspelt bool // the field is absent, but may be one of the unknown fields
+	proxy      proxySettings
+	vips       clusterVIPs
+	domain     string // of the cluster; empty: not known
+	vipsSource string // the file with the VIPs and the domain
+	warnings   []string
 }
 
-func (w clusterSettings) absentMessage() string {
-	return fmt.Sprintf("%s: %s: the configuration disables the proxy", w.proxy.file, w.proxy.absence)
+// proxySettings are the settings of the proxy, of the APIServer or an HTTP01Proxy.
+type proxySettings struct {
+	Mode             *string `json:"mode"`
+	CustomDeployment *struct {
+		InternalPort *int64 `json:"internalPort"`
+	} `json:"customDeployment"`
+
+	file    string // the file with the object, for messages
+	absence string // why there are no settings, which disables the proxy; empty: they are present
+}
+
+func (p proxySettings) disabled() bool {
+	return p.absence != "" || p.mode() == string(config.ModeDisabled)
+}
+
+func (p proxySettings) mode() string {
+	if p.Mode == nil || p.absence != "" {
+		return string(config.ModeDisabled)
+	}
+	return *p.Mode
+}
+
+func (p proxySettings) port() int64 {
+	if p.CustomDeployment == nil || p.CustomDeployment.InternalPort == nil {
+		return config.DefaultInternalPort
+	}
+	return *p.CustomDeployment.InternalPort
+}
+
+// settings returns the settings as keys of the configuration.
+func (p proxySettings) settings() []setting {
+	all := []setting{{[]string{"mode"}, p.mode(), p.file}}
+	if p.CustomDeployment != nil && p.absence == "" {
+		all = append(all, setting{[]string{"customDeployment", "internalPort"}, p.port(), p.file})
+	}
+	return all
+}
+
+func (p proxySettings) absenceMessage() string {
+	return fmt.Sprintf("%s: %s: the configuration disables the proxy", p.file, p.absence)
 }
 
 func (c ClusterObjects) resolve() (clusterSettings, error) {
-	r := clusterReader{strict: c.Strict}
-	found, valid := r.readObjects(c)
-	infrastructure := found[kindInfrastructure]
+	kinds := map[string]string{kindAPIServer: configGroup, kindInfrastructure: configGroup, kindHTTP01Proxy: operatorGroup}
+	files := c.files()
+	read, err := ReadObjects(files, kinds, objectRemediation(c))
+	if err != nil {
+		return clusterSettings{}, err
+	}
+	found := make(map[string]*ReadObject)
+	var problems []error
+	for _, o := range read.Objects {
+		names := []string{singleton}
+		if o.Kind == kindHTTP01Proxy {
+			names = []string{operatorv1alpha1.NameCluster, operatorv1alpha1.NameDefault}
+		}
+		switch {
+		case found[o.Kind] != nil:
+			problems = append(problems, o.problem("", "a second "+o.Kind, "give one"))
+		case !slices.Contains(names, o.Name):
+			problems = append(problems,
+				o.problem("metadata.name", fmt.Sprintf("%.100q, but a cluster has only the %s %q", o.Name, o.Kind, names),
+					"export the object of the cluster"))
+		}
+		found[o.Kind] = &o
+	}
 	var w clusterSettings
-	if valid || found[kindAPIServer] != nil || found[kindHTTP01Proxy] != nil {
-		w.proxy = r.readProxy(c, found)
+	w.proxy, err = c.readProxy(found)
+	problems = append(problems, err)
+	if o := found[kindAPIServer]; o != nil {
+		w.warnings, err = certificateWarnings(*o)
+		problems = append(problems, err)
 	}
-	// An invalid file may contain the HTTP01Proxy.
-	if w.proxy.absence != "" && !c.AllowDisabled && (valid || c.HTTP01Proxy == nil) {
-		r.rejectAbsence(w.proxy)
+	if o := found[kindInfrastructure]; o != nil {
+		problems = append(problems, w.readInfrastructure(*o))
+	} else {
+		const remediation = "give --infrastructure FILE (INFRASTRUCTURE=FILE of make) too, with the output of \"oc get " +
+			"infrastructure cluster -o yaml\""
+		problems = append(problems, problem(files[0].Name, "contains no "+kindInfrastructure, remediation))
 	}
-	if apiServer := found[kindAPIServer]; apiServer != nil {
-		for _, hint := range servingcerts.NamedCertificateHints(readNamedCertificates(*apiServer)) {
-			w.warnings = append(w.warnings, apiServer.file+": "+hint.String())
+	if owner := openShiftPorts()[w.proxy.port()]; owner != "" && !w.proxy.disabled() {
+		w.warnings = append(w.warnings,
+			fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file,
+				w.proxy.port(), owner))
+	}
+	return w, joinProblems(problems)
+}
+
+func objectRemediation(c ClusterObjects) string {
+	switch {
+	case c.HTTP01Proxy != nil:
+		return `give the output of "oc get http01proxies,infrastructures -A -o yaml"`
+	default:
+		return `give the output of "oc get apiserver/cluster infrastructure/cluster -o yaml"`
+	}
+}
+
+// readProxy returns the settings of the one object that has them. Absent settings are more
+// often a mistake than the wish to disable the proxy.
+func (c ClusterObjects) readProxy(found map[string]*ReadObject) (p proxySettings, err error) {
+	apiServer, object := found[kindAPIServer], found[kindHTTP01Proxy]
+	switch {
+	case apiServer == nil && object == nil && c.HTTP01Proxy == nil:
+		const remediation = "give a file that does, with --apiserver or --http01proxy (APISERVER or HTTP01PROXY of make)"
+		return p, problem(c.files()[0].Name, "contains no "+kindAPIServer+" and no "+kindHTTP01Proxy, remediation)
+	case apiServer != nil:
+		if p, err = readChallengeProxy(*apiServer); err != nil {
+			return p, err
 		}
 	}
-	// A disabled proxy needs no VIPs. So disabling works on every platform.
-	if infrastructure != nil && !w.proxy.disabled() {
-		w.vips, w.vipsSource = r.readVIPs(*infrastructure), infrastructure.file
+	switch {
+	case object != nil && apiServer != nil && p.absence == "":
+		message := fmt.Sprintf("the %s in %s also has the settings of the proxy", kindAPIServer, apiServer.File)
+		return p, object.problem("", message, "remove "+challengeProxyField+" there, or this object")
+	case object != nil:
+		if p, err = readHTTP01Proxy(*object); err != nil {
+			return p, err
+		}
+	case c.HTTP01Proxy != nil && (apiServer == nil || p.absence != ""):
+		p = proxySettings{file: c.HTTP01Proxy.Name, absence: "contains no " + kindHTTP01Proxy}
 	}
-	if infrastructure != nil {
-		w.apiDomain = readDomain(*infrastructure)
+	if p.absence != "" && !c.AllowDisabled {
+		const remediation = "give the object with its mode; to disable the proxy, give --allow-disabled " +
+			"(ALLOW_DISABLED=1 of make)"
+		return p, problem(p.file, p.absence+", which would disable the proxy", remediation)
 	}
-	for _, unknown := range r.warnings {
-		w.warnings = append(w.warnings, unknown.String())
-	}
-	if owner := openShiftPorts()[w.proxy.port]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file, w.proxy.port, owner))
-	}
-	w.maybeMisspelt = w.proxy.absence == challengeProxyAbsent && slices.ContainsFunc(r.warnings, func(unknown warning) bool { return strings.HasPrefix(unknown.where, w.proxy.file+":") })
-	if w.maybeMisspelt {
-		w.warnings = append(w.warnings, w.absentMessage()+"; it may be one of the unknown fields that were left out")
-	}
-	return w, r.joinedProblems()
+	return p, nil
 }
+
+func readChallengeProxy(o ReadObject) (proxySettings, error) {
+	var parsed struct {
+		Spec struct {
+			Proxy json.RawMessage `json:"http01ChallengeProxy"`
+		} `json:"spec"`
+	}
+	if err := o.Load(&parsed); err != nil {
+		return proxySettings{}, err
+	}
+	if isAbsent(parsed.Spec.Proxy) {
+		return proxySettings{file: o.File, absence: challengeProxyAbsent}, nil
+	}
+	field := o.field(challengeProxyField, parsed.Spec.Proxy)
+	p, err := readSettings(field)
+	if err == nil && p.Mode == nil {
+		err = field.problem("mode", "Required value", `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`)
+	}
+	if err != nil {
+		return p, err
+	}
+	return p, checkValues(field, p.settings())
+}
+
+func readHTTP01Proxy(o ReadObject) (proxySettings, error) {
+	if o.Deleted {
+		return proxySettings{file: o.File, absence: "the " + kindHTTP01Proxy + " is being deleted"}, nil
+	}
+	var parsed struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := o.Load(&parsed); err != nil {
+		return proxySettings{}, err
+	}
+	if isAbsent(parsed.Spec) {
+		return proxySettings{}, o.problem("spec", "Required value", "write spec: {mode: DefaultDeployment}")
+	}
+	field := o.field("spec", parsed.Spec)
+	p, err := readSettings(field)
+	if err != nil {
+		return p, err
+	}
+	if p.Mode != nil && *p.Mode == string(config.ModeDisabled) {
+		return p, field.problem("mode", "is empty",
+			"write DefaultDeployment or CustomDeployment; to disable the proxy, delete the object")
+	}
+	if p.Mode == nil { // the defaults of the CRD
+		p.Mode = new(string(config.ModeDefault))
+	}
+	return p, checkValues(field, p.settings())
+}
+
+// readSettings decodes the settings of the proxy, the API of this project.
+func readSettings(field ReadObject) (proxySettings, error) {
+	p := proxySettings{file: field.File}
+	err := field.loadStrict(&p)
+	if err == nil && p.CustomDeployment != nil && p.CustomDeployment.InternalPort == nil {
+		if field.Kind == kindAPIServer {
+			err = field.problem("customDeployment.internalPort", "Required value",
+				fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort,
+					configv1.HTTP01ChallengeProxyMaxInternalPort))
+		}
+	}
+	return p, err
+}
+
+// isAbsent reports whether a field is absent. Null counts as absent: the API server drops
+// it.
+func isAbsent(text json.RawMessage) bool { return len(text) == 0 || string(text) == "null" }
 
 // openShiftPorts maps the ports of OpenShift on control-plane nodes that an
 // administrator might choose to their owners.
-func openShiftPorts() map[uint16]string {
-	return map[uint16]string{
+func openShiftPorts() map[int64]string {
+	return map[int64]string{
 		2379: "etcd", 2380: "etcd", 6443: "API server", 10250: "kubelet",
 		10257: "controller manager", 10259: "scheduler", 22623: "machine-config server", 22624: "machine-config server",
 	}
 }
 
-// edits returns the edits that put the settings into a configuration. They replace the
-// values of the default configuration.
-func (w clusterSettings) edits() configEdits {
-	// The comments name the object that readers of the file on a host must change.
-	const vipsFrom = "from the " + kindInfrastructure + " " + singleton + ", " + platformPath
-	modeFrom := "from the " + w.proxy.object
-	if w.proxy.absence != "" {
-		modeFrom += ", which is absent"
+// certificateWarnings returns hints about the certificates of the API server.
+func certificateWarnings(o ReadObject) (all []string, err error) {
+	var parsed struct {
+		Spec struct {
+			ServingCerts struct {
+				NamedCertificates []servingcerts.NamedCertificate `json:"namedCertificates"`
+			} `json:"servingCerts"`
+		} `json:"spec"`
 	}
-	c := configEdits{{keys: modeKeys(), value: string(w.proxy.mode), tag: "!!str", replace: true, comment: modeFrom}}
-	if w.proxy.mode == configv1.HTTP01ChallengeProxyModeCustom {
-		c = append(c, configEdit{keys: []string{"customDeployment", "internalPort"}, value: strconv.Itoa(int(w.proxy.port)), tag: "!!int", replace: true, comment: modeFrom})
+	err = o.Load(&parsed)
+	for _, hint := range servingcerts.NamedCertificateHints(parsed.Spec.ServingCerts.NamedCertificates) {
+		all = append(all, o.File+": "+hint.String())
 	}
-	if w.vips.bgp {
-		c = append(c, configEdit{keys: managementKeys(), value: managedByBGP, tag: "!!str", replace: true, comment: vipsFrom})
-	}
-	if !w.proxy.disabled() {
-		c = append(
-			c,
-			configEdit{keys: []string{"vips", "api"}, list: addrStrings(w.vips.api), replace: true, comment: vipsFrom},
-			configEdit{keys: []string{"vips", "ingress"}, list: addrStrings(w.vips.ingress), replace: true, comment: vipsFrom},
-		)
-	}
-	return c
+	return all, err
 }
 
-func modeKeys() []string { return []string{"mode"} }
-
-func managementKeys() []string { return []string{"vips", "management"} }
-
-// checkConflicts rejects keys of the administrator's configuration that the objects
-// also set: it would be unclear which value applies.
-func (w clusterSettings) checkConflicts(configuration Input) error {
-	root, _ := parseMapping(configuration.Text)
-	var problems []error
-	reject := func(keys []string, source string, evenBlank bool) {
-		if at := nodeAt(root, keys); at != nil && (evenBlank || !isBlank(at)) {
-			problems = append(problems, conflictProblem(configuration.Name, keys, at, source))
-		}
+// settings returns the settings as keys of the configuration.
+func (w clusterSettings) settings() []setting {
+	all := w.proxy.settings()
+	if w.proxy.disabled() {
+		return all
 	}
-	vipsFrom := cmp.Or(w.vipsSource, w.proxy.file)
-	reject(modeKeys(), w.proxy.file, true) // an empty mode disables the proxy
-	reject([]string{"customDeployment"}, w.proxy.file, false)
-	reject(managementKeys(), vipsFrom, false)
-	reject([]string{"vips", "api"}, vipsFrom, false)
-	reject([]string{"vips", "ingress"}, vipsFrom, false)
-	return errors.Join(problems...)
+	return append(all, w.vips.settings(w.vipsSource)...)
 }
 
 func (w clusterSettings) notes() []string {
 	switch {
-	case w.maybeMisspelt:
-		return nil // a warning is printed
 	case w.proxy.absence != "":
-		return []string{w.absentMessage()}
+		return []string{w.proxy.absenceMessage()}
 	case w.proxy.disabled():
-		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.proxy.file, challengeProxyField)}
+		return []string{
+			fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.proxy.file, challengeProxyField),
+		}
 	}
 	from := ""
 	if w.vipsSource != w.proxy.file {
 		from = w.vipsSource + ": "
 	}
-	notes := []string{fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode, w.proxy.port,
-		from, strings.Join(addrStrings(w.vips.api), " and "), strings.Join(addrStrings(w.vips.ingress), " and "))}
+	api, ingress := w.vips.api, w.vips.ingress
+	notes := []string{
+		fmt.Sprintf("%s: %s, port %d; %sAPI VIP %s, ingress VIP %s", w.proxy.file, w.proxy.mode(), w.proxy.port(), from,
+			strings.Join(api, " and "), strings.Join(ingress, " and ")),
+	}
 	if w.vips.bgp {
 		notes[0] += ", announced by BGP"
 	}
-	shared := slices.DeleteFunc(slices.Clone(w.vips.api), func(a netip.Addr) bool { return !slices.Contains(w.vips.ingress, a) })
-	switch {
-	case len(shared) == 0:
-	case len(shared) == len(w.vips.api):
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts report NotRequired", w.vipsSource, strings.Join(addrStrings(shared), " and ")))
-	default:
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts do not redirect it", w.vipsSource, shared[0]))
+	shared := slices.DeleteFunc(slices.Clone(api), func(a string) bool { return !slices.Contains(ingress, a) })
+	if len(shared) > 0 {
+		result := "hosts do not redirect it"
+		if len(shared) == len(api) {
+			result = "hosts report NotRequired"
+		}
+		notes = append(notes,
+			fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: %s", w.vipsSource,
+				strings.Join(shared, " and "), result))
 	}
 	return notes
-}
-
-func addrStrings(all []netip.Addr) []string {
-	out := make([]string, len(all))
-	for i, a := range all {
-		out[i] = a.String()
-	}
-	return out
-}
-
-// readNamedCertificates returns the certificates of the API server. Their form is not
-// validated: entries of another form have no names.
-func readNamedCertificates(o clusterObject) (all []servingcerts.NamedCertificate) {
-	entries := nodeAt(o.node, strings.Split(servingcerts.NamedCertificatesPath, "."))
-	if entries == nil || entries.Kind != yaml.SequenceNode {
-		return nil
-	}
-	for _, entry := range entries.Content {
-		var one servingcerts.NamedCertificate
-		if names := member(entry, "names"); names != nil && names.Kind == yaml.SequenceNode {
-			for _, name := range names.Content {
-				one.Names = append(one.Names, stringValue(name))
-			}
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-// apiServerURLPath is the field of an Infrastructure with the API's URL for external
-// clients, https://api.<domain>:6443.
-const apiServerURLPath = "status.apiServerURL"
-
-// apiDomain is the domain of a cluster, and the file that contains it. The zero value
-// means unknown.
-type apiDomain struct{ name, file string }
-
-// readDomain derives the domain from the URL of the API. A URL of another form than the
-// installer's gives no domain.
-func readDomain(o clusterObject) apiDomain {
-	at := nodeAt(o.node, strings.Split(apiServerURLPath, "."))
-	if at == nil {
-		return apiDomain{}
-	}
-	u, err := url.Parse(stringValue(at))
-	if err != nil {
-		return apiDomain{}
-	}
-	name, is := strings.CutPrefix(strings.ToLower(u.Hostname()), "api.")
-	if !is || !isClusterDomain(name) {
-		return apiDomain{}
-	}
-	return apiDomain{name, o.file}
 }

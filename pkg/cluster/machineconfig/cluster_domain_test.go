@@ -42,7 +42,6 @@ func TestClusterDomain(t *testing.T) {
 		"no domain":            {"https://api.ocp:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
 		"no name":              {"https://api.a_b.example:6443", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
 		"no URL":               {"'https://[::1'", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
-		"a number":             {"1", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
 		"empty":                {"''", machineconfig.Site{Config: https}, "", []string{missing, modeNote}},
 	} {
 		t.Run(name, func(t *testing.T) {

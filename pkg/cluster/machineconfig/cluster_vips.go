@@ -3,239 +3,199 @@
 package machineconfig
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
-	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // Values of an Infrastructure (config.openshift.io/v1).
 const (
-	managedByOpenShift  = "OpenShiftManagedDefault" // loadBalancer.type
-	managedByUser       = "UserManaged"
-	managedByBGP        = string(config.ManagementBGP) // vipManagement
-	managedByKeepalived = string(config.ManagementKeepalived)
-
-	managementKey        = "vipManagement"
+	managedByOpenShift   = "OpenShiftManagedDefault" // loadBalancer.type
+	managedByUser        = "UserManaged"
 	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
+	platformPath         = "status.platformStatus"
+	apiServerURLPath     = "status.apiServerURL"
 )
 
-// keepalivedPlatforms maps each platform whose hosts run keepalived for the VIPs
-// (machine-config-operator, templates/common/on-prem) to its key below
-// status.platformStatus.
-func keepalivedPlatforms() map[string]string {
-	return map[string]string{
-		"BareMetal": "baremetal", "OpenStack": "openstack", "VSphere": "vsphere", "Nutanix": "nutanix", "oVirt": "ovirt",
-	}
+// infrastructure has the fields of an Infrastructure that are read.
+type infrastructure struct {
+	Status struct {
+		APIServerURL         string                     `json:"apiServerURL"`
+		ControlPlaneTopology string                     `json:"controlPlaneTopology"`
+		PlatformStatus       map[string]json.RawMessage `json:"platformStatus"`
+	} `json:"status"`
+}
+
+// platformVIPs has the fields of a platform whose hosts run keepalived. Clusters that were
+// installed before OpenShift 4.12 may have the single VIP only.
+type platformVIPs struct {
+	APIServerInternalIPs []string `json:"apiServerInternalIPs"`
+	APIServerInternalIP  string   `json:"apiServerInternalIP"`
+	IngressIPs           []string `json:"ingressIPs"`
+	IngressIP            string   `json:"ingressIP"`
+	VIPManagement        string   `json:"vipManagement"`
+	LoadBalancer         struct {
+		Type string `json:"type"`
+	} `json:"loadBalancer"`
+}
+
+// keepalivedPlatforms lists the platforms whose hosts run keepalived for the VIPs
+// (machine-config-operator, templates/common/on-prem). The key below
+// status.platformStatus is the name in lower case.
+func keepalivedPlatforms() []string {
+	return []string{"BareMetal", "Nutanix", "OpenStack", "VSphere", "oVirt"}
 }
 
 // unsupportedPlatforms maps the other platforms to the reason why they are not
 // supported, and the remediation.
 func unsupportedPlatforms() map[string][2]string {
-	cloud := [2]string{"the API's address belongs to a load balancer of the cloud, not to a host", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"}
+	cloud := [2]string{
+		"the API's address belongs to a load balancer of the cloud, not to a host",
+		"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
+	}
 	own := [2]string{
 		"no keepalived runs on the hosts, and there are no VIPs",
-		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your load balancer to the routers",
+		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your " +
+			"load balancer to the routers",
 	}
-	bare := [2]string{"no keepalived runs on the hosts", "forward port 80 of the API's address to the routers, on the machine with that address"}
+	bare := [2]string{
+		"no keepalived runs on the hosts",
+		"forward port 80 of the API's address to the routers, on the machine with that address",
+	}
 	return map[string][2]string{
 		"AWS": cloud, "Azure": cloud, "GCP": cloud, "IBMCloud": cloud, "PowerVS": cloud, "AlibabaCloud": cloud,
 		"None": own, "External": own, "EquinixMetal": bare, "Libvirt": bare,
-		"KubeVirt": {"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster", "forward port 80 of that address to the routers, or use DNS-01 for the API's name"},
+		"KubeVirt": {
+			"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster",
+			"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
+		},
 	}
 }
 
-// platformPath is the parent of the VIPs.
-const platformPath = "status.platformStatus"
-
-// clusterVIPs are the virtual IPs of a cluster, at most one per family in each list.
+// clusterVIPs are the virtual IPs of a cluster.
 type clusterVIPs struct {
-	api, ingress []netip.Addr
+	api, ingress []string
 	bgp          bool // kube-vip manages them instead of keepalived
 }
 
-func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
-	const path = platformPath
-	if topology := nodeAt(o.node, []string{"status", "controlPlaneTopology"}); topology != nil && stringValue(topology) == externalControlPlane {
-		r.rejectAt(o.file, topology, "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside this cluster, and no host has the API's address",
-			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name")
-		return clusterVIPs{}
-	}
-	status := nodeAt(o.node, []string{"status", "platformStatus"})
-	if status == nil {
-		r.rejectAt(o.file, o.node, path+" is absent", objectRemediation(kindInfrastructure)+": the manifest of the installer has no status yet")
-		return clusterVIPs{}
-	}
-	if status.Kind != yaml.MappingNode {
-		r.rejectAt(o.file, status, path+" is not a mapping", objectRemediation(kindInfrastructure))
-		return clusterVIPs{}
-	}
-	platform := member(status, "type")
-	key, ok := r.readPlatform(o.file, status, platform)
-	if !ok {
-		return clusterVIPs{}
-	}
-	section, sectionPath := member(status, key), path+"."+key
-	if section == nil || section.Kind != yaml.MappingNode {
-		r.rejectAt(o.file, platform, sectionPath+" is absent: there are no VIPs", noVIPsRemediation(platform.Value))
-		return clusterVIPs{}
-	}
-	if !r.checkManagement(o.file, section, sectionPath) {
-		return clusterVIPs{}
-	}
-	vips := r.readVIPPairs(o.file, section, sectionPath, noVIPsRemediation(platform.Value))
-	vips.bgp = stringValue(member(section, managementKey)) == managedByBGP
-	return vips
-}
-
-func noVIPsRemediation(platform string) string {
-	return fmt.Sprintf("a %s cluster without VIPs has a load balancer of your own: forward port 80 of the API's address to the routers there", platform)
-}
-
-// readPlatform returns the key of a platform whose hosts run keepalived.
-func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (key string, ok bool) {
-	const path = "status.platformStatus.type"
-	name := stringValue(platform)
-	if name == "" {
-		r.rejectAt(file, status, path+" is absent", objectRemediation(kindInfrastructure))
-		return "", false
-	}
-	if key, ok = keepalivedPlatforms()[name]; ok {
-		return key, true
-	}
-	if why, known := unsupportedPlatforms()[name]; known {
-		r.rejectAt(file, platform, "platform "+name+": "+why[0], why[1])
-		return "", false
-	}
-	r.rejectAt(file, platform, fmt.Sprintf("platform %.100q is not known to this release", name), "supported platforms are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
-	return "", false
-}
-
-func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
-	for _, one := range []struct {
-		keys []string
-		good []string
-	}{
-		{[]string{"loadBalancer", "type"}, []string{managedByOpenShift}},
-		{[]string{managementKey}, []string{managedByKeepalived, managedByBGP}},
-	} {
-		n := nodeAt(section, one.keys)
-		if n == nil || isBlank(n) {
-			continue
-		}
-		name := path + "." + strings.Join(one.keys, ".")
-		switch value := stringValue(n); {
-		case slices.Contains(one.good, value):
-		case value == managedByUser:
-			r.rejectAt(file, n, name+" is "+managedByUser+": the VIPs belong to a load balancer of your own, not to a host", "forward port 80 of the API's address to the routers on that load balancer")
-			return false
-		default:
-			r.rejectAt(file, n, fmt.Sprintf("%s has the value %s, which this release does not support", name, quotedValue(n)), "use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
-			return false
-		}
-	}
-	return true
-}
-
-// readVIPPairs reads both lists. Each address family of one list must be in the other.
-func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mendNone string) clusterVIPs {
-	before := len(r.problems) + r.omittedProblems
-	api := r.readAddresses(file, section, path, "API", "apiServerInternalIPs", "apiServerInternalIP", mendNone)
-	ingress := r.readAddresses(file, section, path, "ingress", "ingressIPs", "ingressIP", mendNone)
-	if len(r.problems)+r.omittedProblems > before {
-		return clusterVIPs{} // a missing address may be one with a problem
-	}
-	r.checkPaired(file, api, ingress, "API", "ingress")
-	r.checkPaired(file, ingress, api, "ingress", "API")
-	return clusterVIPs{api: addrsOf(api), ingress: addrsOf(ingress)}
-}
-
-// checkPaired rejects addresses without an address of the same family in the other
-// list.
-func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, what, other string) {
-	for _, a := range list {
-		if !slices.ContainsFunc(others, func(b positionedAddr) bool { return a.addr.Is4() == b.addr.Is4() }) {
-			r.rejectAt(file, a.node, fmt.Sprintf("%s VIP %v has no matching %s %s VIP", what, a.addr, printable.Family(a.addr), other), "configure both VIPs of a family or neither, then export the Infrastructure again")
-		}
-	}
-}
-
-type positionedAddr struct {
-	addr netip.Addr
-	node *yaml.Node
-}
-
-func addrsOf(all []positionedAddr) []netip.Addr {
-	out := make([]netip.Addr, len(all))
-	for i, a := range all {
-		out[i] = a.addr
-	}
-	return out
-}
-
-// readAddresses reads a list of VIPs, or the single VIP of clusters that were installed
-// before OpenShift 4.12, whose Infrastructure may have no list.
-func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, what, list, single, mendNone string) (all []positionedAddr) {
-	n, name := member(section, list), path+"."+list
-	var nodes []*yaml.Node
-	switch {
-	case n != nil && !isBlank(n) && n.Kind != yaml.SequenceNode:
-		r.rejectAt(file, n, name+" is no list", objectRemediation(kindInfrastructure))
-		return nil
-	case n != nil && !isBlank(n):
-		nodes = n.Content
-	default:
-		if old := member(section, single); old != nil && !isBlank(old) {
-			name, nodes = path+"."+single, []*yaml.Node{old}
-		}
-	}
-	if len(nodes) == 0 {
-		r.rejectAt(file, section, fmt.Sprintf("%s has no %s VIP", path, what), mendNone)
-		return nil
-	}
-	for i, n := range nodes {
-		where := name
-		if strings.HasSuffix(name, "s") {
-			where = fmt.Sprintf("%s[%d]", name, i)
-		}
-		addr, ok := r.readAddress(file, n, where)
-		if !ok {
-			continue
-		}
-		if slices.ContainsFunc(all, func(b positionedAddr) bool { return b.addr.Is4() == addr.Is4() }) {
-			r.rejectAt(file, n, fmt.Sprintf("%s: %v: %s must contain at most one IPv4 address and at most one IPv6 address", where, addr, list), "keep one of each family")
-			continue
-		}
-		all = append(all, positionedAddr{addr, n})
+func (v clusterVIPs) settings(from string) []setting {
+	all := []setting{{[]string{"vips", "api"}, v.api, from}, {[]string{"vips", "ingress"}, v.ingress, from}}
+	if v.bgp {
+		all = append(all, setting{[]string{"vips", "management"}, string(config.ManagementBGP), from})
 	}
 	return all
 }
 
-// readAddress validates one VIP by the rules of the host's configuration.
-func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
-	reject := func(remediation, message string) (netip.Addr, bool) {
-		r.rejectAt(file, n, fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), remediation)
-		return netip.Addr{}, false
+// readInfrastructure reads the VIPs and the domain. A disabled proxy needs no VIPs, so
+// disabling works on every platform.
+func (w *clusterSettings) readInfrastructure(o ReadObject) error {
+	var parsed infrastructure
+	if err := o.Load(&parsed); err != nil {
+		return err
 	}
-	const remediation = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
-	addr, err := netip.ParseAddr(stringValue(n))
+	w.vipsSource, w.domain = o.File, clusterDomain(parsed.Status.APIServerURL)
+	if w.proxy.disabled() {
+		return nil
+	}
+	section, err := parsed.section(o)
+	if err != nil {
+		return err
+	}
+	var vips platformVIPs
+	if err := section.Load(&vips); err != nil {
+		return err
+	}
+	if err := vips.checkManagement(section); err != nil {
+		return err
+	}
+	list := func(all []string, single string) []string {
+		if len(all) == 0 && single != "" {
+			return []string{single}
+		}
+		return all
+	}
+	w.vips = clusterVIPs{
+		list(vips.APIServerInternalIPs, vips.APIServerInternalIP), list(vips.IngressIPs, vips.IngressIP),
+		vips.VIPManagement == string(config.ManagementBGP),
+	}
+	if len(w.vips.api) == 0 || len(w.vips.ingress) == 0 {
+		return section.problem("", "there is no API VIP, or no ingress VIP", noVIPsRemediation)
+	}
+	return checkValues(section, w.vips.settings(o.File))
+}
+
+const noVIPsRemediation = "a cluster without VIPs has a load balancer of your own: forward port 80 of the API's " +
+	"address to the routers there"
+
+// section returns the section of a platform whose hosts run keepalived.
+func (i infrastructure) section(o ReadObject) (ReadObject, error) {
+	if i.Status.ControlPlaneTopology == externalControlPlane {
+		return o, o.problem("status.controlPlaneTopology", externalControlPlane+": the API server runs outside this "+
+			"cluster, and no host has the API's address",
+			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the "+
+				"API's name")
+	}
+	var platform string
+	if text := i.Status.PlatformStatus["type"]; !isAbsent(text) {
+		if err := o.field(platformPath+".type", text).Load(&platform); err != nil {
+			return o, err
+		}
+	}
+	why, known := unsupportedPlatforms()[platform]
 	switch {
-	case err != nil && strings.Contains(stringValue(n), "/"):
-		return reject("remove the mask", "has a mask")
-	case err != nil:
-		return reject(remediation, "is not an address")
-	case addr.Zone() != "":
-		return reject("give the address without its zone; a virtual IP is not link-local", "has an IPv6 zone")
-	case addr.Is4In6():
-		return reject("write "+addr.Unmap().String(), "is an IPv4-mapped IPv6 address")
-	case !addr.IsGlobalUnicast():
-		return reject("give the address that clients reach", "cannot be a virtual IP")
+	case platform == "":
+		return o, o.problem(platformPath+".type", "absent",
+			`give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`)
+	case known:
+		return o, o.problem(platformPath, "platform "+platform+": "+why[0], why[1])
+	case !slices.Contains(keepalivedPlatforms(), platform):
+		return o, o.problem(platformPath, fmt.Sprintf("platform %.100q is not known to this release", platform),
+			"supported platforms are "+strings.Join(keepalivedPlatforms(),
+				", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
 	}
-	return addr, true
+	key := strings.ToLower(platform)
+	section := o.field(platformPath+"."+key, i.Status.PlatformStatus[key])
+	if isAbsent(section.text) {
+		return o, section.problem("", "absent: there are no VIPs", noVIPsRemediation)
+	}
+	return section, nil
+}
+
+// checkManagement rejects VIPs that neither keepalived nor kube-vip manages.
+func (v platformVIPs) checkManagement(section ReadObject) error {
+	reject := func(field, value string) error {
+		if value == managedByUser {
+			return section.problem(field, managedByUser+": the VIPs belong to a load balancer of your own, not to a host",
+				"forward port 80 of the API's address to the routers on that load balancer")
+		}
+		return section.problem(field, fmt.Sprintf("%.100q, which this release does not support", value),
+			"use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
+	}
+	if t := v.LoadBalancer.Type; t != "" && t != managedByOpenShift {
+		return reject("loadBalancer.type", t)
+	}
+	if m := v.VIPManagement; !slices.Contains(
+		[]string{"", string(config.ManagementKeepalived), string(config.ManagementBGP)}, m) {
+		return reject("vipManagement", m)
+	}
+	return nil
+}
+
+// clusterDomain derives the domain of a cluster from the URL of its API for external
+// clients, https://api.<domain>:6443. A URL of another form than the installer's gives no
+// domain.
+func clusterDomain(apiServerURL string) string {
+	u, err := url.Parse(apiServerURL)
+	if err != nil {
+		return ""
+	}
+	name, is := strings.CutPrefix(strings.ToLower(u.Hostname()), "api.")
+	if !is || !isClusterDomain(name) {
+		return ""
+	}
+	return name
 }

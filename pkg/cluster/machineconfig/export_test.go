@@ -36,6 +36,3 @@ func ClusterConfig(sources fs.FS, c *ClusterObjects) ([]byte, error) {
 	found, err := Site{Cluster: c}.resolve(sources, time.Now())
 	return found.configuration.Text, err
 }
-
-// ReplaceSurrogates converts JSON escapes to YAML.
-var ReplaceSurrogates = replaceSurrogates

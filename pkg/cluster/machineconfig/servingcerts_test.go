@@ -41,8 +41,6 @@ func TestServingCertificateWarnings(t *testing.T) {
 				path + "[0].names[0]" + isName,
 			},
 		},
-		"no list":             {machineconfig.Site{Cluster: cluster("{names: [api-int.a.example]}")}, nil},
-		"entries of no names": {machineconfig.Site{Cluster: cluster("[1, [api-int.a.example], {names: api-int.a.example}, {names: [{a: b}, 1, null]}]")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,41 +54,33 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 		problems = append(problems, err)
 	}
 	var cluster clusterSettings
-	var clusterErr error
 	if s.Cluster != nil {
-		cluster, clusterErr = s.Cluster.resolve()
+		cluster, err = s.Cluster.resolve()
+		problems = append(problems, err)
 	}
-	edits, err := s.edits(configuration, cluster.apiDomain, &found)
-	problems = append(problems, err, clusterErr)
-	if s.Cluster != nil && clusterErr == nil {
-		clusterEdits, err := s.clusterEdits(configuration, cluster, &found)
-		edits, problems = append(edits, clusterEdits...), append(problems, err)
-	}
+	settings, err := s.settings(configuration, cluster, &found)
+	problems = append(problems, err)
 	if err := errors.Join(problems...); err != nil {
 		return resolvedSite{}, err
 	}
-	found.configuration, err = edits.applyTo(configuration)
-	return found, err
-}
-
-func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolvedSite) (configEdits, error) {
-	if s.Config != nil {
-		if err := w.checkConflicts(configuration); err != nil {
-			return nil, err
-		}
+	if s.Cluster != nil {
+		settings = append(settings, cluster.settings()...)
+		found.notes = append(found.notes, cluster.notes()...)
+		found.warnings = append(found.warnings, cluster.warnings...)
+		found.sources = s.Cluster.fileNames()
 	}
-	found.notes = append(found.notes, w.notes()...)
-	found.warnings = append(found.warnings, w.warnings...)
-	found.sources = s.Cluster.fileNames()
-	return w.edits(), nil
+	found.configuration, err = compose(configuration, s.Config != nil, settings)
+	return found, withoutPositions(err, "")
 }
 
 // readBundle returns the usable part of the bundle in the ConfigMap. It fails if a host
 // would trust none of the certificates.
 func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
-	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
-		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA, "remove that key: the bundle is written to "+bundlePath)
+	if accepted, err := config.Parse(configuration.Name,
+		configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
+		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA,
+			"remove that key: the bundle is written to "+bundlePath)
 	}
 	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
@@ -118,9 +110,9 @@ func encodeBundle(roots []trust.Certificate) []byte {
 	return text.Bytes()
 }
 
-// edits returns the edits of the configuration; derived is the domain in the cluster's
-// objects, if there is one.
-func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite) (c configEdits, err error) {
+// settings returns the settings of the proxy and the certificate; cluster has the domain in
+// the cluster's objects, if there is one.
+func (s Site) settings(configuration Input, cluster clusterSettings, found *resolvedSite) (all []setting, err error) {
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
 		return nil, nil //nolint:nilerr // already reported
@@ -129,7 +121,7 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 		found.warnings = append(found.warnings, hint.String())
 	}
 	if s.Proxy != nil {
-		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {
+		if all, err = s.egressProxySettings(accepted, found); err != nil {
 			return nil, err
 		}
 	}
@@ -141,39 +133,44 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 	case len(given) > 0 && s.Domain != "" && !slices.Contains(given, names):
 		found.notes = append(found.notes, "the configuration sets upstream.verifyNames, so --cluster-domain has no effect")
 	case len(given) > 0:
-	case names != "":
-		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
-	case withTLS && derived.name != "":
-		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{appsWildcard(derived.name)}})
-		found.notes = append(found.notes, fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain", derived.file, appsWildcard(derived.name), apiServerURLPath))
-	case withTLS:
-		found.notes = append(found.notes, "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
+	case names == "" && withTLS && cluster.domain != "":
+		names = appsWildcard(cluster.domain)
+		found.notes = append(found.notes,
+			fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN "+
+				"of make) for another domain",
+				cluster.vipsSource, names, apiServerURLPath))
+	case names == "" && withTLS:
+		found.notes = append(found.notes,
+			"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the "+
+				"cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
-	return c, nil
+	if len(accepted.Upstream.VerifyNames) == 0 && names != "" {
+		all = append(all, setting{keys: []string{"upstream", "verifyNames"}, value: []string{names}})
+	}
+	return all, nil
 }
 
-// egressProxyEdits returns the edits that put the accepted proxy of the cluster into
-// the configuration, in place of the node's file.
-func (s Site) egressProxyEdits(configuration Input, accepted config.Config, found *resolvedSite) (configEdits, error) {
+// egressProxySettings returns the accepted proxy of the cluster, which replaces the node's
+// file.
+func (s Site) egressProxySettings(accepted config.Config, found *resolvedSite) (all []setting, err error) {
 	proxy, err := readEgressProxy(*s.Proxy)
 	if err != nil {
 		return nil, err
 	}
-	file := []string{"egressProxy", "file"}
-	root, _ := parseMapping(configuration.Text)
-	if at := nodeAt(root, file); at != nil && accepted.EgressProxy.File != config.Default().EgressProxy.File {
-		return nil, conflictProblem(configuration.Name, file, at, s.Proxy.Name)
-	}
 	if accepted.EgressProxy.Upstream == config.EgressNever {
-		found.notes = append(found.notes, "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
+		found.notes = append(found.notes,
+			"hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
 	}
 	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
-		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
+		found.notes = append(found.notes,
+			"the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
 	}
 	if proxy.hasCredentials() {
-		found.notes = append(found.notes, "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env")
+		found.notes = append(found.notes,
+			"the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the "+
+				"same settings from /etc/mco/proxy.env")
 	}
-	return append(proxy.edits(s.Proxy.Name), configEdit{keys: file, remove: true}), nil
+	return proxy.settings(s.Proxy.Name), nil
 }
 
 // certificateNames returns the name in the certificate of the routers, or an empty
@@ -182,7 +179,9 @@ func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
 		if !isClusterDomain(domain) {
-			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it")
+			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster",
+				"give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o "+
+					"jsonpath={.spec.baseDomain}\" prints it")
 		}
 		return appsWildcard(domain), nil
 	}

@@ -94,7 +94,7 @@ func TestSite(t *testing.T) {
 	}{
 		"a bundle, and the name of the cluster": {
 			machineconfig.Site{TrustedCA: configMap(good), Domain: "Cluster.example.com."},
-			source(t, "butane/config.yaml") + "upstream:\n  verifyNames: [\"*.apps.cluster.example.com\"]\n", good, nil,
+			source(t, "butane/config.yaml") + "upstream:\n  verifyNames:\n  - '*.apps.cluster.example.com'\n", good, nil,
 		},
 		"a bundle, of which some does not count, and no name": {
 			machineconfig.Site{TrustedCA: configMap("# a comment\n" + past + good), Config: given("# nothing\n")},
@@ -106,7 +106,7 @@ func TestSite(t *testing.T) {
 		},
 		"the name from hosts": {
 			machineconfig.Site{Config: given("# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080}\n")},
-			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: [\"*.apps.cluster.example.com\"]}\n", "", nil,
+			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: ['*.apps.cluster.example.com']}\n", "", nil,
 		},
 		"names of its own": {
 			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n"), TrustedCA: configMap(good)},
@@ -119,23 +119,16 @@ func TestSite(t *testing.T) {
 		},
 		"an empty list": {
 			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [] # none\n")},
-			"hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [\"*.apps.a.example\"] # none\n", "", nil,
-		},
-		"the documented defaults": {
-			machineconfig.Site{
-				Config: given("egressProxy:\n  file: /etc/mco/proxy.env\n  httpProxy: \"\"\n  readinessEndpoints: [http://ready.example]\n  upstream: auto\nhosts: [api.a.example]\nupstream:\n  verifyNames: [router.example]\n"),
-				Proxy:  proxyObject("", "  httpProxy: proxy.example.com:3128\n"),
-			},
-			"egressProxy:\n  httpProxy: \"proxy.example.com:3128\"\n  readinessEndpoints: ['http://ready.example']\n  upstream: auto\nhosts: [api.a.example]\nupstream:\n  verifyNames: [router.example]\n", "", nil,
+			"hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames:\n  - '*.apps.a.example'\n", "", nil,
 		},
 		"what the cluster has accepted": {
 			machineconfig.Site{Config: given("# only this\n"), Proxy: proxyObject("  httpProxy: http://other.example.com:1\n", proxyStatus)},
-			"# only this\negressProxy:\n  httpProxy: \"http://u:secret@proxy.example.com:3128\"\n  httpsProxy: \"https://proxy.example.com:3129\"\n  noProxy: \".cluster.local,.svc,192.0.2.0/24\"\n", "",
+			"# With settings of proxy.yaml: change these files, and render again.\negressProxy:\n  httpProxy: http://u:secret@proxy.example.com:3128\n  httpsProxy: https://proxy.example.com:3129\n  noProxy: .cluster.local,.svc,192.0.2.0/24\n", "",
 			[]string{unused, untried, credentials},
 		},
 		"everything": {
 			machineconfig.Site{Config: given("upstream:\negressProxy:\n  upstream: auto\nhosts: [api.a.example]\n"), TrustedCA: configMap(good), Proxy: proxyObject("", "  httpsProxy: proxy.example.com:3128\n")},
-			"upstream:\n  verifyNames: [\"*.apps.a.example\"]\negressProxy:\n  upstream: auto\n  httpsProxy: \"proxy.example.com:3128\"\nhosts: [api.a.example]\n", good,
+			"# With settings of proxy.yaml: change these files, and render again.\nupstream:\n  verifyNames:\n  - '*.apps.a.example'\negressProxy:\n  upstream: auto\n  httpsProxy: proxy.example.com:3128\nhosts: [api.a.example]\n", good,
 			[]string{untried},
 		},
 	} {
@@ -185,15 +178,14 @@ func TestSiteRefused(t *testing.T) {
 		site machineconfig.Site
 		want string
 	}{
-		"no YAML":               {bundle("a: [secret"), "ca.yaml:2:1: not valid YAML: did not find expected ',' or ']'" + configMapMend},
+		"no YAML":               {bundle("a: [secret"), "ca.yaml:1: not valid YAML: did not find expected ',' or ']'" + configMapMend},
 		"nothing":               {bundle(""), "ca.yaml: contains no object" + configMapMend},
-		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml:2:1: a second document: keep one object or one List" + configMapMend},
-		"an alias":              {bundle("a: &x {}\nb: *x\n"), "ca.yaml:1:4: anchors, aliases and merge keys are not supported" + configMapMend},
-		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), "ca.yaml:2:7: not a ConfigMap of v1" + configMapMend},
-		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml:2:7: not a ConfigMap of v1" + configMapMend},
-		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml:1:1: not a ConfigMap of v1" + configMapMend},
+		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml: a second document: keep one object or one List" + configMapMend},
+		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), `ca.yaml: kind "Secret" of "v1" is not accepted here: want ConfigMap` + configMapMend},
+		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: contains 0 objects" + configMapMend},
+		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml: data: wrong type: array: export the object again, or correct the file"},
 		"no data":               {bundle("apiVersion: v1\nkind: ConfigMap\n"), "ca.yaml: the ConfigMap has no data: put the CAs in PEM under the key ca-bundle.crt"},
-		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: y}\n"), `ca.yaml: the ConfigMap has the additional key "service-ca.crt": keep only the key ca-bundle.crt, with all CAs in PEM`},
+		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: z}\n"), `ca.yaml: the ConfigMap has the additional key "service-ca.crt": keep only the key ca-bundle.crt, with all CAs in PEM`},
 		"a key in binary":       {bundle("apiVersion: v1\nkind: ConfigMap\nbinaryData: {ca-bundle.crt: AAAA}\n"), "ca.yaml: ca-bundle.crt is binary, probably a certificate in DER: convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"},
 		"an empty bundle":       {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {ca-bundle.crt: ' '}\n"), "ca.yaml: ca-bundle.crt is empty: put the CAs in PEM under that key"},
 		"a private key": {
@@ -208,11 +200,11 @@ func TestSiteRefused(t *testing.T) {
 		"the API's name":        {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` + domainMend},
 		"the ingress's domain":  {machineconfig.Site{Domain: "Apps.a.example"}, `cluster domain "Apps.a.example": ` + domainMend},
 		"no DNS name":           {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
-		"another object":        {machineconfig.Site{Proxy: configMap(good)}, "proxy.yaml:14:7: not a Proxy of config.openshift.io/v1" + proxyMend},
+		"another object":        {machineconfig.Site{Proxy: configMap(good)}, `proxy.yaml: kind "ConfigMap" of "v1" is not accepted here: want Proxy` + proxyMend},
 		"no proxy":              {proxy("", "  noProxy: a.example\n"), "proxy.yaml: the cluster has no egress proxy: the status has none: leave --proxy out"},
 		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), `proxy.yaml: the cluster has not accepted the proxy of its spec: the status has none: check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`},
 		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy is also set by proxy.yaml: remove one of the two"},
-		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "my.yaml:1:21: egressProxy.file is also set by proxy.yaml: remove one of the two"},
+		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "my.yaml: egressProxy has both a file and a proxy URL: keep one of the two"},
 		"a proxy of other kind": {proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"), "proxy.yaml: status.httpProxy has a scheme other than http and https: correct the cluster's Proxy; percent-encode special characters in user and password"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
-	"strconv"
 	"strings"
 
 	butane "github.com/coreos/butane/config"
@@ -38,19 +36,9 @@ func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, er
 		problems = append(problems, remarkProblem(source, dir, remark))
 	}
 	if err != nil && len(problems) == 0 {
-		problems = append(problems, translationProblem(source, err))
+		problems = append(problems, syntaxProblem(source, err, sourceRemediation(source)))
 	}
 	return out, errors.Join(problems...)
-}
-
-// translationProblem returns a failure of Butane with its line, if the YAML library has
-// put one into the text.
-func translationProblem(source string, err error) error {
-	if found := regexp.MustCompile(`yaml: line (\d+): (.+)`).FindStringSubmatch(err.Error()); found != nil {
-		line, _ := strconv.Atoi(found[1])
-		return config.Problem{Where: source, Line: line, Message: "not valid YAML: " + found[2], Remediation: sourceRemediation(source)}
-	}
-	return problem(source, err.Error(), sourceRemediation(source))
 }
 
 // remarkProblem returns a remark of Butane with its position in the source. A remark

@@ -94,20 +94,3 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// Output runs a verb of oc and returns what it printed, at most 64 KiB. The error has the
-// end of its messages.
-func (o OC) Output(ctx context.Context, timeout time.Duration, verb string, args ...string) (string, error) {
-	c := o.run(ctx, timeout, maxMessages, verb, args...)
-	switch {
-	case c.tooLong:
-		return string(c.out), fmt.Errorf("oc %s: the output is longer than %d bytes", verb, maxMessages)
-	case c.timeout > 0:
-		return string(c.out), fmt.Errorf("oc %s: no output within %v", verb, c.timeout)
-	case c.err != nil && len(c.messages) > 0:
-		return string(c.out), fmt.Errorf("oc %s: %s", verb, lastLines(c.messages))
-	case c.err != nil:
-		return string(c.out), fmt.Errorf("oc %s: %w", verb, c.err)
-	}
-	return string(c.out), nil
-}

@@ -26,29 +26,43 @@ type Objects struct {
 	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
 	// kinds does not: it is the same if that kind was not queried.
 	layeredKnown bool
-	files        []string // of the objects, in order
 }
 
 // sourceRemediation names the source of the objects.
 const sourceRemediation = `give the output of "oc get KIND -o yaml", or files of "oc http01 render"`
 
-// Parse reads the files. Warnings are unknown fields, which strict rejects. The error
-// contains all problems, with their positions.
-func Parse(files []machineconfig.Input, strict bool) (Objects, []string, error) {
-	read, err := machineconfig.ReadObjects(files, kinds(), strict, sourceRemediation)
+// The kinds of objects that are read.
+const (
+	kindConfiguration = "MachineConfiguration"
+	kindPool          = "MachineConfigPool"
+	kindOSConfig      = "MachineOSConfig"
+	kindConfig        = "MachineConfig"
+	kindVersion       = "ClusterVersion"
+	kindAPIServer     = "APIServer"
+)
+
+// kinds maps the kinds to their versions.
+func kinds() map[string]string {
+	const group = "machineconfiguration.openshift.io/v1"
+	return map[string]string{
+		kindConfiguration: "operator.openshift.io/v1", kindPool: group, kindOSConfig: group, kindConfig: group,
+		kindVersion: "config.openshift.io/v1", kindAPIServer: "config.openshift.io/v1",
+	}
+}
+
+// Parse reads the files. The error contains all problems.
+func Parse(files []machineconfig.Input) (Objects, error) {
+	read, err := machineconfig.ReadObjects(files, kinds(), sourceRemediation)
 	if err != nil {
-		return Objects{}, nil, err
+		return Objects{}, err
 	}
 	o := Objects{layeredKnown: read.EmptyLists > 0}
 	var problems []error
 	for _, object := range read.Objects {
 		problems = append(problems, o.add(object))
-		if !slices.Contains(o.files, object.File) {
-			o.files = append(o.files, object.File)
-		}
 		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList > 0
 	}
-	return o, read.Warnings, errors.Join(problems...)
+	return o, errors.Join(problems...)
 }
 
 func (o *Objects) add(object machineconfig.ReadObject) error {
@@ -89,7 +103,8 @@ func (o *Objects) addConfiguration(object machineconfig.ReadObject) error {
 	}
 	if object.Name != "cluster" {
 		return config.Problem{
-			Where: object.File, Message: fmt.Sprintf("the MachineConfiguration is %q, but the operator reads only \"cluster\"", object.Name),
+			Where: object.File, Message: fmt.Sprintf("the MachineConfiguration is %q, but the operator reads only \"cluster\"",
+				object.Name),
 			Remediation: `give the output of "oc get machineconfiguration cluster -o yaml"`,
 		}
 	}
@@ -109,7 +124,11 @@ func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
 	const get = `give the output of "oc get apiserver cluster -o yaml"`
 	switch {
 	case object.Name != "cluster":
-		return config.Problem{Where: object.File, Message: fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name), Remediation: get}
+		return config.Problem{
+			Where:       object.File,
+			Message:     fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name),
+			Remediation: get,
+		}
 	case o.apiServer != nil:
 		return config.Problem{Where: object.File, Message: "a second APIServer", Remediation: "give one"}
 	}
@@ -121,51 +140,51 @@ func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
 type apiServer struct {
 	Spec struct {
 		ServingCerts struct {
-			NamedCertificates []servingcerts.NamedCertificate `yaml:"namedCertificates"`
-		} `yaml:"servingCerts"`
-	} `yaml:"spec"`
+			NamedCertificates []servingcerts.NamedCertificate `json:"namedCertificates"`
+		} `json:"servingCerts"`
+	} `json:"spec"`
 }
 
 type metadata struct {
-	Name       string            `yaml:"name"`
-	Generation int64             `yaml:"generation"`
-	Labels     map[string]string `yaml:"labels"`
+	Name       string            `json:"name"`
+	Generation int64             `json:"generation"`
+	Labels     map[string]string `json:"labels"`
 }
 
 // machineConfiguration is a MachineConfiguration of operator.openshift.io/v1.
 type machineConfiguration struct {
-	Metadata metadata `yaml:"metadata"`
+	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Policy policyLists `yaml:"nodeDisruptionPolicy"`
-	} `yaml:"spec"`
+		Policy policyLists `json:"nodeDisruptionPolicy"`
+	} `json:"spec"`
 	Status *struct {
-		ObservedGeneration int64 `yaml:"observedGeneration"`
+		ObservedGeneration int64 `json:"observedGeneration"`
 		PolicyStatus       struct {
-			Policies policyLists `yaml:"clusterPolicies"`
-		} `yaml:"nodeDisruptionPolicyStatus"`
-	} `yaml:"status"`
+			Policies policyLists `json:"clusterPolicies"`
+		} `json:"nodeDisruptionPolicyStatus"`
+	} `json:"status"`
 }
 
 // policyLists are the lists of a node disruption policy, in the spec and in the status.
 type policyLists struct {
 	Files []struct {
-		Path    string   `yaml:"path"`
-		Actions []action `yaml:"actions"`
-	} `yaml:"files"`
+		Path    string   `json:"path"`
+		Actions []action `json:"actions"`
+	} `json:"files"`
 	Units []struct {
-		Name    string   `yaml:"name"`
-		Actions []action `yaml:"actions"`
-	} `yaml:"units"`
+		Name    string   `json:"name"`
+		Actions []action `json:"actions"`
+	} `json:"units"`
 }
 
 type action struct {
-	Type    string  `yaml:"type"`
-	Restart service `yaml:"restart"`
-	Reload  service `yaml:"reload"`
+	Type    string  `json:"type"`
+	Restart service `json:"restart"`
+	Reload  service `json:"reload"`
 }
 
 type service struct {
-	Name string `yaml:"serviceName"`
+	Name string `json:"serviceName"`
 }
 
 func (l policyLists) policy() (p disruption.Policy) {
@@ -194,53 +213,53 @@ func actions(all []action) []disruption.Action {
 
 // pool is a MachineConfigPool.
 type pool struct {
-	Metadata metadata `yaml:"metadata"`
+	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Paused bool `yaml:"paused"`
-	} `yaml:"spec"`
+		Paused bool `json:"paused"`
+	} `json:"spec"`
 	Status struct {
 		Conditions []struct {
-			Type    string `yaml:"type"`
-			Status  string `yaml:"status"`
-			Message string `yaml:"message"`
-		} `yaml:"conditions"`
-	} `yaml:"status"`
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
 }
 
 // layeredPool is a MachineOSConfig.
 type layeredPool struct {
-	Metadata metadata `yaml:"metadata"`
+	Metadata metadata `json:"metadata"`
 	Spec     struct {
 		Pool struct {
-			Name string `yaml:"name"`
-		} `yaml:"machineConfigPool"`
-	} `yaml:"spec"`
+			Name string `json:"name"`
+		} `json:"machineConfigPool"`
+	} `json:"spec"`
 }
 
 // machineConfig is a MachineConfig with the names of its files and units.
 type machineConfig struct {
-	Metadata metadata `yaml:"metadata"`
+	Metadata metadata `json:"metadata"`
 	Spec     struct {
 		Config struct {
 			Storage struct {
-				Files []configFile `yaml:"files"`
-			} `yaml:"storage"`
+				Files []configFile `json:"files"`
+			} `json:"storage"`
 			Systemd struct {
 				Units []struct {
-					Name string `yaml:"name"`
-				} `yaml:"units"`
-			} `yaml:"systemd"`
-		} `yaml:"config"`
-	} `yaml:"spec"`
+					Name string `json:"name"`
+				} `json:"units"`
+			} `json:"systemd"`
+		} `json:"config"`
+	} `json:"spec"`
 }
 
 // configFile is a file in a MachineConfig.
 type configFile struct {
-	Path     string `yaml:"path"`
+	Path     string `json:"path"`
 	Contents struct {
-		Source      *string `yaml:"source"`
-		Compression *string `yaml:"compression"`
-	} `yaml:"contents"`
+		Source      *string `json:"source"`
+		Compression *string `json:"compression"`
+	} `json:"contents"`
 }
 
 // configuration returns the configuration of the service in a MachineConfig. found is
@@ -277,13 +296,13 @@ func (m machineConfig) units() (all []string) {
 type clusterVersion struct {
 	Status struct {
 		Desired struct {
-			Version string `yaml:"version"`
-		} `yaml:"desired"`
+			Version string `json:"version"`
+		} `json:"desired"`
 		History []struct {
-			State   string `yaml:"state"`
-			Version string `yaml:"version"`
-		} `yaml:"history"`
-	} `yaml:"status"`
+			State   string `json:"state"`
+			Version string `json:"version"`
+		} `json:"history"`
+	} `json:"status"`
 }
 
 // release returns the release that the cluster has completed last: during an upgrade,

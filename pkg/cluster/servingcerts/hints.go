@@ -21,7 +21,7 @@ const NamedCertificatesPath = "spec.servingCerts.namedCertificates"
 
 // NamedCertificate is an entry of spec.servingCerts.namedCertificates.
 type NamedCertificate struct {
-	Names []string `json:"names" yaml:"names"`
+	Names []string `json:"names"`
 }
 
 // NamedCertificateHints returns findings about entries that the API server accepts: those

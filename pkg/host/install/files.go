@@ -3,6 +3,7 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,10 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // paths are the files that the installer writes.
@@ -68,11 +66,8 @@ func (p paths) swap(next string, keep bool) error {
 		return err
 	}
 	if keep {
-		link := p.previous + ".next"
-		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := errors.Join(os.Link(p.program, link), os.Rename(link, p.previous)); err != nil {
+		second := p.previous + ".next"
+		if err := errors.Join(link(p.program, second), os.Rename(second, p.previous)); err != nil {
 			return err
 		}
 	}
@@ -90,19 +85,12 @@ func (p paths) restore() error {
 	return syncPath(filepath.Dir(p.program))
 }
 
-// copyPrevious copies the previous binary to next.
-func (p paths) copyPrevious() (err error) {
-	from, err := os.Open(p.previous)
-	if err != nil {
+// link gives a file a second name, which may be that of another file.
+func link(path, name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer from.Close()
-	to, err := os.OpenFile(p.next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755) //nolint:gosec // a program
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Chmod(0o755), to.Close())
+	return os.Link(path, name)
 }
 
 func syncPath(path string) error {
@@ -111,20 +99,6 @@ func syncPath(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// hasText reports whether a unit file has a text.
-func hasText(path, text string) bool {
-	old, err := textfile.Read(path, maxState)
-	return err == nil && string(old) == text
-}
-
-// writeUnit writes a unit file. label sets its SELinux type before systemd can read it.
-func writeUnit(path, text string, label func(path string)) error {
-	return textfile.ReplaceWith(path, []byte(text), func(temporary string) error {
-		label(temporary)
-		return os.Chmod(temporary, 0o644) //nolint:gosec // systemctl cat shows it to all users
-	})
 }
 
 // commander runs commands.
@@ -136,54 +110,25 @@ func runCommand(ctx context.Context, name string, args ...string) (string, error
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
-	var out limitedBuffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(out.String()))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %.4096s", name, err, bytes.TrimSpace(out))
 	}
-	return out.String(), nil
+	return string(out), err
 }
 
-// limitedBuffer keeps the first bytes of an output.
-type limitedBuffer struct{ strings.Builder }
-
-const maxOutput = 4 << 10
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	b.Builder.Write(p[:min(len(p), maxOutput-b.Len())])
-	return len(p), nil
-}
-
-// seLinux sets the SELinux types of files, on hosts with SELinux.
-type seLinux struct {
-	on  bool
-	run commander
-}
-
-func newSELinux() seLinux {
-	_, err := os.Stat("/sys/fs/selinux/enforce")
-	return seLinux{err == nil, runCommand}
-}
-
-// labelProgram sets the type that the policy has for a program in this directory.
-func (s seLinux) labelProgram(ctx context.Context, path string) error {
-	if !s.on {
-		return nil
+// label sets the SELinux type of the units of the operating system, on hosts with SELinux. The
+// policy of RHEL CoreOS may have another one for /usr/local/lib, which systemd cannot read.
+// restorecon sets the wrong type for a moment, so the file must not have the name of a unit yet.
+func (r *run) label(ctx context.Context, path string) {
+	if !r.selinux {
+		return
 	}
-	_, err := s.run(ctx, "restorecon", path)
-	return err
-}
-
-// labelUnit sets the type of the units of the operating system. The policy of RHEL CoreOS may have
-// another one for /usr/local/lib, which systemd cannot read. restorecon sets the wrong type for a
-// moment, so the file must not have the name of a unit yet.
-func (s seLinux) labelUnit(ctx context.Context, path string) error {
-	if !s.on {
-		return nil
+	_, err := r.command(ctx, "restorecon", path)
+	if err == nil {
+		_, err = r.command(ctx, "chcon", "--reference=/usr/lib/systemd/system", path)
 	}
-	if _, err := s.run(ctx, "restorecon", path); err != nil {
-		return err
+	if err != nil {
+		r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", path, err))
 	}
-	_, err := s.run(ctx, "chcon", "--reference=/usr/lib/systemd/system", path)
-	return err
 }

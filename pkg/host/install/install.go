@@ -56,7 +56,7 @@ type run struct {
 	Options
 
 	paths   paths
-	labels  seLinux
+	selinux bool
 	command commander
 	manager manager
 	uptime  func() int64
@@ -75,17 +75,19 @@ func Run(ctx context.Context, o Options) int {
 		directory = "/var/lib/http01-proxyd/install"
 	}
 	r := &run{
-		Options: o, paths: hostPaths(directory), labels: newSELinux(), command: runCommand,
+		Options: o, paths: hostPaths(directory), command: runCommand,
 		uptime: uptime, machine: machine(), settle: settleTime(o.Getenv("HTTP01_PROXYD_SETTLE_TIME")),
 	}
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	r.selinux = err == nil
 	id, err := textfile.Read("/proc/sys/kernel/random/boot_id", 64)
 	if err != nil {
-		return r.fail(ctx, err, Observation{})
+		return r.fail(err, Observation{})
 	}
 	r.boot = strings.TrimSpace(string(id))
 	bus, err := systemd.OpenManager(ctx)
 	if err != nil {
-		return r.fail(ctx, err, Observation{})
+		return r.fail(err, Observation{})
 	}
 	defer bus.Close()
 	r.manager = bus
@@ -124,29 +126,30 @@ func (r *run) run(ctx context.Context) int {
 	}
 	r.state, r.file = state, stateFile{path: r.paths.state}
 	o, err := r.begin(ctx)
+	if err == nil {
+		err = r.file.save(r.state)
+	}
 	if err != nil {
-		return r.fail(ctx, err, o)
+		return r.fail(err, o)
 	}
-	event := Began
-	for {
-		var action Action
-		r.state, action = r.state.Next(event, o)
-		if action == ReportRejected {
-			r.state.Boot.RejectedAt = r.uptime()
+	decision := r.state.Decide(o)
+	switch decision {
+	case Pull:
+		return ExitPull
+	case ReportRejected:
+		return r.failWith(rejectedText(o.Image))
+	case ReportMismatch:
+		return r.failWith(fmt.Sprintf("the binary in %s has the checksum %s, not that of an earlier pull. The installed "+
+			"binary is unchanged. Remove the image from this host: podman rmi %s", o.Image, o.Candidate, o.Image))
+	case GoBack:
+		return r.goBack(ctx, o)
+	case SwapCandidate, SwapPrevious:
+		if err := r.swap(ctx, decision, &o); err != nil {
+			return r.fail(err, o)
 		}
-		if err := r.file.save(r.state); err != nil {
-			return r.fail(ctx, fmt.Errorf("%w. Free space on the disk, if it is full", err), o)
-		}
-		if action.ends() {
-			return r.report(ctx, action, o)
-		}
-		if event, err = r.apply(ctx, action, o); err != nil {
-			return r.fail(ctx, err, o)
-		}
-		if o.Previous, err = checksum(r.paths.previous); err != nil {
-			return r.fail(ctx, err, o)
-		}
+	case Keep, KeepPrevious:
 	}
+	return r.startInstalled(ctx, decision, o)
 }
 
 // begin observes the host, before it changes anything but the remover.
@@ -154,7 +157,9 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	o := Observation{Image: r.Image(), ByTimer: r.Getenv("TRIGGER_UNIT") == timer}
 	o.Checksum, o.Unlisted = r.checksumFor(r.machine)
 	var err error
-	for path, sum := range map[string]*string{r.paths.program: &o.Program, r.paths.previous: &o.Previous, r.Candidate: &o.Candidate} {
+	for path, sum := range map[string]*string{
+		r.paths.program: &o.Program, r.paths.previous: &o.Previous, r.Candidate: &o.Candidate,
+	} {
 		if *sum, err = checksum(path); err != nil {
 			return o, err
 		}
@@ -163,11 +168,14 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Serving = o.Program != "" && o.Program == r.paths.running(u)
+	serving := o.Program != "" && o.Program == r.paths.running(u)
+	if serving && o.Program != r.state.Rejected.SHA256 && o.Program != r.state.Installed.SHA256 {
+		r.state.Installed = Binary{SHA256: o.Program} // an active service has become ready
+	}
 	booted := r.state.Boot.ID != r.boot
 	if booted {
 		r.state.Boot = Boot{ID: r.boot}
-		if o.Serving && !u.NeedReload && (r.state.Proven == "" || r.state.Proven == o.Program) {
+		if serving && !u.NeedReload {
 			// The boot has started the service. If a file has changed since systemd has read it,
 			// the files are not those that the service was started from.
 			if r.state.Boot.Started, err = definition(u, o.Program); err != nil {
@@ -196,14 +204,14 @@ func (r *run) checksumFor(machine string) (sum string, unlisted bool) {
 // systemd may not have read the directory at the boot (rpm-ostree issue 1936), so a reload must
 // precede the use of the unit.
 func (r *run) prepareRemover(ctx context.Context, booted bool) error {
-	changed := !hasText(r.paths.remover, Remover)
+	old, err := textfile.Read(r.paths.remover, maxUnit)
+	changed := err != nil || string(old) != Remover
 	if !changed && !booted {
 		return nil
 	}
-	err := writeUnit(r.paths.remover, Remover, func(path string) {
-		if err := r.labels.labelUnit(ctx, path); err != nil {
-			r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", path, err))
-		}
+	err = textfile.ReplaceWith(r.paths.remover, []byte(Remover), func(temporary string) error {
+		r.label(ctx, temporary)
+		return os.Chmod(temporary, 0o644) //nolint:gosec // systemctl cat shows it to all users
 	})
 	if err != nil {
 		return fmt.Errorf("write the unit for the removal: %w", err)
@@ -217,38 +225,104 @@ func (r *run) prepareRemover(ctx context.Context, booted bool) error {
 	return r.manager.Reload(ctx)
 }
 
-// apply does what an action requires.
-func (r *run) apply(ctx context.Context, a Action, o Observation) (Event, error) {
-	switch a {
-	case SwapCandidate:
-		return Swapped, r.swap(ctx, r.Candidate, o)
-	case SwapPrevious:
+// swap installs the required binary. A proven binary that it replaces becomes the previous one.
+func (r *run) swap(ctx context.Context, decision Decision, o *Observation) error {
+	next := r.Candidate
+	if decision == SwapPrevious {
+		next = r.paths.next
 		r.log(info, "using the previous binary, which has the checksum of "+o.Image)
-		if err := r.paths.copyPrevious(); err != nil {
-			return 0, fmt.Errorf("copy the previous binary: %w", err)
+		if err := link(r.paths.previous, next); err != nil {
+			return fmt.Errorf("link the previous binary: %w", err)
 		}
-		if err := r.labels.labelProgram(ctx, r.paths.next); err != nil {
-			r.log(warning, fmt.Sprintf("cannot set the SELinux type of %s: %v", r.paths.next, err))
-		}
-		return Swapped, r.swap(ctx, r.paths.next, o)
-	case RestorePrevious:
-		if err := r.paths.restore(); err != nil {
-			return 0, fmt.Errorf("restore the previous binary: %w", err)
-		}
-		return Restored, nil
-	default:
-		return r.start(ctx)
 	}
-}
-
-func (r *run) swap(ctx context.Context, next string, o Observation) error {
 	if _, err := r.version(ctx, next); err != nil {
-		return fmt.Errorf("the binary in %s does not run on this %s host: %w. Use an image for this architecture", o.Image, r.machine, err)
+		return fmt.Errorf("the binary in %s does not run on this %s host: %w. Use an image for this architecture",
+			o.Image, r.machine, err)
 	}
-	if err := r.paths.swap(next, o.Program != "" && o.Program == r.state.Proven); err != nil {
+	r.state.Rejected = Binary{} // the image may be the rejected one, which is tried again
+	if err := r.file.save(r.state); err != nil {
+		return err
+	}
+	err := r.paths.swap(next, o.Program != "" && o.Program == r.state.Installed.SHA256)
+	if err == nil {
+		o.Program, err = checksum(r.paths.program)
+	}
+	if err == nil {
+		o.Previous, err = checksum(r.paths.previous)
+	}
+	if err != nil {
 		return fmt.Errorf("install the binary of %s: %w", o.Image, err)
 	}
 	return nil
+}
+
+// startInstalled starts the service with the installed binary. If that does not become ready, and was
+// not ready before, the previous one replaces it.
+func (r *run) startInstalled(ctx context.Context, decision Decision, o Observation) int {
+	result, err := r.start(ctx, "starting "+service)
+	known := o.Program == r.state.Installed.SHA256
+	switch {
+	case err != nil:
+		return r.fail(err, o)
+	case result == NotReady && !known && o.Previous != "":
+		r.state.Rejected = Binary{o.Image, o.Program}
+		return r.goBack(ctx, o)
+	case result == Ready && decision != KeepPrevious:
+		r.state.setInstalled(Binary{o.Image, o.Program})
+	}
+	if err := r.file.save(r.state); err != nil {
+		return r.fail(err, o)
+	}
+	switch {
+	case result != Ready:
+		return r.reportNotStarted(ctx, result, o)
+	case decision == KeepPrevious:
+		return r.succeed(ctx, warning, o.Image+" did not become ready before: the previous binary stays. Apply another "+
+			"image, or retry this one: systemctl restart http01-proxyd-install")
+	}
+	text := o.Image + " is installed, unchanged"
+	if decision != Keep || !known {
+		version, err := r.version(ctx, r.paths.program)
+		if err != nil {
+			version = err.Error()
+		}
+		text = fmt.Sprintf("%s is installed: %s", o.Image, version)
+	}
+	return r.succeed(ctx, notice, text)
+}
+
+// goBack replaces the rejected binary by the previous one.
+func (r *run) goBack(ctx context.Context, o Observation) int {
+	if err := r.file.save(r.state); err != nil {
+		return r.fail(err, o)
+	}
+	if err := r.paths.restore(); err != nil {
+		return r.fail(fmt.Errorf("restore the previous binary: %w", err), o)
+	}
+	result, err := r.start(ctx, "restarting "+service+" with the previous binary")
+	if err != nil {
+		return r.fail(err, o)
+	}
+	rejected, text := r.state.Rejected.Image, ""
+	switch result {
+	case Ready:
+		r.state.Boot.RejectedAt, text = r.uptime(), rejectedText(rejected)
+	case NotReady:
+		r.state.Rejected = Binary{} // the next run tries the image again
+		text = fmt.Sprintf("%s, neither with %s nor with the previous binary, which is restored: see journalctl -u %s",
+			notReady, rejected, service)
+	case Stopped, Disabled:
+	}
+	if err := r.file.save(r.state); err != nil {
+		return r.fail(err, o)
+	}
+	if text == "" {
+		return r.reportNotStarted(ctx, result, o)
+	}
+	if rejected == o.Image { // otherwise the timer retries, with the image that is required now
+		r.stopTimer(ctx)
+	}
+	return r.failWith(text)
 }
 
 // version is the first line of the version of a binary.
@@ -258,63 +332,44 @@ func (r *run) version(ctx context.Context, binary string) (string, error) {
 	return line, err
 }
 
-// report prints the result of a run and returns its exit code.
-func (r *run) report(ctx context.Context, a Action, o Observation) int {
-	const retry = " The timer retries in 5 min."
-	const notReady = service + " does not become ready"
-	succeed := func(level int, format string, args ...any) int {
-		r.log(level, fmt.Sprintf(format, args...))
-		r.stopTimer(ctx)
-		return 0
-	}
-	switch a {
-	case Pull:
-		return ExitPull
-	case ReportInstalled:
-		version, err := r.version(ctx, r.paths.program)
-		if err != nil {
-			version = err.Error()
-		}
-		return succeed(notice, "%s is installed: %s", o.Image, version)
-	case ReportUnchanged:
-		return succeed(notice, "%s is installed, unchanged", o.Image)
-	case ReportKept:
-		return succeed(warning, "%s did not become ready before: the previous binary stays. Apply another image, or retry this one: systemctl restart http01-proxyd-install", o.Image)
-	case ReportDisabled:
-		return succeed(notice, "%s is disabled: stopped", service)
-	case ReportRejected, ReportRejectedAgain:
-		if a == ReportRejected {
-			r.stopTimer(ctx)
-		}
-		return r.failWith(ctx, fmt.Sprintf("%s with %s: the previous binary is restored and serves. See journalctl -u %s. Apply another image, or retry this one in a minute: systemctl restart http01-proxyd-install", notReady, o.Image, service))
-	case ReportNeitherReady:
-		r.stopTimer(ctx)
-		return r.failWith(ctx, fmt.Sprintf("%s, neither with %s nor with the previous binary, which is restored: see journalctl -u %s", notReady, o.Image, service))
-	case ReportNotReady:
-		return r.failWith(ctx, fmt.Sprintf("%s: see journalctl -u %s", notReady, service))
-	case ReportStopped:
-		return r.failWith(ctx, fmt.Sprintf("%s was stopped before it became ready with %s.", service, o.Image)+retry)
-	case ReportMismatch:
-		return r.failWith(ctx, fmt.Sprintf("the binary in %s has the checksum %s, not that of an earlier pull. The installed binary is unchanged. Remove the image from this host: podman rmi %s", o.Image, o.Candidate, o.Image))
+const notReady = service + " does not become ready"
+
+func rejectedText(image string) string {
+	return fmt.Sprintf("%s with %s: the previous binary is restored and serves. See journalctl -u %s. Apply another "+
+		"image, or retry this one in a minute: systemctl restart http01-proxyd-install", notReady, image, service)
+}
+
+// reportNotStarted reports a service that has not become ready.
+func (r *run) reportNotStarted(ctx context.Context, result Result, o Observation) int {
+	switch result {
+	case Disabled:
+		return r.succeed(ctx, notice, service+" is disabled: stopped")
+	case Stopped:
+		return r.failWith(fmt.Sprintf("%s was stopped before it became ready with %s. The timer retries in 5 min.",
+			service, o.Image))
 	default:
-		return r.fail(ctx, fmt.Errorf("unexpected event in the phase %s of %s: report a bug. Remove the file to start again", r.state.Phase, r.paths.state), o)
+		return r.failWith(fmt.Sprintf("%s: see journalctl -u %s", notReady, service))
 	}
 }
 
+// succeed ends a run, and the retries.
+func (r *run) succeed(ctx context.Context, level int, text string) int {
+	r.log(level, text)
+	r.stopTimer(ctx)
+	return 0
+}
+
 // fail reports an error of the host or of this release.
-func (r *run) fail(ctx context.Context, err error, o Observation) int {
-	code := r.failWith(ctx, err.Error()+".")
+func (r *run) fail(err error, o Observation) int {
+	code := r.failWith(err.Error() + ".")
 	if r.Candidate == "" && r.state.anotherMaySucceed(o) {
 		code = ExitNext
 	}
 	return code
 }
 
-func (r *run) failWith(ctx context.Context, text string) int {
+func (r *run) failWith(text string) int {
 	r.log(failure, text)
-	if r.manager != nil {
-		r.awaitTimer(ctx)
-	}
 	return ExitFailed
 }
 

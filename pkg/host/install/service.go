@@ -23,7 +23,6 @@ const (
 
 	jobTimeout   = 2 * time.Minute // start and stop of the service, by its unit
 	readyTimeout = time.Minute     // until the state of a service that was restarted is clear
-	timerTimeout = 5 * time.Second
 	pollInterval = 200 * time.Millisecond
 )
 
@@ -97,9 +96,20 @@ func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
 	return u, err
 }
 
+// Result is what has become of a start of the service.
+type Result int
+
+// The results.
+const (
+	Ready    Result = iota
+	NotReady        // it cannot become ready
+	Stopped         // it was stopped before it became ready
+	Disabled        // it is disabled, and stays so
+)
+
 // start makes the service run the installed binary and units. It restarts the service at most once,
 // and only if these have changed.
-func (r *run) start(ctx context.Context) (Event, error) {
+func (r *run) start(ctx context.Context, text string) (Result, error) {
 	u, err := r.settled(ctx)
 	switch {
 	case err != nil:
@@ -107,7 +117,8 @@ func (r *run) start(ctx context.Context) (Event, error) {
 	case isDisabled(u):
 		return Disabled, r.manager.Stop(ctx, service)
 	case u.LoadState != "loaded":
-		return 0, fmt.Errorf("%s is not installed on this host: apply the whole MachineConfig, or install systemd/%s", service, service)
+		return 0, fmt.Errorf("%s is not installed on this host: apply the whole MachineConfig, or install systemd/%s",
+			service, service)
 	}
 	binary, err := checksum(r.paths.program)
 	if err != nil {
@@ -120,24 +131,20 @@ func (r *run) start(ctx context.Context) (Event, error) {
 	if binary != "" && binary == r.paths.running(u) && current == r.state.Boot.Started {
 		return Ready, nil
 	}
-	if r.state.Phase == Restarting {
-		r.log(info, "restarting "+service+" with the previous binary")
-	} else {
-		r.log(info, "starting "+service)
-	}
+	r.log(info, text)
 	r.state.Boot.Started = ""
 	if err := r.file.save(r.state); err != nil {
 		return 0, err
 	}
-	event, err := r.restart(ctx)
-	if event == Ready {
+	result, err := r.restart(ctx)
+	if result == Ready {
 		r.state.Boot.Started = current
 	}
-	return event, err
+	return result, err
 }
 
 // restart restarts the service and returns Ready, NotReady or Stopped.
-func (r *run) restart(ctx context.Context) (Event, error) {
+func (r *run) restart(ctx context.Context) (Result, error) {
 	jobCtx, cancel := context.WithTimeout(ctx, jobTimeout)
 	defer cancel()
 	if done, err := r.manager.Restart(jobCtx, service); done && err == nil {
@@ -158,7 +165,7 @@ func (r *run) restart(ctx context.Context) (Event, error) {
 
 // readiness is what the state of a service after a failed restart means, if it is clear. systemd
 // restarts a service that fails (Restart=always): an inactive service was stopped.
-func readiness(u systemd.Unit) (result Event, known bool) {
+func readiness(u systemd.Unit) (result Result, known bool) {
 	switch {
 	case u.ActiveState == "active":
 		return Ready, true
@@ -169,16 +176,6 @@ func readiness(u systemd.Unit) (result Event, known bool) {
 	default:
 		return Stopped, false
 	}
-}
-
-// awaitTimer waits until the timer has elapsed for the first time. It does so a second after the
-// start of this unit, and systemd merges that start into the run. If the timer elapsed later, it
-// would start another run, and a start by an administrator would be merged into it.
-func (r *run) awaitTimer(ctx context.Context) {
-	_ = poll(ctx, timerTimeout, func() bool {
-		u, err := r.manager.Unit(ctx, timer)
-		return err != nil || u.ActiveState != "active" || u.LastTrigger != 0
-	})
 }
 
 // poll calls ended until it returns true, at most for a time.

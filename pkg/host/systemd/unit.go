@@ -26,7 +26,6 @@ type Unit struct {
 	File            string   // of the unit
 	DropIns         []string // files that change the unit
 	NeedReload      bool     // a file has changed since the manager read it
-	LastTrigger     uint64   // of a timer: microseconds since the boot, 0 if it has not elapsed
 
 	User        string // empty for root, unless DynamicUser is set
 	DynamicUser bool
@@ -63,11 +62,12 @@ func QueryUnit(ctx context.Context, name string) (Unit, error) {
 // does not have keeps its zero value.
 func parseUnit(p map[string]any) Unit {
 	u := Unit{
-		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"), UnitFileState: property[string](p, "UnitFileState"),
-		Result: property[string](p, "Result"), ExecMainCode: int(property[int32](p, "ExecMainCode")), ExecMainStatus: int(property[int32](p, "ExecMainStatus")),
-		MainPID: property[uint32](p, "MainPID"), Restarts: property[uint32](p, "NRestarts"), DropIns: property[[]string](p, "DropInPaths"),
-		File: property[string](p, "FragmentPath"), NeedReload: property[bool](p, "NeedDaemonReload"), LastTrigger: property[uint64](p, "LastTriggerUSecMonotonic"),
-		User: property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
+		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"),
+		UnitFileState: property[string](p, "UnitFileState"), Result: property[string](p, "Result"),
+		ExecMainCode: int(property[int32](p, "ExecMainCode")), ExecMainStatus: int(property[int32](p, "ExecMainStatus")),
+		MainPID: property[uint32](p, "MainPID"), Restarts: property[uint32](p, "NRestarts"),
+		DropIns: property[[]string](p, "DropInPaths"), File: property[string](p, "FragmentPath"),
+		NeedReload: property[bool](p, "NeedDaemonReload"), User: property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
 		BoundingSet: property[uint64](p, "CapabilityBoundingSet"), Ambient: property[uint64](p, "AmbientCapabilities"),
 		AddressFamilies: parseFilter(p, "RestrictAddressFamilies"), SystemCalls: parseFilter(p, "SystemCallFilter"),
 		PrivateNetwork: property[bool](p, "PrivateNetwork"), PrivateUsers: property[bool](p, "PrivateUsers"),

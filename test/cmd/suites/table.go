@@ -178,7 +178,6 @@ func fuzzers() []fuzzer {
 		{"pkg/cluster/machineconfig", "FuzzImage", "75000x"},
 		{"pkg/cluster/machineconfig", "FuzzSums", "40000x"},
 		{"pkg/cluster/preflight", "FuzzParse", "20000x"},
-		{"pkg/cluster/verify", "FuzzParseNode", "20000x"},
 		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
 }

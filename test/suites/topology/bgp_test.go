@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,8 +29,7 @@ func TestBGP(t *testing.T) {
 		s.API.V4, s.API.V6, s.Ingress.V4, s.Ingress.V6)})
 	s.start(s.ControlPlane[1].Node, lab.ServiceOptions{})
 	s.start(s.ControlPlane[2].Node, lab.ServiceOptions{})
-	c := s.clusterCondition()
-	c.expect("False", "VIPNotHeld", "check kube-vip and the API server on master0, master1 and master2")
+	s.expectCondition("False", "VIPNotHeld", "check kube-vip and the API server on master0, master1 and master2")
 
 	must(t, b.Hold(t.Context(), s.Worker.Node, s.AllIngress()...))
 	for _, m := range s.ControlPlane {
@@ -43,7 +39,7 @@ func TestBGP(t *testing.T) {
 	s.expectDistributed(0, 1, 2)
 	s.expectBGPCertificates()
 	s.expectRejection()
-	c.expect("True", "Serving", fmt.Sprintf("%s is held and served by master0, master1 and master2", s.API.V4))
+	s.expectCondition("True", "Serving", fmt.Sprintf("%s is held and served by master0, master1 and master2", s.API.V4))
 	s.expectFindings()
 
 	// The API server of a node fails.
@@ -52,7 +48,7 @@ func TestBGP(t *testing.T) {
 	s.expectStates()
 	s.expectDistributed(1, 2)
 	s.expectBGPCertificates()
-	c.expect("True", "Serving", fmt.Sprintf("%s is held and served by master1 and master2", s.API.V4))
+	s.expectCondition("True", "Serving", fmt.Sprintf("%s is held and served by master1 and master2", s.API.V4))
 	s.expectFindings()
 	s.expectHoldersUnknown(s.ControlPlane[0].Node)
 
@@ -65,7 +61,7 @@ func TestBGP(t *testing.T) {
 	must(t, s.ControlPlane[2].WriteConfig("mode: \"\"\n"))
 	_, err = s.services["master2"].AwaitReason(t.Context(), "Disabled")
 	must(t, err)
-	c.expect("False", "Disabled", "master2")
+	s.expectCondition("False", "Disabled", "master2")
 	must(t, s.ControlPlane[2].WriteConfig(s.ControlPlane[2].DefaultConfig()))
 	s.expectHolders(1, 2)
 
@@ -73,7 +69,7 @@ func TestBGP(t *testing.T) {
 		must(t, b.Release(t.Context(), m.Node, s.AllAPI()...))
 	}
 	s.expectHolders()
-	c.expect("False", "VIPNotHeld", fmt.Sprintf("no host holds %s", s.API.V4))
+	s.expectCondition("False", "VIPNotHeld", fmt.Sprintf("no host holds %s", s.API.V4))
 	// Behind the router, check cannot distinguish a VIP without a host from a stopped service.
 	s.expectFindings("master0 proxy-unreachable", "master0 proxy-unreachable", "master1 proxy-unreachable", "master1 proxy-unreachable", "master2 proxy-unreachable", "master2 proxy-unreachable")
 }
@@ -172,39 +168,22 @@ func (s *testbed) expectBGPCertificates() {
 	}
 }
 
-// clusterCondition runs `oc-http01 condition` with the reports of all control-plane nodes.
-type clusterCondition struct {
-	*testbed
-	program, dir string
-}
-
-func (s *testbed) clusterCondition() clusterCondition {
+// expectCondition waits for a condition of the cluster: a node reports the time of its change
+// in whole seconds, so reports of one moment can differ.
+func (s *testbed) expectCondition(status, reason, message string) {
 	s.t.Helper()
-	program, err := lab.BuildCommand(s.t.Context(), "oc-http01")
-	must(s.t, err)
-	return clusterCondition{s, program, s.t.TempDir()}
-}
-
-// expect waits for a condition: a node reports the time of its change in whole seconds, so
-// reports of one moment can differ.
-func (c clusterCondition) expect(status, reason, message string) {
-	c.t.Helper()
-	must(c.t, lab.Eventually(c.t.Context(), "the condition of the cluster", func(ctx context.Context) error {
-		args := []string{"condition", "--expect", "master0,master1,master2"}
-		for _, m := range c.ControlPlane {
-			text, err := c.services[m.Name].StatusJSON(ctx)
+	dir := s.t.TempDir()
+	must(s.t, lab.Eventually(s.t.Context(), "the condition of the cluster", func(ctx context.Context) error {
+		reports := map[string]string{}
+		for _, m := range s.ControlPlane {
+			text, err := s.services[m.Name].StatusJSON(ctx)
 			if err != nil {
 				return err
 			}
-			file := filepath.Join(c.dir, "status-"+m.Name+".json")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				return fmt.Errorf("write a report: %w", err)
-			}
-			args = append(args, file)
+			reports[m.Name] = text
 		}
-		out, err := exec.CommandContext(ctx, c.program, args...).Output()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		out, _, err := lab.ClusterCondition(ctx, dir, reports)
+		if err != nil {
 			return fmt.Errorf("run oc-http01: %w", err)
 		}
 		var got lab.Condition

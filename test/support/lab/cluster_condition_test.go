@@ -6,11 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,94 +17,54 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// conditionCommand runs `oc-http01 condition` with the control-plane nodes'
-// reports, as docs/reference/cluster-condition.md shows.
-type conditionCommand struct {
-	t        *testing.T
-	program  string
-	dir      string
-	services []*Service
-}
-
-func newConditionCommand(t *testing.T, services []*Service) *conditionCommand {
+// clusterCondition returns the condition of the cluster after Kubernetes' validation. A
+// service that does not answer has no report.
+func clusterCondition(t *testing.T, services []*Service) metav1.Condition {
 	t.Helper()
-	program, err := BuildCommand(t.Context(), "oc-http01")
-	must(t, err)
-	return &conditionCommand{t, program, t.TempDir(), services}
-}
-
-// collectReports writes each node's report into its file. A service that does not answer
-// leaves an empty file.
-func (f *conditionCommand) collectReports() {
-	f.t.Helper()
-	for i, s := range f.services {
-		text, err := s.StatusJSON(f.t.Context())
+	reports := map[string]string{}
+	for i, s := range services {
+		text, err := s.StatusJSON(t.Context())
 		select {
 		case <-s.Exited():
 			if err == nil || text != "" {
-				f.t.Errorf("report of a stopped service: %q, %v", text, err)
+				t.Errorf("report of a stopped service: %q, %v", text, err)
 			}
 		default:
-			must(f.t, err)
+			must(t, err)
 		}
-		must(f.t, os.WriteFile(filepath.Join(f.dir, fmt.Sprintf("status-master%d.json", i)), []byte(text), 0o600))
+		reports[fmt.Sprintf("master%d", i)] = text
 	}
-}
-
-// run returns the printed condition after Kubernetes' validation.
-func (f *conditionCommand) run(flags ...string) (string, metav1.Condition) {
-	f.t.Helper()
-	args := append([]string{"condition"}, flags...)
-	for i := range f.services {
-		args = append(args, fmt.Sprintf("status-master%d.json", i))
-	}
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(f.t.Context(), f.program, args...)
-	cmd.Dir, cmd.Stderr = f.dir, &stderr
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || stderr.Len() > 0 {
-		f.t.Fatalf("%v: %s", err, &stderr)
-	}
+	out, code, err := ClusterCondition(t.Context(), t.TempDir(), reports)
+	must(t, err)
 	strict := json.NewDecoder(bytes.NewReader(out))
 	strict.DisallowUnknownFields()
 	var document struct {
 		metav1.TypeMeta
 		metav1.Condition
 	}
-	must(f.t, strict.Decode(&document))
+	must(t, strict.Decode(&document))
 	c := document.Condition
 	for _, err := range validation.ValidateCondition(c, field.NewPath("condition")) {
-		f.t.Error(err)
+		t.Error(err)
 	}
 	codes := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 3, metav1.ConditionUnknown: 4}
-	if code := cmd.ProcessState.ExitCode(); code != codes[c.Status] {
-		f.t.Errorf("exit code %d with status %s", code, c.Status)
+	if code != codes[c.Status] {
+		t.Errorf("exit code %d with status %s", code, c.Status)
 	}
-	return string(out), c
+	return c
 }
 
-// expect runs the command with and without the previous condition and expects the same
-// result, because the hosts report the transition time. A repetition must print the same.
-func (f *conditionCommand) expect(previous string, status, reason, message string) (string, time.Time) {
-	f.t.Helper()
-	f.collectReports()
-	text, c := f.run()
+// expectCondition expects a condition, twice: the hosts report the transition time.
+func expectCondition(t *testing.T, services []*Service, status, reason, message string) (string, time.Time) {
+	t.Helper()
+	c := clusterCondition(t, services)
 	if string(c.Status) != status || c.Reason != reason || !strings.Contains(c.Message, message) {
-		f.t.Errorf("it is %s, %s: %s; want %s, %s: %s", c.Status, c.Reason, c.Message, status, reason, message)
+		t.Errorf("it is %s, %s: %s; want %s, %s: %s", c.Status, c.Reason, c.Message, status, reason, message)
 	}
-	if previous != "" {
-		must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(previous), 0o600))
-		if with, _ := f.run("--previous", "previous.json"); with != text {
-			f.t.Errorf("with the previous condition (-without +with):\n%s", cmp.Diff(text, with))
-		}
+	if diff := cmp.Diff(c, clusterCondition(t, services)); diff != "" {
+		t.Errorf("repeated (-first +second):\n%s", diff)
 	}
-	must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
-	f.collectReports()
-	if again, _ := f.run("--previous", "previous.json"); again != text {
-		f.t.Errorf("repeated (-first +second):\n%s", cmp.Diff(text, again))
-	}
-	return text, c.LastTransitionTime.Time
+	return c.Message, c.LastTransitionTime.Time
 }
 
 // TestClusterCondition combines the reports of all control-plane nodes before, during and
@@ -117,14 +73,13 @@ func (f *conditionCommand) expect(previous string, status, reason, message strin
 func TestClusterCondition(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
-	f := newConditionCommand(t, services)
 	both := l.API.Both()
 	held := func(master int) string {
 		return fmt.Sprintf("%v is held and served by master%d", both[0], master)
 	}
 	before := func(when time.Time) time.Time { return when.Truncate(time.Second) }
 
-	text, started := f.expect("", "True", "Serving", held(0))
+	text, started := expectCondition(t, services, "True", "Serving", held(0))
 	if !strings.Contains(text, fmt.Sprintf("%v is held and served by master0", both[1])) {
 		t.Errorf("the second family is missing: %s", text)
 	}
@@ -151,7 +106,7 @@ func TestClusterCondition(t *testing.T) {
 		down[l.ControlPlane[i]] = true
 	}
 	awaitNoVIP(t, services, both[0].String(), both[1].String())
-	text, lost := f.expect(text, "False", "VIPNotHeld", ": check keepalived on master0, master1 and master2")
+	_, lost := expectCondition(t, services, "False", "VIPNotHeld", ": check keepalived on master0, master1 and master2")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
 	}
@@ -160,31 +115,22 @@ func TestClusterCondition(t *testing.T) {
 	must(t, l.ControlPlane[1].StartKeepalived(t.Context()))
 	delete(down, l.ControlPlane[1])
 	awaitHolder(t, l, services, 1)
-	text, served := f.expect(text, "True", "Serving", held(1))
+	_, served := expectCondition(t, services, "True", "Serving", held(1))
 	if served.Before(moved) {
 		t.Errorf("served since %v, and keepalived was started at %v", served, moved)
 	}
 
-	// A stopped service does not answer. The transition time is that of its report file,
-	// and stays.
+	// A stopped service does not answer.
 	start := before(time.Now())
 	stop(t, services[2])
-	f.collectReports()
-	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
-	unknown, c := f.run("--previous", "previous.json")
-	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: the report is empty") || c.LastTransitionTime.Time.Before(start) {
-		t.Errorf("with one stopped since %v: %s", start, unknown)
-	}
-	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
-	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
-	if again, _ := f.run("--previous", "previous.json"); again != unknown {
-		t.Errorf("repeated an hour later (-first +second):\n%s", cmp.Diff(unknown, again))
+	c := clusterCondition(t, services)
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: ") || c.LastTransitionTime.Time.Before(start) {
+		t.Errorf("with one stopped since %v: %+v", start, c)
 	}
 
 	// With the holder stopped too, the other reports do not show a failure.
 	stop(t, services[1])
-	f.collectReports()
-	if _, c := f.run(); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
+	if c := clusterCondition(t, services); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
 		t.Errorf("with the holder stopped: %+v", c)
 	}
 }

@@ -269,8 +269,6 @@ func TestUnknownCommands(t *testing.T) {
 		"oc debug --tty node/master0 -- chroot /host true": "-tty",
 		"oc get nodes master0 master9 -o json":             "not all of the nodes",
 		"oc get nodes":                                     "does not get",
-		"oc run pod --command":                             "give NAME",
-		"oc run pod --overrides={} --command -- true":      "there is no node",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
@@ -298,9 +296,6 @@ func TestNodes(t *testing.T) {
 		if len(list.Items) != want || want == 1 && list.Items[0].Metadata.Name != "master0" {
 			t.Errorf("%s: %+v", command, list)
 		}
-	}
-	if out := run(`oc run pod --attach --rm --overrides={"spec":{"nodeName":"master0"}} --command -- stat --format=%f /etc/http01-proxyd`); out != "81a4\n" {
-		t.Errorf("output of a pod %q", out)
 	}
 	if out := run("oc debug --quiet node/master0 -- chroot /host stat --format=%f /etc/http01-proxyd"); out != "81a4\n" {
 		t.Errorf("output %q", out)

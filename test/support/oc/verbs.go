@@ -34,12 +34,12 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 		return "", errors.New("oc: a verb is missing")
 	}
 	// Commands on nodes run side by side.
-	if args[0] != "debug" && args[0] != "run" {
+	if args[0] != "debug" {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "replace": c.replace, "run": c.runPod,
+		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "replace": c.replace,
 	}
 	verb, known := verbs[args[0]]
 	if !known {
@@ -326,33 +326,4 @@ func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, e
 		return "", err
 	}
 	return n.Daemon.Machine.Run(ctx, command[2], command[3:]...) //nolint:wrapcheck // Run adds the command
-}
-
-// runPod runs the command of a pod that is bound to a node: oc run NAME --overrides=JSON
-// --command -- COMMAND. The pod has the network and the programs of the node.
-func (c *Cluster) runPod(ctx context.Context, _ string, args []string) (string, error) {
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	overrides := flags.String("overrides", "", "")
-	for _, name := range []string{"image", "restart"} {
-		_ = flags.String(name, "", "")
-	}
-	for _, name := range []string{"attach", "rm", "quiet", "command"} {
-		_ = flags.Bool(name, false, "")
-	}
-	end := slices.Index(args, "--")
-	if end < 0 || end+1 == len(args) {
-		return "", errors.New("give NAME --overrides=JSON --command -- COMMAND")
-	}
-	if _, err := parse(flags, args[:end]); err != nil {
-		return "", err
-	}
-	var pod struct{ Spec struct{ NodeName string } }
-	if err := json.Unmarshal([]byte(*overrides), &pod); err != nil {
-		return "", fmt.Errorf("read the overrides: %w", err)
-	}
-	n, err := c.node(pod.Spec.NodeName)
-	if err != nil {
-		return "", err
-	}
-	return n.Daemon.Machine.Run(ctx, args[end+1], args[end+2:]...) //nolint:wrapcheck // Run adds the command
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+// setting is a value of the configuration that another file of the administrator has.
+type setting struct {
+	keys  []string
+	value any
+	from  string // the file; empty: the value completes the configuration
+}
+
+// compose returns the configuration with the settings. given: the administrator has written
+// it, and the other files must not have a key of it too: it would be unclear which value
+// applies.
+func compose(configuration Input, given bool, settings []setting) (Input, error) {
+	if len(settings) == 0 {
+		return configuration, nil
+	}
+	var document yaml.Node
+	if err := yaml.Load(configuration.Text, &document); err != nil || len(document.Content) == 0 {
+		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{}}} // it has only comments
+	}
+	var problems []error
+	var sources []string
+	for _, s := range settings {
+		if s.from != "" && !slices.Contains(sources, path.Base(s.from)) {
+			sources = append(sources, path.Base(s.from))
+		}
+		at, present := document.Content[0], false
+		for _, key := range s.keys {
+			at, present = entry(at, key)
+		}
+		if present && given && s.from != "" {
+			problems = append(problems,
+				problemAt(configuration.Name, at, fmt.Sprintf("%s is also set by %s", strings.Join(s.keys, "."), s.from),
+					"remove one of the two"))
+		}
+		problems = append(problems, at.Encode(s.value))
+	}
+	text, err := yaml.Dump(&document, yaml.WithIndent(2))
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return configuration, err
+	}
+	if len(sources) > 0 {
+		text = fmt.Appendf(nil, "# With settings of %s: change these files, and render again.\n%s",
+			strings.Join(sources, " and "), text)
+	}
+	_, err = config.Parse(configuration.Name, text)
+	return Input{Name: configuration.Name, Text: text}, err
+}
+
+// entry returns the value of a key, which it adds if the mapping does not have it.
+func entry(n *yaml.Node, key string) (value *yaml.Node, present bool) {
+	if n.Kind != yaml.MappingNode { // a key without a value
+		*n = yaml.Node{Kind: yaml.MappingNode}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1], true
+		}
+	}
+	value = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+	return value, false
+}
+
+// checkValues validates the values of an object by the rules of the configuration.
+func checkValues(o ReadObject, settings []setting) error {
+	_, err := compose(Input{Name: o.File}, false, settings)
+	return withoutPositions(err, o.path)
+}
+
+// withoutPositions returns problems of a composed configuration, whose lines nobody sees,
+// with the path of the object that the values are from.
+func withoutPositions(err error, path string) error {
+	var found config.Problems
+	if !errors.As(err, &found) {
+		return err
+	}
+	problems := make([]error, len(found))
+	for i, p := range found {
+		message := p.Message
+		if path != "" {
+			message = path + ": " + message
+		}
+		problems[i] = problem(p.Where, message, p.Remediation)
+	}
+	return errors.Join(problems...)
+}
